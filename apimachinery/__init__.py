@@ -1,0 +1,1 @@
+"""What every component shares: the API catalogue, versions and gates, patches, client, clock."""

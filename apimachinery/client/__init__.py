@@ -1,0 +1,1 @@
+"""The API client: REST calls, informers, work queues, leader election, event recording."""

@@ -1,0 +1,137 @@
+"""Field errors: what is wrong with one field of an object, in upstream's wording.
+
+Source: k8s.io/apimachinery/pkg/util/validation/field/errors.go, 1.36.
+"""
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+OMITTED = object()  # the error's text shows no value
+
+
+class ErrorType(StrEnum):
+    """The `reason` of a Status cause."""
+
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    INVALID = "FieldValueInvalid"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    NOT_FOUND = "FieldValueNotFound"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    INTERNAL = "InternalError"
+
+
+_TEXTS = {
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.TYPE_INVALID: "Invalid value",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.TOO_LONG: "Too long",
+    ErrorType.TOO_MANY: "Too many",
+    ErrorType.INTERNAL: "Internal error",
+}
+_WITHOUT_VALUE = {
+    ErrorType.REQUIRED,
+    ErrorType.FORBIDDEN,
+    ErrorType.TOO_LONG,
+    ErrorType.INTERNAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One field error. `path` is dotted (`spec.containers[0].name`)."""
+
+    type: ErrorType
+    path: str
+    value: Any = OMITTED
+    detail: str = ""
+
+    @property
+    def body(self) -> str:
+        """The text without the path: the `message` of a Status cause."""
+        parts = [_TEXTS[self.type]]
+        if self.value is not OMITTED and self.type not in _WITHOUT_VALUE:
+            parts.append(show(self.value))
+        if self.detail:
+            parts.append(self.detail)
+        return ": ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.body}"
+
+    def cause(self) -> dict[str, str]:
+        """The entry of `details.causes`."""
+        return {"reason": self.type.value, "message": self.body, "field": self.path}
+
+
+def show(value: Any) -> str:
+    """A value as Go prints it in field errors: strings quoted, structs as JSON, nil as `null`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, int | float):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def child(path: str, name: str) -> str:
+    """`path.name`, or `name` at the root."""
+    return f"{path}.{name}" if path else name
+
+
+def index(path: str, position: int) -> str:
+    """`path[3]`."""
+    return f"{path}[{position}]"
+
+
+def key(path: str, name: str) -> str:
+    """`path[name]`, for the entries of maps."""
+    return f"{path}[{name}]"
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    return FieldError(ErrorType.REQUIRED, path, OMITTED, detail)
+
+
+def invalid(path: str, value: Any, detail: str) -> FieldError:
+    return FieldError(ErrorType.INVALID, path, value, detail)
+
+
+def type_invalid(path: str, value: Any, detail: str) -> FieldError:
+    return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
+
+
+def duplicate(path: str, value: Any) -> FieldError:
+    return FieldError(ErrorType.DUPLICATE, path, value)
+
+
+def not_found(path: str, value: Any) -> FieldError:
+    return FieldError(ErrorType.NOT_FOUND, path, value)
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    return FieldError(ErrorType.FORBIDDEN, path, OMITTED, detail)
+
+
+def not_supported(path: str, value: Any, supported: list[str] | tuple[str, ...]) -> FieldError:
+    """`supported` in the validator's order (sets sorted by the caller)."""
+    names = ", ".join(json.dumps(name) for name in supported)
+    return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}")
+
+
+def too_long(path: str, max_bytes: int) -> FieldError:
+    return FieldError(ErrorType.TOO_LONG, path, OMITTED, f"may not be more than {max_bytes} bytes")
+
+
+def too_many(path: str, actual: int, max_items: int) -> FieldError:
+    return FieldError(ErrorType.TOO_MANY, path, actual, f"must have at most {max_items} items")

@@ -1,0 +1,112 @@
+"""What is served: one `Resource` per group, version and plural, and the table that finds them.
+
+The catalogue makes these for built-in kinds; a custom resource definition makes its own. No code below or
+above
+knows a kind by name except through such a value (or a strategy registered for it).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from apimachinery.errors import GroupKind, GroupResource
+from apimachinery.schema import Schema
+
+STANDARD_VERBS = frozenset(
+    {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+)
+
+
+class GroupVersionKind(NamedTuple):
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class GroupVersionResource(NamedTuple):
+    group: str
+    version: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """`status`, `scale`, `binding`, … with the kind its body has."""
+
+    name: str
+    gvk: GroupVersionKind
+    verbs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A Table column."""
+
+    name: str
+    type: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """A resource as served at one group and version."""
+
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    namespaced: bool
+    verbs: frozenset[str]
+    schema: Schema
+    storage: GroupVersionKind  # what this server writes to the log
+    storage_resource: str  # the Key.resource, shared by all versions: "pods", "deployments.apps"
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    columns: tuple[Column, ...] = ()
+    custom: bool = False  # made by a CustomResourceDefinition
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        return GroupVersionKind(self.group, self.version, self.kind)
+
+    @property
+    def api_version(self) -> str:
+        return self.gvk.api_version
+
+    @property
+    def group_resource(self) -> GroupResource:
+        return GroupResource(self.group, self.plural)
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
+
+
+class ResourceTable(Protocol):
+    """Everything served at the moment, built-in or custom."""
+
+    def resource(self, group: str, version: str, plural: str) -> Resource | None: ...
+
+    def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        """The resource of a kind; also for registered versions that are not served (storage)."""
+        ...
+
+    def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Served groups in discovery order, each with its versions, the preferred first."""
+        ...
+
+    def resources(self, group: str, version: str) -> Iterable[Resource]:
+        """The resources of a served group and version, by plural."""
+        ...

@@ -1,0 +1,60 @@
+"""The one schema value: data only. Decoding, defaulting, patches, OpenAPI are modules that walk it.
+
+A built-in type's tree comes from the catalogue; a custom resource's from its definition. Trees may be
+recursive (`JSONSchemaProps`), so walk them along a value, never on their own without a memo.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """The shape of a value on the wire."""
+
+    OBJECT = "object"  # a struct: known fields
+    MAP = "map"  # free keys, `items` is the schema of the values
+    LIST = "list"
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    INT_OR_STRING = "int-or-string"
+    QUANTITY = "quantity"
+    ANY = "any"  # RawExtension, JSON: kept as it is
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schema:
+    """What one value may be. `name` is the OpenAPI definition's name of a named struct, else empty.
+
+    `fields` and `items` may be filled in after construction by the builder (recursion), never later.
+    """
+
+    kind: Kind
+    name: str = ""
+    format: str = ""  # int32, int64, double, byte, date-time, micro-time, duration
+    fields: Mapping[str, "Field"] = field(default_factory=dict)
+    items: "Schema | None" = None
+    list_type: str = "atomic"  # atomic, set, map
+    list_keys: tuple[str, ...] = ()
+    map_type: str = "granular"  # granular, atomic (structs too)
+    enum: tuple[str, ...] = ()
+    nullable: bool = False
+    preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """A field of a struct, and how it is treated there."""
+
+    schema: Schema
+    required: bool = False
+    default: Any = None
+    has_default: bool = False
+    gates: tuple[str, ...] = ()  # all of them must be on, else the field is dropped
+    patch_strategy: tuple[str, ...] = ()  # merge, replace, retainKeys
+    patch_merge_key: str = ""
+    omit_empty: bool = True  # Go's omitempty: an empty value is not written
+    pointer: bool = False  # Go pointer: present-but-zero differs from absent

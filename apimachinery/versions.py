@@ -1,0 +1,51 @@
+"""Kubernetes releases: what a component can be emulated at, and how releases compare."""
+
+import re
+from dataclasses import dataclass
+from functools import total_ordering
+
+_TEXT = re.compile(r"^v?1\.(?P<minor>\d+)(?:\.\d+)?(?:\+(?P<preview>[a-z0-9]+))?$")
+
+OLDEST_MINOR, NEWEST_MINOR = 26, 37
+
+# The newest patch level whose behaviour we follow, per minor (dra-facts: fixes inside patch releases).
+_PATCH_LEVELS = {
+    26: 15, 27: 16, 28: 15, 29: 15, 30: 14, 31: 14, 32: 13, 33: 10, 34: 7, 35: 6, 36: 4, 37: 0,
+}  # fmt: skip
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A Kubernetes release `1.MINOR`; `preview` names a release that carries a KEP draft's design."""
+
+    minor: int
+    preview: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Version":
+        """`1.36`, `v1.36.4` or a preview such as `1.25+kep3063`; raises ValueError with what to do."""
+        found = _TEXT.match(text)
+        if found is None:
+            raise ValueError(f"{text!r} is not a Kubernetes version: write 1.{NEWEST_MINOR - 1}")
+        version = cls(int(found["minor"]), found["preview"] or "")
+        if version.preview or not OLDEST_MINOR <= version.minor <= NEWEST_MINOR:
+            raise ValueError(
+                f"version {text} is not supported: choose one from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"
+            )
+        return version
+
+    @property
+    def git_version(self) -> str:
+        """What `/version` says, e.g. `v1.36.4`."""
+        return f"v1.{self.minor}.{_PATCH_LEVELS[self.minor]}"
+
+    def __lt__(self, other: "Version") -> bool:
+        return (self.minor, self.preview) < (other.minor, other.preview)
+
+    def __str__(self) -> str:
+        return f"1.{self.minor}" + (f"+{self.preview}" if self.preview else "")
+
+
+DEFAULT_VERSION = Version(36)
+SUPPORTED = tuple(Version(minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))

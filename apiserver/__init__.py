@@ -1,0 +1,1 @@
+"""The API server: HTTP front, request pipeline, registry of resources, event store, watch."""

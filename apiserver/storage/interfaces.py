@@ -1,0 +1,264 @@
+"""The event store's types and the two interfaces above SQL: `Log` (append, read) and `Store` (semantics).
+
+Handlers and the registry know `Store`; the store knows `Log`; only the implementation of `Log` knows SQL.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol, Self
+
+
+class Verb(StrEnum):
+    """What an event did to its object."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """One object's place: `resource` as `pods` or `deployments.apps`, `namespace` empty if it has none."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who wrote: the authenticated user, the component and its version as its user agent tells them,
+
+    the emulated version of the API server that encoded the object, and the request's id.
+    """
+
+    user: str
+    component: str
+    component_version: str
+    server_version: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A write that is asked for. `value` is the object in its storage version *without* resourceVersion.
+
+    `expected` is the revision the object must be at, 0 if it must not exist. For DELETE, `value` is the
+    last state.
+    """
+
+    verb: Verb
+    key: Key
+    uid: str
+    value: bytes
+    expected: int
+    author: Author
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An immutable entry of the log. `previous` is the revision of the object before, 0 for a create.
+
+    `previous_value` is the state before (None for a create): a watch with a selector needs it.
+    """
+
+    revision: int
+    verb: Verb
+    key: Key
+    uid: str
+    value: bytes
+    previous: int
+    previous_value: bytes | None
+    author: Author
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A current object: what the projection holds. `created` is the revision of its create event."""
+
+    key: Key
+    uid: str
+    revision: int
+    created: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentEvent:
+    """A component's start, stop, kill, version change or gate flip, after `revision` of the log."""
+
+    revision: int
+    component: str
+    what: str  # started, stopped, killed, failed
+    version: str
+    gates: str  # as the flag: A=true,B=false
+    time: datetime
+
+
+class ConflictError(Exception):
+    """The object is not at the expected revision; `current` is what it is (None: it does not exist)."""
+
+    def __init__(self, key: Key, current: Entry | None) -> None:
+        super().__init__(f"{key} is at {current.revision if current else 0}")
+        self.key = key
+        self.current = current
+
+
+class CompactedError(Exception):
+    """The revision asked for is older than the horizon."""
+
+    def __init__(self, asked: int, horizon: int) -> None:
+        super().__init__(f"revision {asked} is older than {horizon}")
+        self.asked = asked
+        self.horizon = horizon
+
+
+class FutureRevisionError(Exception):
+    """The revision asked for has not been written yet."""
+
+    def __init__(self, asked: int, current: int) -> None:
+        super().__init__(f"revision {asked} is newer than {current}")
+        self.asked = asked
+        self.current = current
+
+
+class SlowWatcherError(Exception):
+    """The watcher fell behind its bound and was ended."""
+
+
+class Log(Protocol):
+    """The log in SQL. Every method may be called concurrently.
+
+    `append` groups its callers into transactions.
+    """
+
+    async def append(self, change: Change) -> Event:
+        """Write one event and its projection; returns after the commit. Raises ConflictError."""
+        ...
+
+    async def revision(self) -> int:
+        """The newest committed revision, by whichever process."""
+        ...
+
+    async def after(self, revision: int, limit: int) -> Sequence[Event]:
+        """Events newer than `revision`, oldest first. Raises CompactedError."""
+        ...
+
+    async def entries(self) -> tuple[int, Sequence[Entry]]:
+        """The projection, and the revision it is at."""
+        ...
+
+    async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
+        """The objects of `resource` as of `revision`, by key. Raises CompactedError, FutureRevisionError."""
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget states that were superseded at or before `revision`."""
+        ...
+
+    async def record(self, event: ComponentEvent) -> None:
+        """Put a component's event on the time line (its `revision` is filled in)."""
+        ...
+
+    async def timeline(self, since: int = 0) -> Sequence[ComponentEvent]:
+        """Component events after `since`, oldest first."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go of the database."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list, in key order, of one `revision`.
+
+    `remaining` counts what follows, `last` is the last key if any does.
+    """
+
+    revision: int
+    entries: Sequence[Entry]
+    last: Key | None = None
+    remaining: int = 0
+
+
+class Watch(Protocol):
+    """A cursor over the log. Iterating gives batches of events without gap or reordering.
+
+    An empty batch is a progress notification: everything up to `revision` has been delivered. Iteration
+    ends after
+    `close`, and raises SlowWatcherError or CompactedError.
+    """
+
+    @property
+    def revision(self) -> int:
+        """Everything up to this revision has been delivered."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
+
+    def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """The objects and their history, as handlers need them.
+
+    Reads cost what they answer, not what is stored.
+    """
+
+    @property
+    def revision(self) -> int:
+        """The newest revision this server has applied."""
+        ...
+
+    async def refresh(self) -> int:
+        """Apply everything committed by now, by any server; returns the revision (a consistent read's)."""
+        ...
+
+    async def wait_for(self, revision: int, timeout: float) -> None:
+        """Return once `revision` is applied. Raises FutureRevisionError after `timeout` seconds."""
+        ...
+
+    def get(self, key: Key) -> Entry | None:
+        """The current object, from memory."""
+        ...
+
+    def list(
+        self,
+        resource: str,
+        namespace: str | None = None,
+        after: Key | None = None,
+        limit: int = 0,
+        matches: Callable[[Entry], bool] | None = None,
+    ) -> Page:
+        """Current objects in key order, from memory.
+
+        `limit` 0 means all. `matches` filters before counting to `limit`.
+        """
+        ...
+
+    async def list_at(self, revision: int, resource: str, namespace: str | None = None) -> Page:
+        """The objects as of `revision`, from the log. Raises CompactedError, FutureRevisionError."""
+        ...
+
+    async def write(self, change: Change) -> Event:
+        """Commit one change, then apply it. Raises ConflictError."""
+        ...
+
+    def watch(self, resource: str, namespace: str | None, name: str | None, since: int) -> Watch:
+        """Events of a resource newer than `since`. Raises CompactedError, FutureRevisionError."""
+        ...
+
+    def horizon(self, resource: str) -> int:
+        """The oldest revision whose successors are all known for `resource`."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...

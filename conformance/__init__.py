@@ -1,0 +1,1 @@
+"""Scenario files, their runner, the matrix and its reports."""

@@ -1,0 +1,1 @@
+"""The controller manager: control loops that only ever talk to the API."""

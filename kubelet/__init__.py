@@ -1,0 +1,1 @@
+"""The fake node agent: pod lifecycle, DRA manager, drivers."""

@@ -1,0 +1,1 @@
+"""The scheduler: framework, plugins and the device allocator."""
