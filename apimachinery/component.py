@@ -1,0 +1,291 @@
+"""A component as a process: its world, its flags, its health and metrics, its start and its end.
+
+Controller manager, scheduler and kubelet are each an `async main(ctx)`; what surrounds it is the same for all
+and stands here. The API server shares the world and the flags' types, not the run.
+"""
+
+import asyncio
+import functools
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+
+import click
+
+from apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import DEFAULT_VERSION, Version
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from apimachinery.client.rest import APIClient
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+COMPONENTS_PATH = "/kubeskew/v1/components"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a component is and sees: its version, its gates, its clock and its randomness."""
+
+    version: Version
+    gates: FeatureGates
+    clock: Clock
+    entropy: Entropy
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentOptions:
+    """The flags that every component has, with upstream's names."""
+
+    kubeconfig: Path
+    emulated_version: Version
+    feature_gates: FeatureGates
+    bind_address: str
+    secure_port: int
+    leader_elect: bool
+    verbosity: int
+
+
+class Check(NamedTuple):
+    """A named readiness check; it gives True, or a text that says what is missing."""
+
+    name: str
+    run: Callable[[], bool | str]
+
+
+@dataclass(slots=True)
+class Health:
+    """What a component tells about itself over HTTP: readiness checks, JSON pages, metrics."""
+
+    registry: "CollectorRegistry"
+    checks: list[Check] = field(default_factory=list)
+    pages: dict[str, Callable[[], Any]] = field(default_factory=dict)
+
+    def add_check(self, name: str, run: Callable[[], bool | str]) -> None:
+        """The component is ready only while `run` gives True."""
+        self.checks.append(Check(name, run))
+
+    def add_page(self, path: str, run: Callable[[], Any]) -> None:
+        """Serve what `run` gives, as JSON, at `path`."""
+        self.pages[path] = run
+
+    def failing(self) -> list[str]:
+        """`name: what is missing` of every check that does not hold."""
+        results = ((check.name, check.run()) for check in self.checks)
+        return [
+            f"{name}: {result}" if result else f"{name}: not ready"
+            for name, result in results
+            if result is not True
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentContext:
+    """What a component's `main` gets. It returns once `stop` is set and all it began has ended."""
+
+    name: str
+    world: World
+    client: "APIClient"
+    health: Health
+    stop: asyncio.Event
+    options: ComponentOptions
+    identity: str  # of the leader election: unique per process
+
+    async def announce(self, component: str, what: str) -> None:
+        """Put this component's start or stop on the log's time line; a server that is away loses it."""
+        body = {
+            "component": component,
+            "what": what,
+            "version": str(self.world.version),
+            "gates": self.world.gates.flag(),
+        }
+        try:
+            await self.client.request("POST", COMPONENTS_PATH, body=body)
+        except Exception as error:  # an announcement never stops a component
+            log.warning("cannot announce %s of %s: %s", what, component, error)
+
+
+class VersionParam(click.ParamType):
+    """A Kubernetes version on the command line."""
+
+    name = "version"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Version:
+        if isinstance(value, Version):
+            return value
+        try:
+            return Version.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def common_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Add the common flags to a click command, which then gets one `options: ComponentOptions`."""
+
+    @click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path, dir_okay=False),
+        required=True,
+        help="How to reach the API server, and as whom.",
+    )
+    @click.option(
+        "--emulated-version",
+        type=VersionParam(),
+        default=str(DEFAULT_VERSION),
+        show_default=True,
+        help="The Kubernetes minor to behave as.",
+    )
+    @click.option(
+        "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Feature gates to set by hand."
+    )
+    @click.option(
+        "--bind-address", default="127.0.0.1", show_default=True, help="Where to serve health and metrics."
+    )
+    @click.option(
+        "--secure-port", type=int, default=0, show_default=True, help="Port for health and metrics; 0 is any."
+    )
+    @click.option(
+        "--leader-elect/--no-leader-elect",
+        default=True,
+        show_default=True,
+        help="Act only while holding the lease.",
+    )
+    @click.option("-v", "--v", "verbosity", type=int, default=0, help="Log verbosity.")
+    @functools.wraps(command)
+    def wrapped(
+        kubeconfig: Path,
+        emulated_version: Version,
+        gates: str,
+        bind_address: str,
+        secure_port: int,
+        leader_elect: bool,
+        verbosity: int,
+        **rest: Any,
+    ) -> R:
+        options = ComponentOptions(
+            kubeconfig=kubeconfig,
+            emulated_version=emulated_version,
+            feature_gates=parse_gates(emulated_version, gates),
+            bind_address=bind_address,
+            secure_port=secure_port,
+            leader_elect=leader_elect,
+            verbosity=verbosity,
+        )
+        return command(options=options, **rest)
+
+    return wrapped
+
+
+def parse_gates(version: Version, text: str) -> FeatureGates:
+    """The gates of `version` as `text` sets them; a usage error (exit 2) where upstream refuses the flag."""
+    try:
+        return FeatureGates.parse(version, text)
+    except ValueError as error:
+        raise click.UsageError(f"--feature-gates: {error}") from error
+
+
+def set_up_logging(verbosity: int) -> None:
+    """Log to standard error, one line per record."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if verbosity >= 4 else logging.INFO,
+        format="%(asctime)s.%(msecs)03dZ %(levelname).1s %(name)s: %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )
+    logging.Formatter.converter = _utc
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _utc(seconds: float | None) -> Any:
+    import time
+
+    return time.gmtime(seconds)
+
+
+def run_component(
+    name: str,
+    options: ComponentOptions,
+    main: Callable[[ComponentContext], Awaitable[None]],
+    *,
+    announce: bool = True,
+) -> None:
+    """Run `main` until SIGTERM or SIGINT, with client, health and metrics around it.
+
+    `announce` puts the start and the graceful stop on the log's time line under `name`; a process that is
+    several components announces each of them itself.
+    """
+    set_up_logging(options.verbosity)
+    run_loop(_run(name, options, main, announce))
+
+
+def run_loop(main: Awaitable[None]) -> None:
+    """Run one coroutine on a uvloop event loop."""
+    import uvloop
+
+    async def awaited() -> None:
+        await main
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(awaited())
+
+
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """SIGTERM and SIGINT set `stop`; a second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def received(number: int) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        log.info("received %s, shutting down", signal.Signals(number).name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received, number)
+
+
+async def _run(
+    name: str,
+    options: ComponentOptions,
+    main: Callable[[ComponentContext], Awaitable[None]],
+    announce: bool,
+) -> None:
+    from prometheus_client import CollectorRegistry
+
+    from apimachinery.client.rest import APIClient, user_agent
+    from apimachinery.health import serve_health
+
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    world = World(options.emulated_version, options.feature_gates, SystemClock(), SeededEntropy())
+    agent = user_agent(f"kube-{name}" if name != "kubelet" else name, options.emulated_version)
+    client = APIClient.from_kubeconfig(options.kubeconfig, agent)
+    health = Health(CollectorRegistry())
+    ctx = ComponentContext(
+        name=name,
+        world=world,
+        client=client,
+        health=health,
+        stop=stop,
+        options=options,
+        identity=f"{os.uname().nodename}_{world.entropy.uid()}",
+    )
+    async with serve_health(health, options.bind_address, options.secure_port):
+        try:
+            if announce:
+                await ctx.announce(name, "started")
+            await main(ctx)
+            if announce:
+                await ctx.announce(name, "stopped")
+        finally:
+            await client.close()

@@ -1,0 +1,51 @@
+"""The HTTP endpoint of a component: `/healthz /livez /readyz /metrics` and its JSON pages, on loopback."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import orjson
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from apimachinery.component import Health
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def serve_health(health: "Health", address: str, port: int) -> AsyncIterator[int]:
+    """Serve `health` while the context is open; gives the port."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return answer(health, request.path)
+
+    runner = web.ServerRunner(web.Server(handle, access_log=None))
+    await runner.setup()
+    site = web.TCPSite(runner, address, port, shutdown_timeout=0.2)
+    await site.start()
+    bound: int = runner.addresses[0][1]
+    log.info("serving health and metrics on http://%s:%d", address, bound)
+    try:
+        yield bound
+    finally:
+        await runner.cleanup()
+
+
+def answer(health: "Health", path: str) -> web.Response:
+    """The answer to a GET of `path`."""
+    if path in {"/healthz", "/livez"}:
+        return web.Response(text="ok")
+    if path == "/readyz":
+        failing = health.failing()
+        return web.Response(text="\n".join(failing) or "ok", status=500 if failing else 200)
+    if path == "/metrics":
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+        return web.Response(
+            body=generate_latest(health.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+    if path in health.pages:
+        return web.Response(body=orjson.dumps(health.pages[path]()), content_type="application/json")
+    return web.Response(text="404 page not found", status=404)
