@@ -1,0 +1,201 @@
+"""What is particular to a kind: the hooks that the generic registry calls, all of them optional.
+
+A strategy never does I/O and never reads a clock: what it needs comes in its context. Objects are dicts in the
+*hub* version: the version this server stores (`ctx.resource.storage`), already decoded, defaulted, converted
+and normalised. A hook that takes the object and returns nothing changes it in place. `old` is never changed.
+
+The order of a create, as upstream's `rest.BeforeCreate` (k8s.io/apiserver/pkg/registry/rest/create.go, 1.36):
+wiped system metadata, mutating admission, name, uid and creation time, `prepare_for_create`, generation,
+disabled fields dropped, metadata rules, structural rules, `validate`, `warnings`, validating admission. Of an
+update: `prepare_for_update`, generation, disabled fields dropped, metadata rules, structural rules,
+`validate_update`, `update_warnings`.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from apimachinery.clock import Entropy
+from apimachinery.errors import Object
+from apimachinery.field import FieldError
+from apimachinery.gates import FeatureGates
+from apimachinery.resources import Resource, ResourceTable
+from apimachinery.versions import Version
+from apiserver.user import User
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyContext:
+    """The world as a strategy may see it, for one request.
+
+    `resource` is the resource in its hub version. `subresource` is empty for the main resource.
+    """
+
+    version: Version
+    gates: FeatureGates
+    now: datetime
+    entropy: Entropy
+    catalogue: ResourceTable
+    resource: Resource
+    user: User
+    list_entries: Callable[[str, str | None], Iterable[Object]]  # (storage resource, namespace) -> objects
+    get_entry: Callable[[str, str, str], Object | None]  # (storage resource, namespace, name) -> object
+    subresource: str = ""
+    service_ip_range: str = "10.96.0.0/12"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a kind keeps what its scale subresource shows. Dotted; `selector` names a LabelSelector or text."""
+
+    spec_replicas: str = "spec.replicas"
+    status_replicas: str = "status.replicas"
+    selector: str = "spec.selector"
+
+
+class Strategy:
+    """The behaviour of a kind with nothing special; subclasses say only what differs."""
+
+    allow_create_on_update: ClassVar[bool] = False  # PUT of what does not exist creates it
+    allow_unconditional_update: ClassVar[bool] = True  # an update may leave out the resourceVersion
+    returns_deleted_object: ClassVar[bool] = False  # DELETE answers the object, not a Status
+    default_propagation: ClassVar[str] = "Background"  # what DELETE without a policy does with dependents
+    field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
+    scale: ClassVar[ScalePaths | None] = None
+    status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below
+    subresources: "ClassVar[Mapping[str, type[Strategy]]]" = {}  # of other object subresources: finalize, ...
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        """Reset what a client may not set. The default drops `status` if the kind has that subresource."""
+        if "status" in ctx.resource.subresources:
+            obj.pop("status", None)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        """The kind's own rules for a new object; metadata and structure are checked by the registry."""
+        return []
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        """Reset what a client may not change. The default keeps the old `status`."""
+        if "status" in ctx.resource.subresources:
+            keep(new, old, "status")
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """The kind's rules for a change. The default checks the new object as a new one."""
+        return self.validate(new, ctx)
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        """Texts of Warning headers for a create."""
+        return []
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        """Texts of Warning headers for an update."""
+        return self.warnings(new, ctx)
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        """Whether `metadata.generation` is 1 at first and grows with each change outside metadata and status."""
+        return ctx.resource.custom
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        """What is wrong with `name` (a generateName if `prefix`): texts, none if it is fine."""
+        from apimachinery.validation import names
+
+        return names.dns1123_subdomain(name, prefix)
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        """Paths that a write through this strategy ignores, so that nobody comes to own them by it."""
+        return (("status",),) if "status" in ctx.resource.subresources else ()
+
+    # --- deleting ------------------------------------------------------------------------------------------
+
+    def graceful_period(self, obj: Object, options: Object) -> int:
+        """Seconds of grace for a delete with these DeleteOptions; 0 deletes at once.
+
+        `options` may hold `gracePeriodSeconds`; only kinds with graceful deletion (pods) look at it.
+        """
+        return 0
+
+    def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
+        """Called when `obj` has got its deletionTimestamp but stays: change it as well (a namespace's phase)."""
+
+    def is_kept(self, obj: Object) -> bool:
+        """Whether something beside metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
+        return False
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        """The values of selectable fields. The default reads `field_labels` as paths into the object."""
+        metadata = obj.get("metadata", {})
+        found = {
+            "metadata.name": metadata.get("name", ""),
+            "metadata.namespace": metadata.get("namespace", ""),
+        }
+        for label in self.field_labels:
+            found[label] = show(at_path(obj, label))
+        return found
+
+
+class StatusStrategy(Strategy):
+    """The status subresource: everything but `status` stays as it was.
+
+    Metadata stays too, except managedFields (`metav1.ResetObjectMetaForStatus`), which the field manager has
+    already worked out for this write, and the resourceVersion.
+    """
+
+    kept_metadata: ClassVar[tuple[str, ...]] = (
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    )
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        for name in (new.keys() | old.keys()) - {"apiVersion", "kind", "metadata", "status"}:
+            keep(new, old, name)
+        for name in self.kept_metadata:
+            keep(new["metadata"], old["metadata"], name)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return []
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return False
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("spec",),)
+
+
+Strategy.status = StatusStrategy
+
+
+def keep(new: Object, old: Object, name: str) -> None:
+    """Make the field `name` of `new` what it is in `old`, absence included."""
+    if name in old:
+        new[name] = copy.deepcopy(old[name])
+    else:
+        new.pop(name, None)
+
+
+def at_path(obj: Any, path: str) -> Any:
+    """The value at a dotted path of field names, None if there is none."""
+    for name in path.split("."):
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(name)
+    return obj
+
+
+def show(value: Any) -> str:
+    """A scalar as the text that a field selector compares."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,22 @@
+"""Who asks: the identity that authentication finds and that authorization, admission and strategies read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ANONYMOUS = "system:anonymous"
+AUTHENTICATED_GROUP = "system:authenticated"
+UNAUTHENTICATED_GROUP = "system:unauthenticated"
+MASTERS_GROUP = "system:masters"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """An authenticated (or anonymous) user, as upstream's `user.Info`."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+SERVER = User("system:apiserver", groups=(MASTERS_GROUP, AUTHENTICATED_GROUP))
