@@ -1,0 +1,203 @@
+"""Feature gates: which exist at a release, their defaults, and how a flag sets them.
+
+The table is `data/gates.json`, made by `hack/generate_catalogue.py`. Nothing here is global: a component gets
+its `FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+from apimachinery.versions import Version
+
+_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
+_SPECIAL = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+_DEPENDENCIES_SINCE = 35  # older flag parsers did not check them
+
+
+class GateError(ValueError):
+    """A set of gates that a component of the version refuses; the text is upstream's."""
+
+
+class GateSpec(NamedTuple):
+    """What a gate is at one release."""
+
+    stage: str  # Alpha, Beta, GA, Deprecated
+    default: bool
+    locked: bool
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = resources.files("apimachinery").joinpath("data/gates.json").read_text("utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table
+
+
+def _spec(row: Mapping[str, Any], minor: int) -> GateSpec | None:
+    exact = row.get("releases", {}).get(str(minor))
+    if exact:
+        return GateSpec(exact[0], bool(exact[1]), bool(exact[2]))
+    found = None
+    for since, stage, default, locked in row["specs"]:
+        if since <= minor:
+            found = GateSpec(stage, bool(default), bool(locked))
+    return found
+
+
+@cache
+def _specs(minor: int) -> Mapping[str, GateSpec]:
+    """Every gate that acts at a release, also those whose name the flag no longer or not yet takes."""
+    found = {name: _spec(row, minor) for name, row in _table()["gates"].items()}
+    return {name: spec for name, spec in found.items() if spec is not None}
+
+
+@cache
+def _of_stage(minor: int, stage: str) -> tuple[str, ...]:
+    """The gates that `AllAlpha` or `AllBeta` sets at a release."""
+    rows = _table()["gates"]
+    return tuple(
+        name
+        for name, spec in _specs(minor).items()
+        if spec.stage == stage and rows[name]["first"] <= minor <= rows[name]["last"]
+    )
+
+
+def _parse_bool(name: str, text: str) -> bool:
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise GateError(
+        f'invalid value of {name}={text}, err: strconv.ParseBool: parsing "{text}": invalid syntax'
+    )
+
+
+def parse_overrides(text: str) -> dict[str, bool]:
+    """The `A=true,B=false` of the flag as a mapping; raises GateError, does not look at any table."""
+    overrides: dict[str, bool] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, value = (part.strip() for part in item.partition("="))
+        if not separator:
+            raise GateError(f"missing bool value for {name}")
+        overrides[name] = _parse_bool(name, value)
+    return overrides
+
+
+class FeatureGates:
+    """The gates of one component: the table of its version, and what was set by hand. Immutable, hashable."""
+
+    __slots__ = ("_enabled", "_overrides", "_version")
+
+    def __init__(self, version: Version, overrides: Mapping[str, bool] | None = None) -> None:
+        """Takes any overrides; `validate` is what refuses them."""
+        self._version = version
+        self._overrides: Mapping[str, bool] = dict(sorted((overrides or {}).items()))
+        specs = _specs(version.minor)
+        enabled = {name: spec.default for name, spec in specs.items()}
+        for special, stage in _SPECIAL.items():
+            if special in self._overrides:
+                enabled.update(dict.fromkeys(_of_stage(version.minor, stage), self._overrides[special]))
+        enabled.update(self._overrides)
+        self._enabled: Mapping[str, bool] = enabled
+
+    @classmethod
+    def parse(cls, version: Version, text: str) -> "FeatureGates":
+        """What `--feature-gates=text` gives at that version; raises GateError in upstream's words."""
+        gates = cls(version, parse_overrides(text))
+        gates.validate()
+        return gates
+
+    @property
+    def version(self) -> Version:
+        return self._version
+
+    @property
+    def overrides(self) -> Mapping[str, bool]:
+        """What was set by hand, by name."""
+        return self._overrides
+
+    def enabled(self, name: str) -> bool:
+        """Whether the gate is on; a gate that this version does not have yet is off."""
+        return self._enabled.get(name, False)
+
+    def flag(self) -> str:
+        """The value that `--feature-gates` needs for the same gates."""
+        return ",".join(f"{name}={str(value).lower()}" for name, value in self._overrides.items())
+
+    def spec(self, name: str) -> GateSpec | None:
+        """What the gate is at this version; None if it does not act here (PreAlpha)."""
+        return _specs(self._version.minor).get(name)
+
+    def knows(self, name: str) -> bool:
+        """Whether the flag of this version takes the name."""
+        row = _table()["gates"].get(name)
+        return row is not None and row["first"] <= self._version.minor <= row["last"]
+
+    def known(self) -> list[str]:
+        """The names that the flag of this version takes, sorted."""
+        return [name for name in _table()["gates"] if self.knows(name)]
+
+    def validate(self) -> None:
+        """Raise GateError if this version's flag parser would refuse the overrides."""
+        errors: list[str] = []
+        for name, value in self._overrides.items():
+            row = _table()["gates"].get(name)
+            if row is None or row["last"] < self._version.minor:
+                errors.append(f"unrecognized feature gate: {name}")
+                break  # upstream stops at the first unknown name
+            refused = self._refuse(name, value)
+            if refused:
+                errors.append(refused)
+        if not errors:
+            errors = self._dependency_errors()
+        if errors:
+            raise GateError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+
+    def _refuse(self, name: str, value: bool) -> str:
+        spec = self.spec(name)
+        setting = f"cannot set feature gate {name} to {str(value).lower()}"
+        if spec is None or not self.knows(name):
+            return f"{setting}, feature is PreAlpha at emulated version {self._version}"
+        if spec.locked and spec.default != value:
+            return f"{setting}, feature is locked to {str(spec.default).lower()}"
+        return ""
+
+    def _dependency_errors(self) -> list[str]:
+        if self._version.minor < _DEPENDENCIES_SINCE:
+            return []
+        errors = []
+        for name, needed in _table()["dependencies"].items():
+            off = [other for other in needed if self.spec(other) and not self.enabled(other)]
+            if off and self.spec(name) and self.enabled(name):
+                errors.append(
+                    f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
+                )
+        return errors
+
+    def warnings(self) -> list[str]:
+        """What a component logs about the overrides when it starts."""
+        texts = []
+        for name, value in self._overrides.items():
+            spec = self.spec(name)
+            if name not in _SPECIAL and spec is not None and spec.stage in ("Deprecated", "GA"):
+                stage = "deprecated" if spec.stage == "Deprecated" else "GA"
+                texts.append(
+                    f"Setting {stage} feature gate {name}={str(value).lower()}. "
+                    "It will be removed in a future release."
+                )
+        return texts
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FeatureGates):
+            return NotImplemented
+        return (self._version, self._overrides) == (other._version, other._overrides)
+
+    def __hash__(self) -> int:
+        return hash((self._version, tuple(self._overrides.items())))
+
+    def __repr__(self) -> str:
+        return f"FeatureGates({self._version}, {self.flag()!r})"

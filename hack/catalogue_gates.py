@@ -1,0 +1,108 @@
+"""The gate table of `apimachinery/data/gates.json`, from the facts about feature gates.
+
+One row per gate: `{"specs": [[minor, stage, default, locked], …], "first": minor, "last": minor}`. `first`
+and `last` bound the releases that know the name; outside of them the flag refuses it.
+"""
+
+import re
+from typing import Any
+
+OLDEST, NEWEST = 26, 37
+
+Facts = dict[str, Any]
+Row = dict[str, Any]
+
+# What the facts leave open (from memory of the releases' own tables).
+OVERLAY: dict[str, Row] = {
+    "ValidatingAdmissionPolicy": {
+        "specs": [[26, "Alpha", 0, 0], [28, "Beta", 0, 0], [30, "GA", 1, 1]],
+        "first": 26,
+        "last": 31,
+    },
+    "KMSv2": {"specs": [[25, "Alpha", 0, 0], [27, "Beta", 1, 0], [29, "GA", 1, 1]], "first": 25, "last": 31},
+    "DRAControlPlaneController": {"specs": [[31, "Alpha", 0, 0]], "first": 31, "last": 31},
+    "WorkloadAwarePreemption": {"specs": [[36, "Alpha", 0, 0]], "first": 36, "last": 36},
+    "ClientsAllowCBOR": {"specs": [[32, "Alpha", 0, 0]], "first": 32, "last": 99},
+    "ClientsPreferCBOR": {"specs": [[32, "Alpha", 0, 0]], "first": 32, "last": 99},
+    "AllAlpha": {"specs": [[0, "Alpha", 0, 0]], "first": 0, "last": 99},
+    "AllBeta": {"specs": [[0, "Beta", 0, 0]], "first": 0, "last": 99},
+}
+_CAMEL = re.compile(r"^[A-Z][a-zA-Z0-9]+$")
+_COMPONENTS = {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"}
+_LOCK_LIFETIME = 2  # a locked gate stays two more releases, then its code goes
+
+
+def minor(text: Any) -> int | None:
+    """`1.30` or `v1.30` → 30; anything else None."""
+    found = re.match(r"^v?1\.(\d+)", str(text))
+    return int(found[1]) if found else None
+
+
+def _specs(listed: list[Facts]) -> list[list[Any]]:
+    return [
+        [minor(one["version"]) or 0, one["stage"], int(one["default"]), int(one["locked"])] for one in listed
+    ]
+
+
+def _current(listed: list[Facts]) -> Row:
+    specs = _specs(listed)
+    introduced_later = specs[0][0] == 0 and len(specs) > 1
+    return {"specs": specs, "first": specs[1][0] if introduced_later else specs[0][0], "last": 99}
+
+
+def _removed(fact: Facts) -> Row:
+    if "specs" in fact:
+        row = _current(fact["specs"])
+    else:
+        listed = [{"version": release, **spec} for release, spec in fact["perMinor"].items()]
+        row = _current(listed)
+        if row["first"] == OLDEST + 2:  # the records begin there, the gate did not
+            row["specs"][0][0] = row["first"] = OLDEST
+    locked_since = next((spec[0] for spec in row["specs"] if spec[3]), 0)
+    if "inReleases" in fact:
+        row["last"] = minor(fact["inReleases"][1])
+    else:
+        seen = minor(fact["lastSeenIn"]) or NEWEST
+        row["last"] = min(NEWEST - 1, max(seen, locked_since + _LOCK_LIFETIME))
+    return row
+
+
+def _from_proposal(fact: Facts) -> Row | None:
+    """A gate that only its proposal tells of: implemented, and locked since some release we follow."""
+    milestones = {stage: minor(fact.get("milestone", {}).get(stage)) for stage in ("alpha", "beta", "stable")}
+    stable = milestones["stable"]
+    if fact.get("status") != "implemented" or stable is None or not OLDEST - 2 <= stable < NEWEST - 2:
+        return None
+    if not _COMPONENTS & set(fact.get("components") or ()):
+        return None
+    specs: list[list[Any]] = []
+    if milestones["alpha"] is not None:
+        specs.append([milestones["alpha"], "Alpha", 0, 0])
+    if milestones["beta"] is not None:
+        specs.append([milestones["beta"], "Beta", 1, 0])
+    specs.append([stable, "GA", 1, 1])
+    return {"specs": specs, "first": specs[0][0], "last": stable + _LOCK_LIFETIME}
+
+
+def gate_table(facts: Facts) -> dict[str, Any]:
+    """The whole document of gates.json; earlier sources yield to better ones."""
+    rows: dict[str, Row] = {}
+    for name, proposals in facts["fromKEP"].items():
+        row = _from_proposal(proposals[0]) if _CAMEL.match(name) and proposals else None
+        if row is not None:
+            rows[name] = row
+    rows |= {name: _removed(fact) for name, fact in facts["removed"].items()}
+    rows |= {name: _current(specs) for name, specs in facts["gates"].items()}
+    for name, specs in facts["laterThanThisTable"].items():
+        if name != "note":
+            later = _specs(specs)
+            known = [spec for spec in rows.get(name, {"specs": []})["specs"] if spec[0] < later[0][0]]
+            merged = known + later
+            rows[name] = {"specs": merged, "first": merged[0][0], "last": 99}
+    rows |= OVERLAY
+    for name, releases in facts.get("releaseDiffersFromSpecs", {}).items():
+        rows[name]["releases"] = {
+            str(minor(release)): [spec["stage"], int(spec["default"]), int(spec["locked"])]
+            for release, spec in releases.items()
+        }
+    return {"gates": dict(sorted(rows.items())), "dependencies": dict(sorted(facts["dependencies"].items()))}

@@ -1,0 +1,117 @@
+"""Feature gates: the table, the flag's syntax, what the flag refuses."""
+
+import pytest
+
+from apimachinery.gates import FeatureGates, GateError, GateSpec, parse_overrides
+from apimachinery.versions import SUPPORTED, Version
+
+
+@pytest.mark.parametrize(
+    ("gate", "minor", "stage", "default", "locked"),
+    [
+        ("DRAExtendedResource", 34, "Alpha", False, False),
+        ("DRAExtendedResource", 35, "Alpha", False, False),
+        ("DRAExtendedResource", 36, "Beta", True, False),
+        ("DRAExtendedResource", 37, "GA", True, True),
+        ("DynamicResourceAllocation", 26, "Alpha", False, False),
+        ("DynamicResourceAllocation", 34, "GA", True, False),
+        ("DynamicResourceAllocation", 35, "GA", True, True),
+        ("DRADeviceTaintRules", 36, "Beta", False, False),
+        ("SidecarContainers", 28, "Alpha", False, False),
+        ("ValidatingAdmissionPolicy", 28, "Beta", False, False),
+        ("DRAWorkloadResourceClaims", 37, "Beta", False, False),
+        ("APIServingWithRoutine", 30, "Beta", True, False),
+        ("APIServingWithRoutine", 31, "Alpha", False, False),
+    ],
+)
+def test_stage_per_release(gate: str, minor: int, stage: str, default: bool, locked: bool) -> None:
+    """A gate has the stage, default and lock of the newest entry that is not newer than the release."""
+    assert FeatureGates(Version(minor)).spec(gate) == GateSpec(stage, default, locked)
+
+
+@pytest.mark.parametrize("version", SUPPORTED, ids=str)
+def test_defaults_are_valid(version: Version) -> None:
+    """The defaults of every release, and all alpha and beta gates on, break no rule of the flag."""
+    FeatureGates(version).validate()
+    FeatureGates.parse(version, "AllAlpha=true,AllBeta=true")
+
+
+@pytest.mark.parametrize(
+    ("minor", "text", "error"),
+    [
+        (36, "Foo=true", "unrecognized feature gate: Foo"),
+        (36, "Foo", "missing bool value for Foo"),
+        (36, "Foo=x", 'invalid value of Foo=x, err: strconv.ParseBool: parsing "x": invalid syntax'),
+        (37, "SidecarContainers=true", "unrecognized feature gate: SidecarContainers"),
+        (
+            33,
+            "DRAExtendedResource=true",
+            (
+                "cannot set feature gate DRAExtendedResource to true, "
+                "feature is PreAlpha at emulated version 1.33"
+            ),
+        ),
+        (
+            37,
+            "DRAExtendedResource=false",
+            "cannot set feature gate DRAExtendedResource to false, feature is locked to true",
+        ),
+        (
+            36,
+            "DRAWorkloadResourceClaims=true",
+            (
+                "DRAWorkloadResourceClaims is enabled, but depends on features "
+                "that are disabled: [GenericWorkload]"
+            ),
+        ),
+        (
+            35,
+            "DynamicResourceAllocation=false,DRAPartitionableDevicesType=true",
+            (
+                "[cannot set feature gate DRAPartitionableDevicesType to true, "
+                "feature is PreAlpha at emulated version 1.35, "
+                "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true]"
+            ),
+        ),
+    ],
+)
+def test_refused_flags(minor: int, text: str, error: str) -> None:
+    """The flag's errors have upstream's wording."""
+    with pytest.raises(GateError) as raised:
+        FeatureGates.parse(Version(minor), text)
+
+    assert str(raised.value) == error
+
+
+def test_syntax() -> None:
+    """Empty items are skipped, spaces trimmed, booleans are Go's, and a flag round trip keeps the gates."""
+    assert parse_overrides(" B = T ,, A=0,") == {"B": True, "A": False}
+
+    gates = FeatureGates.parse(Version(35), "DRAExtendedResource=true,DRADeviceTaints=1")
+
+    assert gates.flag() == "DRADeviceTaints=true,DRAExtendedResource=true"
+    assert FeatureGates.parse(Version(35), gates.flag()) == gates
+
+
+def test_all_alpha_yields_to_single_gates() -> None:
+    """AllAlpha turns on what is alpha, except what is set by name; removed gates are none of its business."""
+    gates = FeatureGates.parse(Version(35), "AllAlpha=true,DRAConsumableCapacity=false")
+
+    assert gates.enabled("DRAExtendedResource")
+    assert not gates.enabled("DRAConsumableCapacity")
+    assert not gates.enabled("DRAControlPlaneController")
+
+
+def test_unknown_names_are_off_and_removed_ones_keep_their_end() -> None:
+    """Asking for any name is safe: not yet there is off, graduated and removed is on."""
+    assert not FeatureGates(Version(26)).enabled("DRAExtendedResource")
+    assert not FeatureGates(Version(36)).enabled("NoSuchGate")
+    assert FeatureGates(Version(37)).enabled("SidecarContainers")
+    assert not FeatureGates(Version(37)).knows("SidecarContainers")
+
+
+def test_warnings() -> None:
+    """Setting a gate that is on its way out is told."""
+    assert FeatureGates.parse(Version(36), "DRAPrioritizedList=true").warnings() == [
+        "Setting GA feature gate DRAPrioritizedList=true. It will be removed in a future release."
+    ]
