@@ -1,1 +1,1 @@
-"""The API client: REST calls, informers, work queues, leader election, event recording."""
+"""The client side of the API: requests, informers, work queues, leader election, events."""

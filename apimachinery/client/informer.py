@@ -1,0 +1,304 @@
+"""Informers: a local copy of a collection, kept current by list and watch.
+
+The objects handed out are shared by everyone in the process: treat them as read-only and copy
+(`copy.deepcopy`) before a change.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from apimachinery.clock import Clock, Entropy
+from apimachinery.errors import StatusError
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 1.0
+_SHORT_WATCH_SECONDS = 1.0  # a watch without events that ends sooner is treated as a failure
+
+# Answers after which only a fresh list helps: a position the server cannot serve (410 compacted, 504 in the
+# future, 400 not understood), or a resource it does not serve at the moment (404).
+_POSITION_LOST = (400, 404, 410, 504)
+
+_FAILURES = (*CONNECTION_ERRORS, StatusError, orjson.JSONDecodeError)
+
+Key = tuple[str, str]  # namespace, name
+Objects = list[Object]
+IndexFunction = Callable[[Object], Iterable[str]]
+
+
+def object_key(obj: Object) -> Key:
+    """(namespace, name), the namespace empty for cluster-scoped objects."""
+    metadata = obj["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What to call on changes; synchronous, quick, usually `queue.add`."""
+
+    added: Callable[[Object], None] | None
+    updated: Callable[[Object, Object], None] | None
+    deleted: Callable[[Object], None] | None
+
+
+class _Index:
+    def __init__(self, function: IndexFunction) -> None:
+        self._function = function
+        self._keys: dict[str, dict[Key, None]] = {}  # in order of arrival
+
+    def insert(self, key: Key, obj: Object) -> None:
+        for value in self._function(obj):
+            self._keys.setdefault(value, {})[key] = None
+
+    def remove(self, key: Key, obj: Object) -> None:
+        for value in self._function(obj):
+            keys = self._keys.get(value)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del self._keys[value]
+
+    def keys(self, value: str) -> Iterable[Key]:
+        return self._keys.get(value, ())
+
+
+class Informer:
+    """One collection. Start it inside a running loop; stop it before the client is closed."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        ref: Ref,
+        clock: Clock,
+        namespace: str = "",
+        field_selector: str = "",
+        label_selector: str = "",
+        *,
+        entropy: Entropy | None = None,
+        metadata_only: bool = False,
+    ) -> None:
+        self.ref = ref
+        self._client = client
+        self._clock = clock
+        self._entropy = entropy
+        self._scope = (namespace, label_selector, field_selector)
+        self._metadata_only = metadata_only
+        self._objects: dict[Key, Object] = {}
+        self._namespaces: dict[str, dict[str, Object]] = {}
+        self._indexes: dict[str, _Index] = {}
+        self._handlers: list[Handler] = []
+        self._synced = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._resource_version = ""
+        self._backoff = FIRST_BACKOFF_SECONDS
+
+    # -- reading
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._objects.get((namespace, name))
+
+    def list(self, namespace: str | None = None) -> Objects:
+        """All objects, or those of one namespace."""
+        if namespace is None:
+            return [*self._objects.values()]
+        return [*self._namespaces.get(namespace, {}).values()]
+
+    def by_index(self, name: str, value: str) -> Objects:
+        return [self._objects[key] for key in self._indexes[name].keys(value)]
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """`function` gives the values under which an object is found; adding a name again changes nothing."""
+        if name in self._indexes:
+            return
+        index = self._indexes[name] = _Index(function)
+        for key, obj in self._objects.items():
+            index.insert(key, obj)
+
+    def add_handler(
+        self,
+        added: Callable[[Object], None] | None = None,
+        updated: Callable[[Object, Object], None] | None = None,
+        deleted: Callable[[Object], None] | None = None,
+    ) -> None:
+        """Callbacks for changes from now on; what is there already is told as added, at once."""
+        handler = Handler(added, updated, deleted)
+        self._handlers.append(handler)
+        if added is not None:
+            for obj in self.list():
+                _call(added, obj)
+
+    # -- life
+
+    @property
+    def has_synced(self) -> bool:
+        return self._synced.is_set()
+
+    @property
+    def resource_version(self) -> str:
+        """Up to which revision the copy is current."""
+        return self._resource_version
+
+    def start(self) -> None:
+        """Begin to follow the collection; starting twice changes nothing."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._follow(), name=f"informer {self.ref}")
+
+    async def synced(self) -> None:
+        """Return when the first list has been delivered to the handlers."""
+        await self._synced.wait()
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                if not self._resource_version:
+                    await self._relist()
+                await self._watch()
+            except _FAILURES as error:
+                await self._recover(error)
+
+    async def _recover(self, error: Exception) -> None:
+        if isinstance(error, StatusError) and error.code in _POSITION_LOST:
+            self._resource_version = ""
+            if error.code == 410:
+                log.debug("%s: relisting: %s", self.ref, error)
+                return
+        log.debug("%s: retrying in %.2f s: %s", self.ref, self._backoff, error)
+        await self._pause()
+
+    async def _pause(self) -> None:
+        jitter = 1.0 + (self._entropy.random() if self._entropy is not None else 0.0)
+        await self._clock.sleep(self._backoff * jitter)
+        self._backoff = min(self._backoff * 2, MAX_BACKOFF_SECONDS)
+
+    async def _relist(self) -> None:
+        found = await self._client.list(self.ref, *self._scope, metadata_only=self._metadata_only)
+        self._replace({object_key(obj): obj for obj in found["items"]})
+        self._resource_version = found["metadata"]["resourceVersion"]
+        self._backoff = FIRST_BACKOFF_SECONDS
+        self._synced.set()
+
+    async def _watch(self) -> None:
+        began, quiet = self._clock.monotonic(), True
+        events = self._client.watch(
+            self.ref,
+            *self._scope,
+            resource_version=self._resource_version,
+            metadata_only=self._metadata_only,
+        )
+        async for kind, obj in events:
+            if quiet:
+                quiet, self._backoff = False, FIRST_BACKOFF_SECONDS
+            self._resource_version = obj["metadata"]["resourceVersion"]
+            if kind == "DELETED":
+                self._remove(object_key(obj), obj)
+            elif kind != "BOOKMARK":
+                self._put(object_key(obj), obj)
+        if quiet and self._clock.monotonic() - began < _SHORT_WATCH_SECONDS:
+            await self._pause()
+
+    # -- the copy
+
+    def _replace(self, current: dict[Key, Object]) -> None:
+        for key in [key for key in self._objects if key not in current]:
+            self._remove(key, self._objects[key])
+        for key, obj in current.items():
+            self._put(key, obj)
+
+    def _put(self, key: Key, obj: Object) -> None:
+        old = self._objects.get(key)
+        if old is not None and old["metadata"].get("uid") != obj["metadata"].get("uid"):
+            # Deleted and made anew while we were away.
+            self._remove(key, old)
+            old = None
+        if old is not None:
+            if old["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion"):
+                return
+            for index in self._indexes.values():
+                index.remove(key, old)
+        self._objects[key] = obj
+        self._namespaces.setdefault(key[0], {})[key[1]] = obj
+        for index in self._indexes.values():
+            index.insert(key, obj)
+        self._tell(old, obj)
+
+    def _remove(self, key: Key, last: Object) -> None:
+        """`last` is the final state where the server told it, else the newest we knew."""
+        old = self._objects.pop(key, None)
+        if old is None:
+            return
+        self._namespaces[key[0]].pop(key[1])
+        for index in self._indexes.values():
+            index.remove(key, old)
+        for handler in self._handlers:
+            if handler.deleted is not None:
+                _call(handler.deleted, last)
+
+    def _tell(self, old: Object | None, new: Object) -> None:
+        for handler in self._handlers:
+            if old is None:
+                if handler.added is not None:
+                    _call(handler.added, new)
+            elif handler.updated is not None:
+                _call(handler.updated, old, new)
+
+
+def _call(callback: Callable[..., None], *arguments: Any) -> None:
+    try:
+        callback(*arguments)
+    except Exception:
+        # One consumer's mistake must not cost the others their events.
+        log.exception("informer callback failed")
+
+
+class InformerFactory:
+    """One informer per collection and selection, shared by all who ask."""
+
+    def __init__(self, client: APIClient, clock: Clock, entropy: Entropy | None = None) -> None:
+        self._client = client
+        self._clock = clock
+        self._entropy = entropy
+        self._informers: dict[tuple[Ref, str, str, str], Informer] = {}
+
+    def informer(
+        self, ref: Ref, namespace: str = "", field_selector: str = "", label_selector: str = ""
+    ) -> Informer:
+        wanted = (ref, namespace, field_selector, label_selector)
+        if wanted not in self._informers:
+            self._informers[wanted] = Informer(
+                self._client,
+                ref,
+                self._clock,
+                namespace,
+                field_selector,
+                label_selector,
+                entropy=self._entropy,
+            )
+        return self._informers[wanted]
+
+    @property
+    def has_synced(self) -> bool:
+        return all(informer.has_synced for informer in self._informers.values())
+
+    def start(self) -> None:
+        """Start those not yet started."""
+        for informer in self._informers.values():
+            informer.start()
+
+    async def synced(self) -> None:
+        await asyncio.gather(*(informer.synced() for informer in self._informers.values()))
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(informer.stop() for informer in self._informers.values()))

@@ -1,0 +1,117 @@
+"""Kubeconfig files: where the server is and who we are to it.
+
+Reads clusters, users and contexts with embedded or file credentials and bearer tokens. Exec and
+auth-provider plugins are not run.
+"""
+
+import base64
+import binascii
+import ssl
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class KubeconfigError(ValueError):
+    """The kubeconfig cannot be used; the text names the file and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """One context, resolved. Certificates and keys are PEM."""
+
+    server: str
+    namespace: str = "default"
+    ca: bytes = b""
+    certificate: bytes = b""
+    key: bytes = b""
+    token: str = ""
+    insecure: bool = False
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """None for a plain-text server."""
+        if not self.server.startswith("https:"):
+            return None
+        context = ssl.create_default_context(cadata=self.ca.decode() if self.ca else None)
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.certificate:
+            _load_pair(context, self.certificate, self.key)
+        return context
+
+
+def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    # OpenSSL reads key pairs from files only; the file is private and gone before we return.
+    with tempfile.NamedTemporaryFile() as pair:
+        pair.write(certificate + b"\n" + key)
+        pair.flush()
+        context.load_cert_chain(pair.name)
+
+
+def load_kubeconfig(path: str | Path, context: str = "") -> Kubeconfig:
+    """The current context of the file, or the one named; raises KubeconfigError."""
+    file = Path(path)
+    try:
+        document = yaml.load(file.read_text(), Loader=_Loader)  # noqa: S506 - a safe loader
+    except OSError as error:
+        raise KubeconfigError(f"cannot read kubeconfig {file}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise KubeconfigError(f"kubeconfig {file} is not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise KubeconfigError(f"kubeconfig {file} is not a mapping")
+    return _resolve(document, file, context)
+
+
+def _resolve(document: dict[str, Any], file: Path, context: str) -> Kubeconfig:
+    name = context or document.get("current-context") or ""
+    chosen = _entry(document, "contexts", "context", name, file)
+    cluster = _entry(document, "clusters", "cluster", chosen.get("cluster") or "", file)
+    user = _entry(document, "users", "user", chosen["user"], file) if chosen.get("user") else {}
+    if not cluster.get("server"):
+        raise KubeconfigError(f"kubeconfig {file}: cluster {chosen.get('cluster')!r} names no server")
+    if "exec" in user or "auth-provider" in user:
+        raise KubeconfigError(f"kubeconfig {file}: credential plugins are not supported")
+    token = user.get("token") or ""
+    if not token and user.get("tokenFile"):
+        token = _read(file, user["tokenFile"]).decode().strip()
+    return Kubeconfig(
+        server=cluster["server"],
+        namespace=chosen.get("namespace") or "default",
+        ca=_data(cluster, "certificate-authority", file),
+        certificate=_data(user, "client-certificate", file),
+        key=_data(user, "client-key", file),
+        token=token,
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+    )
+
+
+def _entry(document: dict[str, Any], section: str, key: str, name: str, file: Path) -> dict[str, Any]:
+    for entry in document.get(section) or []:
+        if entry.get("name") == name:
+            return entry.get(key) or {}
+    raise KubeconfigError(f"kubeconfig {file} has no {key} {name!r}")
+
+
+def _data(section: dict[str, Any], name: str, file: Path) -> bytes:
+    """`NAME-data` in base64, else the file that `NAME` points to, relative to the kubeconfig."""
+    embedded = section.get(f"{name}-data")
+    if embedded:
+        try:
+            return base64.b64decode(embedded, validate=True)
+        except binascii.Error as error:
+            raise KubeconfigError(f"kubeconfig {file}: {name}-data is not base64") from error
+    return _read(file, section[name]) if section.get(name) else b""
+
+
+def _read(file: Path, name: str) -> bytes:
+    path = file.parent / name
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KubeconfigError(f"kubeconfig {file}: cannot read {path}: {error.strerror}") from error

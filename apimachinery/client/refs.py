@@ -1,0 +1,117 @@
+"""Which resource a client speaks to: plain values, one constant per resource that a component uses."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from apimachinery.errors import GroupResource
+from apimachinery.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A resource at one group and version, as a client addresses it."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_resource(self) -> GroupResource:
+        return GroupResource(self.group, self.plural)
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path, percent-encoded. Without a namespace, all namespaces are meant."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=":"))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.version}.{self.group}" if self.group else self.plural
+
+
+def _core(plural: str, kind: str, *, namespaced: bool = True) -> Ref:
+    return Ref("", "v1", plural, namespaced, kind)
+
+
+CONFIG_MAPS = _core("configmaps", "ConfigMap")
+ENDPOINTS = _core("endpoints", "Endpoints")
+EVENTS = _core("events", "Event")
+NAMESPACES = _core("namespaces", "Namespace", namespaced=False)
+NODES = _core("nodes", "Node", namespaced=False)
+PERSISTENT_VOLUME_CLAIMS = _core("persistentvolumeclaims", "PersistentVolumeClaim")
+PERSISTENT_VOLUMES = _core("persistentvolumes", "PersistentVolume", namespaced=False)
+PODS = _core("pods", "Pod")
+REPLICATION_CONTROLLERS = _core("replicationcontrollers", "ReplicationController")
+RESOURCE_QUOTAS = _core("resourcequotas", "ResourceQuota")
+SECRETS = _core("secrets", "Secret")
+SERVICE_ACCOUNTS = _core("serviceaccounts", "ServiceAccount")
+SERVICES = _core("services", "Service")
+
+CONTROLLER_REVISIONS = Ref("apps", "v1", "controllerrevisions", True, "ControllerRevision")
+DAEMON_SETS = Ref("apps", "v1", "daemonsets", True, "DaemonSet")
+DEPLOYMENTS = Ref("apps", "v1", "deployments", True, "Deployment")
+REPLICA_SETS = Ref("apps", "v1", "replicasets", True, "ReplicaSet")
+STATEFUL_SETS = Ref("apps", "v1", "statefulsets", True, "StatefulSet")
+JOBS = Ref("batch", "v1", "jobs", True, "Job")
+CRON_JOBS = Ref("batch", "v1", "cronjobs", True, "CronJob")
+
+ENDPOINT_SLICES = Ref("discovery.k8s.io", "v1", "endpointslices", True, "EndpointSlice")
+EVENTS_V1 = Ref("events.k8s.io", "v1", "events", True, "Event")
+LEASES = Ref("coordination.k8s.io", "v1", "leases", True, "Lease")
+POD_DISRUPTION_BUDGETS = Ref("policy", "v1", "poddisruptionbudgets", True, "PodDisruptionBudget")
+PRIORITY_CLASSES = Ref("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
+STORAGE_CLASSES = Ref("storage.k8s.io", "v1", "storageclasses", False, "StorageClass")
+CUSTOM_RESOURCE_DEFINITIONS = Ref(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition"
+)
+
+# The version of resource.k8s.io that upstream's own components of a minor speak.
+_DRA_VERSIONS = {26: "v1alpha1", 27: "v1alpha2", 28: "v1alpha2", 29: "v1alpha2", 30: "v1alpha2",
+                 31: "v1alpha3", 32: "v1beta1", 33: "v1beta1"}  # fmt: skip
+_DRA_LATEST = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class DRARefs:
+    """The resources of `resource.k8s.io` as the components of one release speak them."""
+
+    version: str
+    claims: Ref
+    claim_templates: Ref
+    device_classes: Ref  # `resourceclasses` up to 1.30
+    slices: Ref
+
+
+def dra_refs(version: Version) -> DRARefs:
+    """What a component of release `version` speaks: e.g. v1beta1 at 1.32 and 1.33, v1 from 1.34 on."""
+    spoken = _DRA_VERSIONS.get(version.minor, _DRA_LATEST)
+    group = "resource.k8s.io"
+    claims = "resourceclaims"
+    classes = (
+        ("resourceclasses", "ResourceClass") if version.minor <= 30 else ("deviceclasses", "DeviceClass")
+    )
+    return DRARefs(
+        version=spoken,
+        claims=Ref(group, spoken, "resourceclaims", True, "ResourceClaim"),
+        claim_templates=Ref(
+            group,
+            spoken,
+            "resourceclaimtemplates",
+            True,
+            "ResourceClaimTemplate",
+        ),
+        device_classes=Ref(group, spoken, classes[0], False, classes[1]),
+        slices=Ref(group, spoken, "resourceslices", False, "ResourceSlice"),
+    )

@@ -1,0 +1,337 @@
+"""The API client: verbs on `Ref`s, answers as plain dicts, failures as `StatusError`.
+
+A connection that breaks raises `aiohttp.ClientError` (or `OSError`, `TimeoutError`): see `CONNECTION_ERRORS`.
+Requests that the server refused for load (429, 503 with Retry-After) are sent again, reads also when the
+connection was reset, because a server that restarts under us is an everyday event here.
+"""
+
+import platform
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+
+from apimachinery.client.kubeconfig import load_kubeconfig
+from apimachinery.client.refs import Ref
+from apimachinery.client.transport import HTTPTransport, Request, Response, Transport
+from apimachinery.clock import Clock, SystemClock
+from apimachinery.errors import StatusError
+from apimachinery.versions import Version
+
+Object = dict[str, Any]
+
+CONNECTION_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
+
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+_MAX_RETRIES = 10  # client-go rest.Request.maxRetries
+_RESET_RETRY_SECONDS = 0.05
+_REQUEST_TIMEOUT_SECONDS = 60.0
+
+# Reasons for answers that carry no Status (client-go, NewGenericServerResponse).
+_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 
+            405: "MethodNotAllowed", 406: "NotAcceptable", 409: "Conflict", 410: "Gone", 415: "UnsupportedMediaType", 422: "Invalid",
+            429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout"}  # fmt: skip
+
+
+def user_agent(component: str, version: Version) -> str:
+    """In upstream's form: `kube-scheduler/v1.36.4 (linux/amd64) kubernetes/kubeskew`."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return f"{component}/{version.git_version} ({platform.system().lower()}/{machine}) kubernetes/kubeskew"
+
+
+class APIClient:
+    """Speaks to one API server through a transport. Close it when done."""
+
+    def __init__(
+        self, transport: Transport, *, clock: Clock | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._transport = transport
+        self._clock: Clock = clock if clock is not None else SystemClock()
+        self._headers = {"Accept": JSON, **(headers or {})}
+
+    @classmethod
+    def from_kubeconfig(
+        cls, path: str | Path, user_agent: str, *, clock: Clock | None = None, context: str = ""
+    ) -> "APIClient":
+        """Over HTTPS, as the kubeconfig's context says; raises KubeconfigError."""
+        config = load_kubeconfig(path, context)
+        headers = {"User-Agent": user_agent}
+        if config.token:
+            headers["Authorization"] = f"Bearer {config.token}"
+        transport = HTTPTransport(config.server, config.ssl_context())
+        return cls(transport, clock=clock, headers=headers)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    # -- verbs
+
+    async def get(
+        self, ref: Ref, name: str, namespace: str = "", *, subresource: str = "", metadata_only: bool = False
+    ) -> Object:
+        accept = _METADATA if metadata_only else JSON
+        return await self._object("GET", ref.path(namespace, name, subresource), accept=accept)
+
+    async def list(
+        self,
+        ref: Ref,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        *,
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+        metadata_only: bool = False,
+    ) -> Object:
+        """The list document; its items say their apiVersion and kind even where the server omits them."""
+        query = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "limit": str(limit) if limit else "",
+            "continue": continue_token,
+            "resourceVersion": resource_version,
+            "resourceVersionMatch": resource_version_match,
+        }
+        accept = _METADATA_LIST if metadata_only else JSON
+        found = await self._object("GET", ref.path(namespace), query=query, accept=accept)
+        items = found.get("items") or []
+        found["items"] = items
+        if not metadata_only and items and "kind" not in items[0]:
+            kind = {"kind": ref.kind, "apiVersion": ref.api_version}
+            found["items"] = [{**kind, **item} for item in items]
+        return found
+
+    async def create(
+        self,
+        ref: Ref,
+        obj: Object,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        field_manager: str = "",
+    ) -> Object:
+        """POST. `name` only with a subresource (binding, eviction, token)."""
+        path = ref.path(namespace or _namespace(obj), name, subresource)
+        return await self._object("POST", path, query={"fieldManager": field_manager}, body=obj)
+
+    async def update(
+        self, ref: Ref, obj: Object, subresource: str = "", *, field_manager: str = ""
+    ) -> Object:
+        path = ref.path(_namespace(obj), obj["metadata"]["name"], subresource)
+        return await self._object("PUT", path, query={"fieldManager": field_manager}, body=obj)
+
+    async def patch(
+        self,
+        ref: Ref,
+        name: str,
+        namespace: str,
+        body: Any,
+        content_type: str = MERGE_PATCH,
+        *,
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> Object:
+        """PATCH with a body as dict, list or bytes."""
+        query = {"fieldManager": field_manager, "force": "true" if force else ""}
+        path = ref.path(namespace, name, subresource)
+        return await self._object("PATCH", path, query=query, body=body, content_type=content_type)
+
+    async def apply(
+        self, ref: Ref, obj: Object, *, field_manager: str, force: bool = False, subresource: str = ""
+    ) -> Object:
+        """Server-side apply; apiVersion and kind are filled in from the ref."""
+        body = {"apiVersion": ref.api_version, "kind": ref.kind, **obj}
+        return await self.patch(
+            ref,
+            obj["metadata"]["name"],
+            _namespace(obj),
+            body,
+            APPLY_PATCH,
+            subresource=subresource,
+            field_manager=field_manager,
+            force=force,
+        )
+
+    async def delete(
+        self,
+        ref: Ref,
+        name: str,
+        namespace: str = "",
+        *,
+        grace_period: int | None = None,
+        propagation: str | None = None,
+        preconditions: Mapping[str, str] | None = None,
+    ) -> Object:
+        """`propagation` is Background, Foreground or Orphan; `preconditions` holds uid, resourceVersion."""
+        body = _delete_options(grace_period, propagation, preconditions)
+        return await self._object("DELETE", ref.path(namespace, name), body=body)
+
+    async def delete_collection(
+        self,
+        ref: Ref,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        *,
+        grace_period: int | None = None,
+        propagation: str | None = None,
+    ) -> Object:
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        body = _delete_options(grace_period, propagation, None)
+        return await self._object("DELETE", ref.path(namespace), query=query, body=body)
+
+    async def watch(
+        self,
+        ref: Ref,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        *,
+        resource_version: str = "",
+        bookmarks: bool = True,
+        timeout_seconds: int = 0,
+        metadata_only: bool = False,
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """(type, object) as they come, until the server ends the stream; an ERROR event is raised."""
+        query = {
+            "watch": "true",
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true" if bookmarks else "",
+            "timeoutSeconds": str(timeout_seconds) if timeout_seconds else "",
+        }
+        request = self._request(
+            "GET", ref.path(namespace), query, None, JSON, _METADATA if metadata_only else JSON, timeout=None
+        )
+        response = await self._answered(request)
+        try:
+            async for line in response.lines():
+                event = orjson.loads(line)
+                if event["type"] == "ERROR":
+                    raise StatusError.from_status(event["object"])
+                yield event["type"], event["object"]
+        finally:
+            await response.close()
+
+    # -- raw
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> Any:
+        """Any request; JSON answers are parsed, others come as text. Empty query values are left out."""
+        request = self._request(
+            method, path, query or {}, body, content_type, accept, timeout=_REQUEST_TIMEOUT_SECONDS
+        )
+        response = await self._answered(request)
+        try:
+            content = await response.body()
+        finally:
+            await response.close()
+        if "json" in response.headers.get("Content-Type", JSON):
+            return orjson.loads(content) if content else None
+        return content.decode()
+
+    async def _object(self, method: str, path: str, **arguments: Any) -> Object:
+        found: Object = await self.request(method, path, **arguments)
+        return found
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Any,
+        content_type: str,
+        accept: str,
+        *,
+        timeout: float | None,
+    ) -> Request:
+        chosen = {name: value for name, value in query.items() if value}
+        headers = {**self._headers, "Accept": accept}
+        content: bytes | None = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            content = body if isinstance(body, bytes) else orjson.dumps(body)
+        return Request(method, f"{path}?{urlencode(chosen)}" if chosen else path, headers, content, timeout)
+
+    async def _answered(self, request: Request) -> Response:
+        """A successful answer, after as many tries as are allowed; raises StatusError."""
+        for attempt in range(_MAX_RETRIES + 1):
+            try:
+                response = await self._transport(request)
+            except (aiohttp.ServerDisconnectedError, ConnectionResetError):
+                if request.method != "GET" or attempt == _MAX_RETRIES:
+                    raise
+                await self._clock.sleep(_RESET_RETRY_SECONDS)
+                continue
+            if response.status < 400:
+                return response
+            wait = _retry_after(response)
+            error = await _failure(response)
+            if wait is None or attempt == _MAX_RETRIES:
+                raise error
+            await self._clock.sleep(wait)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _namespace(obj: Object) -> str:
+    return obj.get("metadata", {}).get("namespace") or ""
+
+
+def _delete_options(
+    grace_period: int | None, propagation: str | None, preconditions: Mapping[str, str] | None
+) -> Object | None:
+    options: Object = {}
+    if grace_period is not None:
+        options["gracePeriodSeconds"] = grace_period
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    if preconditions:
+        options["preconditions"] = dict(preconditions)
+    return {"kind": "DeleteOptions", "apiVersion": "v1", **options} if options else None
+
+
+def _retry_after(response: Response) -> float | None:
+    """Seconds after which the server wants to be asked again, if it says so (429 and 5xx, as client-go)."""
+    if response.status != 429 and response.status < 500:
+        return None
+    text = response.headers.get("Retry-After") or ""
+    return float(text) if text.isdigit() else None
+
+
+async def _failure(response: Response) -> StatusError:
+    try:
+        content = await response.body()
+    finally:
+        await response.close()
+    try:
+        status = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        return StatusError.from_status(status)
+    text = content.decode(errors="replace").strip() or "unknown"
+    return StatusError(response.status, _REASONS.get(response.status, "InternalError"), text)

@@ -1,0 +1,136 @@
+"""Work queues: an item is worked on by one worker at a time, and once however often it was added meanwhile.
+
+Semantics of k8s.io/client-go/util/workqueue (rate limiting per item: exponential from 5 ms, capped).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from apimachinery.clock import Clock
+
+Item = TypeVar("Item", bound=Hashable)
+
+BASE_DELAY_SECONDS = 0.005
+MAX_DELAY_SECONDS = 1000.0
+
+
+class ShutDown(Exception):  # noqa: N818 - a state, not an error
+    """The queue is shut down and empty: the worker ends."""
+
+
+class WorkQueue(Generic[Item]):
+    """All methods are called on one event loop; only `get` waits."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        base_delay: float = BASE_DELAY_SECONDS,
+        max_delay: float = MAX_DELAY_SECONDS,
+    ) -> None:
+        self._clock = clock
+        self._base_delay = base_delay
+        self._max_delay = max_delay
+        self._ready: deque[Item] = deque()
+        self._dirty: set[Item] = set()  # to be worked on: ready, or added again while in work
+        self._working: set[Item] = set()
+        self._failures: dict[Item, int] = {}
+        self._delayed: dict[Item, tuple[float, asyncio.Task[None]]] = {}
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._shutting_down = False
+
+    def __len__(self) -> int:
+        """How many items wait for a worker."""
+        return len(self._ready)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits, nothing is in work, nothing is due later."""
+        return not (self._dirty or self._working or self._delayed)
+
+    def add(self, item: Item) -> None:
+        if self._shutting_down or item in self._dirty:
+            return
+        self._dirty.add(item)
+        if item not in self._working:
+            self._ready.append(item)
+            self._wake_one()
+
+    def add_after(self, item: Item, seconds: float) -> None:
+        """Add later; of several times for one item the earliest counts."""
+        if self._shutting_down:
+            return
+        if seconds <= 0:
+            self.add(item)
+            return
+        due = self._clock.monotonic() + seconds
+        known = self._delayed.get(item)
+        if known is not None:
+            if known[0] <= due:
+                return
+            known[1].cancel()
+        self._delayed[item] = (due, asyncio.create_task(self._later(item, seconds)))
+
+    def add_rate_limited(self, item: Item) -> None:
+        """Add after a delay that doubles with each failure since the last `forget`."""
+        failures = self._failures.get(item, 0)
+        self._failures[item] = failures + 1
+        self.add_after(item, min(self._base_delay * 2 ** min(failures, 40), self._max_delay))
+
+    def forget(self, item: Item) -> None:
+        self._failures.pop(item, None)
+
+    def requeues(self, item: Item) -> int:
+        """Failures of the item since the last `forget`."""
+        return self._failures.get(item, 0)
+
+    async def get(self) -> Item:
+        """The next item; the caller owes a `done`. Raises ShutDown."""
+        while not self._ready:
+            if self._shutting_down:
+                raise ShutDown
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                # Woken and cancelled at once: the wake-up belongs to somebody else.
+                if waiter.done() and not waiter.cancelled():
+                    self._wake_one()
+                raise
+        item = self._ready.popleft()
+        self._working.add(item)
+        self._dirty.discard(item)
+        return item
+
+    def done(self, item: Item) -> None:
+        """The work on `item` ended, well or not; if it was added meanwhile, it is ready again."""
+        self._working.discard(item)
+        if item in self._dirty:
+            self._ready.append(item)
+            self._wake_one()
+
+    def shut_down(self) -> None:
+        """Take no more items; workers get what is ready, then ShutDown."""
+        self._shutting_down = True
+        for _, task in self._delayed.values():
+            task.cancel()
+        self._delayed.clear()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    async def _later(self, item: Item, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._delayed.pop(item, None)
+        self.add(item)
+
+    def _wake_one(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
