@@ -98,7 +98,6 @@ def dra_refs(version: Version) -> DRARefs:
     """What a component of release `version` speaks: e.g. v1beta1 at 1.32 and 1.33, v1 from 1.34 on."""
     spoken = _DRA_VERSIONS.get(version.minor, _DRA_LATEST)
     group = "resource.k8s.io"
-    claims = "resourceclaims"
     classes = (
         ("resourceclasses", "ResourceClass") if version.minor <= 30 else ("deviceclasses", "DeviceClass")
     )

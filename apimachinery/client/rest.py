@@ -39,9 +39,10 @@ _RESET_RETRY_SECONDS = 0.05
 _REQUEST_TIMEOUT_SECONDS = 60.0
 
 # Reasons for answers that carry no Status (client-go, NewGenericServerResponse).
-_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 
-            405: "MethodNotAllowed", 406: "NotAcceptable", 409: "Conflict", 410: "Gone", 415: "UnsupportedMediaType", 422: "Invalid",
-            429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout"}  # fmt: skip
+_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
+            405: "MethodNotAllowed", 406: "NotAcceptable", 409: "Conflict", 410: "Gone",
+            415: "UnsupportedMediaType", 422: "Invalid", 429: "TooManyRequests",
+            503: "ServiceUnavailable", 504: "Timeout"}  # fmt: skip
 
 
 def user_agent(component: str, version: Version) -> str:

@@ -1,0 +1,184 @@
+"""Leader election through a Lease, as k8s.io/client-go/tools/leaderelection does it.
+
+A graceful stop gives the lease back, so that a restarted component leads at once; after a crash the next
+holder waits until the lease has not been renewed for its whole duration *as observed by itself*.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from apimachinery.client.refs import LEASES
+from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from apimachinery.clock import Clock, micro_timestamp
+from apimachinery.errors import StatusError
+
+log = logging.getLogger(__name__)
+
+_FAILURES = (*CONNECTION_ERRORS, StatusError)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """Seconds; upstream's defaults of `--leader-elect-*`."""
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+
+class LeadershipLost(Exception):  # noqa: N818 - upstream's text is "leaderelection lost"
+    """The lease could not be renewed in time; whatever led has been told to stop and has ended."""
+
+
+class LeaderElector:
+    """One candidate for one lease."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        clock: Clock,
+        name: str,
+        namespace: str,
+        identity: str,
+        *,
+        timing: LeaseTiming | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._name = name
+        self._namespace = namespace
+        self._identity = identity
+        self._timing = timing or LeaseTiming()
+        self._observed: Object = {}  # the last lease spec seen
+        self._observed_at = 0.0  # monotonic
+
+    async def run(self, stop: asyncio.Event, lead: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+        """Wait for the lease, then `await lead(ended)` while renewing it.
+
+        `ended` is set when `stop` is set or the lease is lost; `lead` must then return soon. It may also
+        return by itself. The lease is given back afterwards. Raises LeadershipLost if it was lost.
+        """
+        if not await self._acquire(stop):
+            return
+        log.info("successfully acquired lease %s/%s", self._namespace, self._name)
+        ended = asyncio.Event()
+        leading = asyncio.ensure_future(lead(ended))
+        renewing = asyncio.create_task(self._renew())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({leading, renewing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            lost = renewing.done() and not stop.is_set()
+            ended.set()
+            await leading
+        finally:
+            for task in (leading, renewing, stopping):
+                task.cancel()
+            await asyncio.gather(leading, renewing, stopping, return_exceptions=True)
+        if lost:
+            raise LeadershipLost("leaderelection lost")
+        await self._release()
+
+    async def _acquire(self, stop: asyncio.Event) -> bool:
+        """True once we hold the lease, False if `stop` came first."""
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            while not stop.is_set():
+                if await self._try():
+                    return True
+                waiting = asyncio.create_task(self._clock.sleep(self._timing.retry_period))
+                await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+        finally:
+            stopping.cancel()
+        return False
+
+    async def _renew(self) -> None:
+        """Return when the lease has not been renewed for the renew deadline."""
+        renewed = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(self._timing.retry_period)
+            if await self._try():
+                renewed = self._clock.monotonic()
+            elif self._clock.monotonic() - renewed >= self._timing.renew_deadline:
+                log.error("failed to renew lease %s/%s", self._namespace, self._name)
+                return
+
+    async def _try(self) -> bool:
+        """One attempt to take or renew the lease."""
+        try:
+            async with asyncio.timeout(self._timing.renew_deadline):
+                return await self._take_or_renew()
+        except _FAILURES as error:
+            log.debug("error retrieving or updating lease %s/%s: %s", self._namespace, self._name, error)
+            return False
+
+    async def _take_or_renew(self) -> bool:
+        now = self._clock.now()
+        try:
+            lease = await self._client.get(LEASES, self._name, self._namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            await self._client.create(LEASES, self._new_lease(now))
+            return True
+        spec = lease.get("spec") or {}
+        self._observe(spec)
+        holder = spec.get("holderIdentity") or ""
+        if holder and holder != self._identity and self._held(spec):
+            return False
+        transitions = spec.get("leaseTransitions") or 0
+        ours = holder == self._identity
+        acquired = spec.get("acquireTime") if ours else None
+        lease["spec"] = self._spec(now, acquired, transitions if ours else transitions + 1)
+        updated = await self._client.update(LEASES, lease)
+        self._observe(updated["spec"])
+        return True
+
+    def _observe(self, spec: Object) -> None:
+        if spec != self._observed:
+            self._observed = spec
+            self._observed_at = self._clock.monotonic()
+
+    def _held(self, spec: Object) -> bool:
+        # Clocks of machines differ, so only our own time since the last change we saw counts.
+        duration = spec.get("leaseDurationSeconds") or self._timing.lease_duration
+        return self._clock.monotonic() < self._observed_at + duration
+
+    async def _release(self) -> None:
+        try:
+            lease = await self._client.get(LEASES, self._name, self._namespace)
+            spec = lease.get("spec") or {}
+            if spec.get("holderIdentity") != self._identity:
+                return
+            now = micro_timestamp(self._clock.now())
+            lease["spec"] = {
+                "holderIdentity": "",
+                "leaseDurationSeconds": 1,
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": spec.get("leaseTransitions") or 0,
+            }
+            await self._client.update(LEASES, lease)
+        except _FAILURES as error:
+            log.info("failed to release lease %s/%s: %s", self._namespace, self._name, error)
+
+    def _spec(self, now: datetime, acquired: str | None, transitions: int) -> Object:
+        moment = micro_timestamp(now)
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": int(self._timing.lease_duration),
+            "acquireTime": acquired or moment,
+            "renewTime": moment,
+            "leaseTransitions": transitions,
+        }
+
+    def _new_lease(self, now: datetime) -> Object:
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": self._spec(now, None, 0),
+        }

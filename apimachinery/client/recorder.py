@@ -1,0 +1,218 @@
+"""Events: what a component tells people about an object, written in the background.
+
+Semantics of k8s.io/client-go/tools/record: an event that repeats is counted on the one that is there
+(count, lastTimestamp); ten that differ in their message only, within ten minutes, are combined into one. With
+`modern=True` events go out as k8s.io/client-go/tools/events writes them (events.k8s.io/v1, with an action).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from apimachinery.client.refs import EVENTS, EVENTS_V1
+from apimachinery.client.rest import CONNECTION_ERRORS, MERGE_PATCH, APIClient, Object
+from apimachinery.clock import Clock, micro_timestamp, timestamp
+from apimachinery.errors import StatusError
+
+log = logging.getLogger(__name__)
+
+_CACHE_SIZE = 4096  # client-go, events_cache.go: maxLruCacheEntries
+_QUEUE_SIZE = 1000  # client-go: maxQueuedEvents; later ones are dropped
+_SIMILAR_EVENTS = 10  # of one group, before they are combined
+_SIMILAR_SECONDS = 600.0
+_TRIES = 12
+_RETRY_SECONDS = 0.5
+_MESSAGE_LIMIT = 1024
+
+_Seen = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Messages of one reason about one object."""
+
+    messages: set[str] = field(default_factory=set)
+    last: float = 0.0
+
+
+def object_reference(obj: Object) -> Object:
+    """The ObjectReference of an object that says its kind."""
+    metadata = obj["metadata"]
+    reference = {
+        "kind": obj.get("kind", ""),
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata["name"],
+        "uid": metadata.get("uid", ""),
+        "apiVersion": obj.get("apiVersion", ""),
+        "resourceVersion": metadata.get("resourceVersion", ""),
+    }
+    return {key: value for key, value in reference.items() if value}
+
+
+class EventRecorder:
+    """Records events of one component; `await close()` writes what is still queued."""
+
+    def __init__(
+        self, client: APIClient, clock: Clock, component: str, host: str = "", *, modern: bool = False
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._component = component
+        self._host = host
+        self._modern = modern
+        self._known: OrderedDict[_Seen, Object] = OrderedDict()  # what the server has, by content
+        self._groups: OrderedDict[_Seen, _Group] = OrderedDict()
+        self._queue: asyncio.Queue[Object] = asyncio.Queue(_QUEUE_SIZE)
+        self._writer: asyncio.Task[None] | None = None
+        self._serial = 0
+
+    def event(self, obj: Object, kind: str, reason: str, message: str, *, action: str = "") -> None:
+        """Tell about `obj`; `kind` is Normal or Warning. Never waits, never raises."""
+        event = self._event(object_reference(obj), kind, reason, message[:_MESSAGE_LIMIT], action)
+        with contextlib.suppress(asyncio.QueueFull):
+            self._queue.put_nowait(event)
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_all(), name=f"events of {self._component}")
+
+    async def flush(self) -> None:
+        """Return when all events so far are written (or given up)."""
+        if self._writer is not None:
+            await self._queue.join()
+
+    async def close(self, timeout: float = 1.0) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self.flush()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    def _event(self, about: Object, kind: str, reason: str, message: str, action: str) -> Object:
+        now = self._clock.now()
+        self._serial += 1
+        # Upstream: nanoseconds of now in hex. The serial keeps two in one microsecond (or under a clock
+        # that stands still) apart.
+        stamp = int(now.timestamp() * 1_000_000) * 1000 + self._serial % 1000
+        event: Object = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{about['name']}.{stamp:x}",
+                "namespace": about.get("namespace") or "default",
+            },
+            "type": kind,
+            "reason": reason,
+        }
+        if self._modern:
+            return event | {
+                "apiVersion": EVENTS_V1.api_version,
+                "eventTime": micro_timestamp(now),
+                "regarding": about,
+                "note": message,
+                "action": action,
+                "reportingController": self._component,
+                "reportingInstance": f"{self._component}-{self._host}",
+            }
+        return event | {
+            "involvedObject": about,
+            "message": message,
+            "source": {"component": self._component} | ({"host": self._host} if self._host else {}),
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+            "firstTimestamp": timestamp(now),
+            "lastTimestamp": timestamp(now),
+            "count": 1,
+        }
+
+    async def _write_all(self) -> None:
+        while True:
+            event = await self._queue.get()
+            try:
+                await self._write(event)
+            except Exception:
+                log.exception("cannot write event")
+            finally:
+                self._queue.task_done()
+
+    async def _write(self, event: Object) -> None:
+        if not self._modern:
+            self._combine(event)
+        for _ in range(_TRIES):
+            try:
+                await self._create_or_count(event)
+            except CONNECTION_ERRORS as error:
+                log.debug("event not written yet: %s", error)
+                await self._clock.sleep(_RETRY_SECONDS)
+            except StatusError as error:
+                log.debug("event rejected: %s", error)
+                return
+            else:
+                return
+
+    def _combine(self, event: Object) -> None:
+        """Past the tenth message of one kind about one object, only the fact that there are more is told."""
+        about = event["involvedObject"]
+        group_key = (about.get("uid"), about["name"], event["type"], event["reason"])
+        group = _remembered(self._groups, group_key) or _Group()
+        _remember(self._groups, group_key, group)
+        now = self._clock.monotonic()
+        if now - group.last > _SIMILAR_SECONDS:
+            group.messages.clear()
+        group.last = now
+        group.messages.add(event["message"])
+        if len(group.messages) >= _SIMILAR_EVENTS:
+            event["message"] = f"(combined from similar events): {event['message']}"
+
+    async def _create_or_count(self, event: Object) -> None:
+        seen = self._content(event)
+        known = _remembered(self._known, seen)
+        ref = EVENTS_V1 if self._modern else EVENTS
+        namespace = event["metadata"]["namespace"]
+        if known is not None:
+            try:
+                patched = await self._client.patch(
+                    ref, known["metadata"]["name"], namespace, self._again(known, event), MERGE_PATCH
+                )
+            except StatusError as error:
+                if error.code != 404:  # it expired: begin anew
+                    raise
+            else:
+                _remember(self._known, seen, patched)
+                return
+        _remember(self._known, seen, await self._client.create(ref, event))
+
+    def _again(self, known: Object, event: Object) -> Object:
+        if self._modern:
+            count = (known.get("series") or {}).get("count") or 1
+            return {"series": {"count": count + 1, "lastObservedTime": event["eventTime"]}}
+        return {
+            "count": (known.get("count") or 1) + 1,
+            "lastTimestamp": event["lastTimestamp"],
+            "message": event["message"],
+        }
+
+    def _content(self, event: Object) -> _Seen:
+        """What makes two events the same one."""
+        about = event["regarding"] if self._modern else event["involvedObject"]
+        text = event["note"] if self._modern else event["message"]
+        if text.startswith("(combined from similar events): "):
+            text = ""
+        place = tuple(about.get(name) for name in ("kind", "namespace", "name", "uid", "apiVersion"))
+        return (*place, event["type"], event["reason"], text)
+
+
+def _remembered(cache: OrderedDict[_Seen, Any], key: _Seen) -> Any:
+    if key in cache:
+        cache.move_to_end(key)
+    return cache.get(key)
+
+
+def _remember(cache: OrderedDict[_Seen, Any], key: _Seen, value: Any) -> None:
+    cache[key] = value
+    cache.move_to_end(key)
+    if len(cache) > _CACHE_SIZE:
+        cache.popitem(last=False)
