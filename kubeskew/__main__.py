@@ -1,0 +1,6 @@
+"""`python -m kubeskew` is `kubeskew`."""
+
+from kubeskew.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The `kubeskew` command. Every command lives in a module of its own that is imported only when it is called."""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubeskew.failures import ClusterError, UserError
+
+# name → module:attribute; the order is that of the help text
+COMMANDS = {
+    "up": "kubeskew.commands.lifecycle:up",
+    "down": "kubeskew.commands.lifecycle:down",
+    "status": "kubeskew.commands.status:status",
+    "kubeconfig": "kubeskew.commands.status:kubeconfig",
+    "logs": "kubeskew.commands.status:logs",
+    "upgrade": "kubeskew.commands.changes:upgrade",
+    "downgrade": "kubeskew.commands.changes:downgrade",
+    "gates": "kubeskew.commands.changes:gates",
+    "restart": "kubeskew.commands.changes:restart",
+    "kill": "kubeskew.commands.changes:kill",
+    "events": "kubeskew.commands.events:events",
+    "run": "kubeskew.commands.scenarios:run",
+    "matrix": "kubeskew.commands.scenarios:matrix",
+    "apiserver": "apiserver.cli:apiserver",
+    "controller-manager": "controllers.cli:controller_manager",
+    "scheduler": "scheduler.cli:scheduler",
+    "kubelet": "kubelet.cli:kubelet",
+}
+
+SUMMARIES = {
+    "up": "Start a cluster in the background, or pick up the one that is there.",
+    "down": "Stop the cluster.",
+    "status": "Show every component with its version, gates and process.",
+    "kubeconfig": "Print the administrator's kubeconfig.",
+    "logs": "Print the log of a component.",
+    "upgrade": "Bring components to a newer version, in upstream's order.",
+    "downgrade": "Bring components to an older version, in the reverse order.",
+    "gates": "Set feature gates.",
+    "restart": "Stop a component gracefully and start it again.",
+    "kill": "End a component with SIGKILL; it stays down until restarted.",
+    "events": "List who wrote what at which version, from the log.",
+    "run": "Run scenarios.",
+    "matrix": "Run the matrix of scenarios and version pairs.",
+    "apiserver": "Run an API server in the foreground.",
+    "controller-manager": "Run a controller manager in the foreground.",
+    "scheduler": "Run a scheduler in the foreground.",
+    "kubelet": "Run a kubelet for fake nodes in the foreground.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called, so that `kubeskew` starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="KUBESKEW_STATE_DIR",
+    default=Path(".kubeskew"),
+    show_default=True,
+    help="Where the cluster's files are.",
+)
+@click.version_option(package_name="kubeskew")
+@click.pass_context
+def cli(ctx: click.Context, state_dir: Path) -> None:
+    """A Kubernetes control plane you can bend: every component at a version and gates of its own.
+
+    \b
+    kubeskew up --version 1.35 --nodes 2
+    export KUBECONFIG=$PWD/.kubeskew/kubeconfig
+    kubectl get nodes
+    kubeskew upgrade --to 1.36
+    kubeskew down
+    """
+    ctx.obj = state_dir
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: exit 0 on success, 1 on a failed run, 2 on wrong usage."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        result: Any = cli.main(args=arguments, prog_name="kubeskew", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Abort:
+        click.echo("aborted", err=True)
+        return 1
+    except UserError as error:
+        click.echo(f"kubeskew: {error}", err=True)
+        return 2
+    except ClusterError as error:
+        click.echo(f"kubeskew: {error}", err=True)
+        return 1
+    except BrokenPipeError:
+        # whoever reads our output has seen enough (`kubeskew events | head`)
+        sys.stderr.close()
+        return 0
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,1 @@
+"""One module per group of commands; each parses, builds a value and calls one function."""

@@ -1,0 +1,70 @@
+"""`kubeskew up` and `kubeskew down`."""
+
+from pathlib import Path
+
+import click
+
+from apimachinery.versions import Version
+from kubeskew.commands.options import VERSION, cluster, parse_gates, run_async, state_dir_option
+from kubeskew.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
+from kubeskew.failures import UserError
+from kubeskew.planning import Target, check_gates
+from kubeskew.state import StateDir
+
+
+@click.command()
+@state_dir_option
+@click.option("--version", type=VERSION, help="Kubernetes version of every component [default: 1.36].")
+@click.option("--nodes", type=click.IntRange(0), help="How many fake nodes [default: 3].")
+@click.option(
+    "--feature-gates", default="", metavar="A=true,B=false", help="Feature gates of every component."
+)
+@click.option(
+    "--ha", "servers", type=click.IntRange(1, 9), default=1, show_default=True, help="How many API servers."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: a free one]."
+)
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
+def up(
+    directory: StateDir,
+    version: Version | None,
+    nodes: int | None,
+    feature_gates: str,
+    servers: int,
+    port: int,
+    config: Path | None,
+) -> None:
+    """Start a cluster in the background and return when it is ready.
+
+    A cluster that is in the state directory already is picked up as it is recorded.
+
+    \b
+    kubeskew up
+    kubeskew up --version 1.35 --nodes 1 --feature-gates DRAExtendedResource=true
+    kubeskew up --config cluster.yaml
+    """
+    base = load(config) if config else ClusterSpec(nodes=numbered_nodes(DEFAULT_NODES))
+    spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port)
+    check_gates("the cluster", Target(spec.version, spec.gates))
+    if directory.exists() and (version or nodes is not None or feature_gates or config):
+        raise UserError(
+            f"there is a cluster in {directory.path} already: change it with upgrade, downgrade or gates, "
+            "or remove it with `kubeskew down --purge`"
+        )
+    run_async(cluster(directory).up(spec))
+    click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
+    click.echo("  kubectl get nodes\n\nStop it with `kubeskew down`.")
+
+
+@click.command()
+@state_dir_option
+@click.option("--purge", is_flag=True, help="Remove the state directory too: the log, credentials and all.")
+def down(directory: StateDir, purge: bool) -> None:
+    """Stop the cluster; its data stays unless --purge is given.
+
+    \b
+    kubeskew down
+    kubeskew down --purge
+    """
+    run_async(cluster(directory).down(purge=purge))

@@ -1,0 +1,91 @@
+"""What several commands share: the state directory, gates, versions, output."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from apimachinery.clock import SystemClock
+from apimachinery.component import VersionParam
+from kubeskew.cluster import Cluster
+from kubeskew.failures import UserError
+from kubeskew.state import StateDir
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+VERSION = VersionParam()
+
+
+def _take_state_dir(ctx: click.Context, _param: click.Parameter, value: Path | None) -> StateDir:
+    return StateDir(value or ctx.obj or Path(".kubeskew"))
+
+
+state_dir_option = click.option(
+    "--state-dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=_take_state_dir,
+    help="Where the cluster's files are (default: ./.kubeskew, or $KUBESKEW_STATE_DIR).",
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format.",
+)
+component_option = click.option(
+    "--component",
+    "components",
+    multiple=True,
+    metavar="C",
+    help="Only this component (apiserver, controller-manager, scheduler, kubelet, kubelet/NODE); repeatable.",
+)
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false` as a mapping. Whether a version knows the gates is decided per component."""
+    gates = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = item.partition("=")
+        if value.lower() not in {"true", "false", "t", "f", "1", "0"}:
+            raise UserError(f"feature gates: {item!r}: write NAME=true or NAME=false")
+        gates[name.strip()] = value.lower() in {"true", "t", "1"}
+    return gates
+
+
+def show_progress(text: str) -> None:
+    click.echo(f"· {text}", err=True)
+
+
+def cluster(directory: StateDir) -> Cluster:
+    """The cluster of a state directory, telling its progress on standard error."""
+    return Cluster(directory, SystemClock(), show_progress)
+
+
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine; of several failures at once, the first is the command's."""
+    try:
+        return asyncio.run(coroutine)
+    except BaseExceptionGroup as group:
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows as aligned columns, in kubectl's manner; a column's key is its title in lower case."""
+    cells = [[str(row.get(column.lower(), "")) for column in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for line in [list(columns), *cells]:
+        click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -1,0 +1,112 @@
+"""The commands that only look: `status`, `kubeconfig`, `logs`."""
+
+import subprocess
+from typing import Any
+
+import click
+
+from kubeskew import processes
+from kubeskew.commands.options import output_option, print_json, print_table, run_async, state_dir_option
+from kubeskew.failures import ClusterError, UserError
+from kubeskew.readiness import Probes
+from kubeskew.state import Process, State, StateDir
+
+
+@click.command()
+@state_dir_option
+@output_option
+def status(directory: StateDir, output: str) -> None:
+    """Show every component with its version, gates, process and log.
+
+    \b
+    kubeskew status
+    kubeskew status -o json
+    """
+    state = directory.load()
+    rows = run_async(_rows(directory, state))
+    if output == "json":
+        server = state.of_kind("apiserver")[0]
+        print_json(
+            {
+                "server": f"https://127.0.0.1:{server.port}",
+                "kubeconfig": str(directory.kubeconfig.absolute()),
+                "storage": directory.storage_url,
+                "components": rows,
+                "nodes": [_node(directory, name) for name in state.nodes],
+            }
+        )
+        return
+    print_table(["COMPONENT", "VERSION", "STATE", "PID", "GATES"], rows)
+
+
+async def _rows(directory: StateDir, state: State) -> list[dict[str, Any]]:
+    async with Probes(directory) as probes:
+        missing = {p.name: await probes.missing(p) for p in state.processes.values() if _runs(p)}
+    return [_row(directory, state, name, p, missing) for name, p in state.components().items()]
+
+
+def _runs(process: Process) -> bool:
+    return processes.alive(process.pid, process.birth)
+
+
+def _row(
+    directory: StateDir, state: State, name: str, process: Process, missing: dict[str, str]
+) -> dict[str, Any]:
+    scheme = "https" if process.kind == "apiserver" else "http"
+    return {
+        "component": name,
+        "version": process.version,
+        "state": _state(state, name, process, missing),
+        "pid": process.pid if _runs(process) else None,
+        "gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in process.gates.items()),
+        "log": str(directory.log(process.name).absolute()),
+        "metrics": f"{scheme}://127.0.0.1:{process.port}/metrics",
+    }
+
+
+def _state(state: State, name: str, process: Process, missing: dict[str, str]) -> str:
+    if name.partition("/")[2] in state.killed_nodes or not process.wanted:
+        return "Killed"
+    if not _runs(process):
+        return "Stopped" if process.pid == 0 else "Ended"
+    return "NotReady" if missing[process.name] else "Ready"
+
+
+def _node(directory: StateDir, name: str) -> dict[str, str]:
+    root = (directory.kubelet_root() / name).absolute()
+    return {"name": name, "rootDir": str(root), "cdiDir": str(root / "cdi")}
+
+
+@click.command()
+@state_dir_option
+def kubeconfig(directory: StateDir) -> None:
+    """Print the administrator's kubeconfig.
+
+    \b
+    kubeskew kubeconfig > ~/.kube/config
+    """
+    directory.load()
+    click.echo(directory.kubeconfig.read_text(), nl=False)
+
+
+@click.command()
+@state_dir_option
+@click.argument("component")
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+def logs(directory: StateDir, component: str, follow: bool) -> None:
+    """Print the log of a component.
+
+    \b
+    kubeskew logs scheduler
+    kubeskew logs kubelet/node-1 -f
+    """
+    components = directory.load().components()
+    if component not in components:
+        raise UserError(f"there is no component {component}; components are: {', '.join(components)}")
+    path = directory.log(components[component].name)
+    if not path.exists():
+        raise ClusterError(f"{component} has not written a log yet: {path} does not exist")
+    if follow:
+        subprocess.run(["tail", "-n", "+1", "-f", str(path)], check=False)  # noqa: S603, S607
+        return
+    click.echo(path.read_text(errors="replace"), nl=False)

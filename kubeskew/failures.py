@@ -1,0 +1,9 @@
+"""What can go wrong for the user of the command line, each with what to do next."""
+
+
+class UserError(Exception):
+    """Wrong usage: shown as one line, exit status 2."""
+
+
+class ClusterError(Exception):
+    """A run that failed: shown as one line, exit status 1."""

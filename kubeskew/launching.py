@@ -1,0 +1,111 @@
+"""How each process of the cluster is started: its arguments, its files, its port."""
+
+import json
+import random
+import socket
+from collections.abc import Callable, Iterable
+
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from kubeskew import processes
+from kubeskew.pki import SERVICE_RANGE, write_secret
+from kubeskew.state import Process, State, StateDir
+
+# Below the usual range for outgoing connections, so that a port stays free while its server restarts.
+PORTS = range(16443, 32000)
+
+
+Builder = Callable[[StateDir, State, Process], list[str]]
+
+
+def free_port(taken: Iterable[int], chooser: random.Random) -> int:
+    """A loopback port that nobody listens on and that is not in `taken`."""
+    used = set(taken)
+    while True:
+        port = chooser.choice(PORTS)
+        if port not in used and _is_free(port):
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def start(directory: StateDir, state: State, process: Process) -> None:
+    """Start `process` as it is recorded and note its pid. The caller saves the record."""
+    if process.kind == "kubelet":
+        write_nodes_file(directory, state, process)
+    arguments = _ARGUMENTS[process.kind](directory, state, process)
+    process.pid, process.birth = processes.start(arguments, directory.log(process.name))
+    process.wanted = True
+
+
+def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
+    """Tell a kubelet process which nodes it hosts."""
+    nodes = []
+    for name in process.nodes:
+        entry = state.node_spec(name).as_json()
+        entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
+        if name in state.killed_nodes:
+            entry["killed"] = True
+        nodes.append(entry)
+    write_secret(directory.nodes_file(process.name), json.dumps({"nodes": nodes}, indent=1))
+
+
+def _common(process: Process) -> list[str]:
+    gates = FeatureGates(Version.parse(process.version), process.gates).flag()
+    return [
+        *("--emulated-version", process.version),
+        *(("--feature-gates", gates) if gates else ()),
+        *("--secure-port", str(process.port)),
+    ]
+
+
+def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]:
+    runtime_config = ",".join(
+        f"{name}={str(on).lower()}" for name, on in sorted(state.runtime_config.items())
+    )
+    return [
+        "apiserver",
+        *("--name", process.name),
+        *("--storage-url", directory.storage_url),
+        *("--tls-cert-file", str(directory.pki / "apiserver.crt")),
+        *("--tls-private-key-file", str(directory.pki / "apiserver.key")),
+        *("--client-ca-file", str(directory.ca)),
+        *("--token-auth-file", str(directory.pki / "tokens.csv")),
+        *("--service-cluster-ip-range", SERVICE_RANGE),
+        *(("--runtime-config", runtime_config) if runtime_config else ()),
+        *_common(process),
+    ]
+
+
+def _with_kubeconfig(user: str) -> Builder:
+    def build(directory: StateDir, _state: State, process: Process) -> list[str]:
+        kubeconfig = str(directory.component_kubeconfig(user))
+        return [process.kind, "--kubeconfig", kubeconfig, *_common(process)]
+
+    return build
+
+
+def _kubelet(directory: StateDir, _state: State, process: Process) -> list[str]:
+    return [
+        "kubelet",
+        *("--kubeconfig", str(directory.component_kubeconfig(f"system:node:{process.nodes[0]}"))),
+        *("--nodes-file", str(directory.nodes_file(process.name))),
+        *("--root-dir", str(directory.kubelet_root())),
+        *_common(process),
+    ]
+
+
+_ARGUMENTS: dict[str, Builder] = {
+    "apiserver": _apiserver,
+    "controller-manager": _with_kubeconfig("system:kube-controller-manager"),
+    "scheduler": _with_kubeconfig("system:kube-scheduler"),
+    "kubelet": _kubelet,
+}

@@ -1,0 +1,160 @@
+"""The cluster's certificate authority, serving certificates, client credentials and kubeconfigs.
+
+Every secret is written with mode 0600, into a directory of mode 0700.
+"""
+
+import base64
+import ipaddress
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+VALIDITY = timedelta(days=3650)
+SERVICE_RANGE = "10.96.0.0/12"  # kubeadm's default
+SERVICE_ADDRESS = "10.96.0.1"  # of the service `kubernetes`
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class Authority:
+    """A certificate authority. `now` is the time its certificates start at."""
+
+    def __init__(self, pair: KeyPair, now: datetime) -> None:
+        self.pair = pair
+        self._now = now
+        self._certificate = x509.load_pem_x509_certificate(pair.certificate)
+        key = serialization.load_pem_private_key(pair.key, password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise TypeError("the authority's key is not an elliptic curve key")
+        self._key = key
+
+    @classmethod
+    def create(cls, now: datetime) -> "Authority":
+        """A new authority named `kubeskew`."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _name("kubeskew")
+        usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
+        certificate = (
+            _builder(name, name, key, now)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        return cls(_pair(certificate, key), now)
+
+    def serving(self) -> KeyPair:
+        """A certificate for the API server on loopback and by its service's names."""
+        names = [
+            "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+        ]  # fmt: skip
+        addresses = ["127.0.0.1", "::1", SERVICE_ADDRESS]
+        alternatives = x509.SubjectAlternativeName(
+            [*map(x509.DNSName, names), *(x509.IPAddress(ipaddress.ip_address(ip)) for ip in addresses)]
+        )
+        return self._issue(_name("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+
+    def client(self, user: str, *groups: str) -> KeyPair:
+        """A certificate that authenticates `user` as a member of `groups`."""
+        return self._issue(_name(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH)
+
+    def _issue(
+        self, subject: x509.Name, usage: x509.ObjectIdentifier, *extensions: x509.ExtensionType
+    ) -> KeyPair:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(subject, self._certificate.subject, key, self._now)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        builder = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+        )
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=False)
+        return _pair(builder.sign(self._key, hashes.SHA256()), key)
+
+
+def _name(common_name: str, *organisations: str) -> x509.Name:
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organisations]
+    return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        # a clock that is a little behind must still accept what was issued just now
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + VALIDITY)
+    )
+
+
+def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )
+
+
+def new_token() -> str:
+    """A bearer token with 192 bits of randomness."""
+    return secrets.token_urlsafe(24)
+
+
+def kubeconfig(server: str, ca: bytes, user: str, pair: KeyPair) -> str:
+    """A kubeconfig in block YAML, credentials embedded, current context set."""
+    encoded = [base64.b64encode(part).decode() for part in (ca, pair.certificate, pair.key)]
+    return f"""apiVersion: v1
+kind: Config
+clusters:
+- name: kubeskew
+  cluster:
+    server: {server}
+    certificate-authority-data: {encoded[0]}
+users:
+- name: {user}
+  user:
+    client-certificate-data: {encoded[1]}
+    client-key-data: {encoded[2]}
+contexts:
+- name: kubeskew
+  context:
+    cluster: kubeskew
+    user: {user}
+current-context: kubeskew
+preferences: {{}}
+"""
+
+
+def write_secret(path: Path, content: bytes | str) -> None:
+    """Write a file that only its owner may read; never readable by others, not even for a moment."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = path.with_name(path.name + ".partial")
+    data = content.encode() if isinstance(content, str) else content
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

@@ -1,0 +1,79 @@
+"""Deciding a change before it is made: which components, to what, and whether upstream supports each step."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from kubeskew import skew
+from kubeskew.config import ClusterSpec
+from kubeskew.failures import UserError
+from kubeskew.state import Process, State
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a component is to become."""
+
+    version: Version
+    gates: Mapping[str, bool]
+
+
+def initial_target(spec: ClusterSpec, name: str) -> Target:
+    override = {**spec.overrides.get(skew.kind_of(name), {}), **spec.overrides.get(name, {})}
+    gates = {**spec.gates, **override.get("gates", {})}
+    return Target(override.get("version", spec.version), gates)
+
+
+def check_gates(name: str, target: Target) -> None:
+    """Raises UserError, naming the component, if its version does not know or has locked a gate."""
+    try:
+        FeatureGates(target.version, target.gates)
+    except ValueError as error:
+        raise UserError(f"{name} at {target.version}: {error}") from error
+
+
+def check_steps(state: State, targets: Mapping[str, Target]) -> None:
+    """Raises UserError if any step on the way is a skew that upstream does not support."""
+    versions = {name: Version.parse(process.version) for name, process in state.components().items()}
+    before = set(skew.violations(versions))
+    for name, target in targets.items():
+        versions[name] = target.version
+        new = [text for text in skew.violations(versions) if text not in before]
+        if new and name == last_of_kind(name, targets):
+            raise UserError(
+                f"unsupported version skew on the way: {'; '.join(new)}. "
+                "Go one minor at a time, or use --force to do what reality would do"
+            )
+
+
+def last_of_kind(name: str, targets: Mapping[str, Target]) -> str:
+    """The last of the components that change together with `name`: nodes move at once, others one by one."""
+    if skew.kind_of(name) != "kubelet":
+        return name
+    return [other for other in targets if skew.kind_of(other) == "kubelet"][-1]
+
+
+def select(state: State, names: Iterable[str]) -> list[str]:
+    """The components that `names` mean: a component, a kind (all of it), or everything if there are none."""
+    components = state.components()
+    wanted = list(names)
+    if not wanted:
+        return list(components)
+    chosen: list[str] = []
+    for name in wanted:
+        found = [each for each in components if name in (each, skew.kind_of(each))]
+        if not found:
+            raise UserError(f"there is no component {name}; components are: {', '.join(components)}")
+        chosen += [each for each in found if each not in chosen]
+    return chosen
+
+
+def describe(process: Process, target: Target) -> str:
+    """`1.35 → 1.36`, or what else changes."""
+    if process.version != str(target.version):
+        return f"{process.version} → {target.version}"
+    changed = {gate: on for gate, on in target.gates.items() if process.gates.get(gate) != on}
+    if changed:
+        return ", ".join(f"{gate}={str(on).lower()}" for gate, on in changed.items())
+    return f"restarting at {process.version}"

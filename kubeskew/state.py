@@ -1,0 +1,156 @@
+"""What a state directory holds: paths, the record of the cluster and its processes, the lock."""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from kubeskew.config import NodeSpec
+from kubeskew.failures import ClusterError, UserError
+from kubeskew.pki import write_secret
+
+FORMAT = 1
+
+
+@dataclass(slots=True)
+class Process:
+    """A process of the cluster: one API server, the controller manager, a kubelet that hosts `nodes`, …
+
+    `pid` 0 means that none runs; `birth` tells a recycled pid from ours. `wanted` is False after a `kill`.
+    """
+
+    name: str
+    kind: str
+    version: str
+    gates: dict[str, bool]
+    port: int = 0
+    pid: int = 0
+    birth: str = ""
+    wanted: bool = True
+    nodes: list[str] = field(default_factory=list)
+
+    @property
+    def feature_gates(self) -> FeatureGates:
+        return FeatureGates(Version.parse(self.version), self.gates)
+
+
+@dataclass(slots=True)
+class State:
+    """The whole record, as `state.json` has it."""
+
+    runtime_config: dict[str, bool]
+    processes: dict[str, Process] = field(default_factory=dict)
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    killed_nodes: list[str] = field(default_factory=list)
+
+    def of_kind(self, kind: str) -> list[Process]:
+        return [process for process in self.processes.values() if process.kind == kind]
+
+    def components(self) -> dict[str, Process]:
+        """Every component by its name on the command line, and the process that it lives in."""
+        found = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
+        for process in self.of_kind("kubelet"):
+            found.update({f"kubelet/{node}": process for node in process.nodes})
+        return found
+
+    def node_spec(self, name: str) -> NodeSpec:
+        return NodeSpec.from_json(self.nodes[name])
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """The paths below a state directory, and how the record is read and written."""
+
+    path: Path
+
+    @property
+    def record(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def ca(self) -> Path:
+        return self.path / "ca.crt"
+
+    @property
+    def token(self) -> Path:
+        return self.path / "admin.token"
+
+    @property
+    def pki(self) -> Path:
+        return self.path / "pki"
+
+    @property
+    def database(self) -> Path:
+        return self.path / "data" / "log.db"
+
+    @property
+    def storage_url(self) -> str:
+        return f"sqlite:///{self.database.absolute()}"
+
+    def component_kubeconfig(self, user: str) -> Path:
+        return self.path / "kubeconfigs" / user.replace("/", "-")
+
+    def log(self, process: str) -> Path:
+        return self.path / "logs" / f"{process}.log"
+
+    def nodes_file(self, process: str) -> Path:
+        return self.path / "nodes" / f"{process}.json"
+
+    def kubelet_root(self) -> Path:
+        return self.path / "kubelet"
+
+    def exists(self) -> bool:
+        return self.record.exists()
+
+    def load(self) -> State:
+        """The record. Raises UserError if there is none, ClusterError if it cannot be read."""
+        try:
+            value = json.loads(self.record.read_text())
+        except FileNotFoundError:
+            raise UserError(
+                f"there is no cluster in {self.path}; start one with `kubeskew up`, "
+                "or name its directory with --state-dir"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"cannot read {self.record}: {error}") from error
+        if value.get("format") != FORMAT:
+            raise ClusterError(f"{self.record} was written by another version of kubeskew")
+        return State(
+            runtime_config=value["runtimeConfig"],
+            processes={item["name"]: Process(**item) for item in value["processes"]},
+            nodes=value["nodes"],
+            killed_nodes=value["killedNodes"],
+        )
+
+    def save(self, state: State) -> None:
+        value = {
+            "format": FORMAT,
+            "runtimeConfig": state.runtime_config,
+            "processes": [asdict(process) for process in state.processes.values()],
+            "nodes": state.nodes,
+            "killedNodes": state.killed_nodes,
+        }
+        write_secret(self.record, json.dumps(value, indent=1))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for one changing command. Raises ClusterError if another has it."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path.chmod(0o700)
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ClusterError(
+                    f"another kubeskew command is changing the cluster in {self.path}; wait for it to end"
+                ) from None
+            yield
