@@ -1,0 +1,221 @@
+"""Informers against a server that goes away, forgets history and restarts; in virtual time."""
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from apimachinery import errors
+from apimachinery.client.informer import Informer, InformerFactory
+from apimachinery.client.refs import CONFIG_MAPS, PODS
+from apimachinery.client.rest import Object
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def config_map(name: str, value: str = "", namespace: str = "default") -> Object:
+    return {"metadata": {"name": name, "namespace": namespace}, "data": {"value": value}}
+
+
+@pytest.fixture
+async def informer(client, clock):
+    informer = Informer(client, CONFIG_MAPS, clock)
+    yield informer
+    await informer.stop()
+
+
+@pytest.fixture
+def seen(informer):
+    """What the handlers were told, in order."""
+    seen = []
+    informer.add_handler(
+        added=lambda obj: seen.append(("added", obj["metadata"]["name"])),
+        updated=lambda old, new: seen.append(("updated", old["data"]["value"], new["data"]["value"])),
+        deleted=lambda obj: seen.append(("deleted", obj["metadata"]["name"])),
+    )
+    return seen
+
+
+async def settled(informer, server):
+    """The informer has seen the server's last change."""
+    async with asyncio.timeout(30):
+        while informer.resource_version != str(server.revision):
+            await asyncio.sleep(0.01)
+
+
+async def test_the_first_list_is_delivered_before_synced(client, informer, seen):
+    """Consumers that wait for `synced` find everything there and told."""
+    await client.create(CONFIG_MAPS, config_map("a"))
+    informer.start()
+    await informer.synced()
+
+    assert [("added", "a")] == seen
+    assert "ConfigMap" == informer.get("default", "a")["kind"]
+    assert "v1" == informer.get("default", "a")["apiVersion"]
+
+
+async def test_changes_are_told_with_old_and_new(client, server, informer, seen):
+    """Handlers get both states of an update, and the last one of a deletion."""
+    informer.start()
+    await informer.synced()
+    made = await client.create(CONFIG_MAPS, config_map("a", "1"))
+    await client.update(CONFIG_MAPS, {**made, "data": {"value": "2"}})
+    await client.delete(CONFIG_MAPS, "a", "default")
+    await settled(informer, server)
+
+    assert [("added", "a"), ("updated", "1", "2"), ("deleted", "a")] == seen
+    assert [] == informer.list()
+
+
+async def test_a_broken_watch_is_resumed_without_a_new_list(client, server, informer, seen):
+    """After a disconnect the watch goes on from the last revision seen."""
+    informer.start()
+    await informer.synced()
+    await asyncio.sleep(0.01)
+    await server.disconnect()
+    await client.create(CONFIG_MAPS, config_map("a"))
+    await settled(informer, server)
+
+    lists = [request for request in server.requests if request.method == "GET" and "watch" not in request.target]
+    assert [("added", "a")] == seen
+    assert 1 == len(lists)
+
+
+async def test_deletes_while_away_are_told_after_a_relist(client, server, informer, seen):
+    """On 410 the collection is listed anew, and what is gone is told as deleted."""
+    await client.create(CONFIG_MAPS, config_map("gone"))
+    await client.create(CONFIG_MAPS, config_map("stays", "1"))
+    informer.start()
+    await informer.synced()
+    server.outage = lambda request: aiohttp.ClientConnectionError("refused")
+    await server.disconnect()
+    await asyncio.sleep(1)
+    server.outage = None
+    await client.delete(CONFIG_MAPS, "gone", "default")
+    stays = await client.get(CONFIG_MAPS, "stays", "default")
+    await client.update(CONFIG_MAPS, {**stays, "data": {"value": "2"}})
+    server.compact()
+    seen.clear()
+    await settled(informer, server)
+
+    assert [("deleted", "gone"), ("updated", "1", "2")] == seen
+
+
+async def test_an_object_replaced_while_away_is_deleted_and_added(client, server, informer, seen):
+    """The same name with another uid is another object."""
+    await client.create(CONFIG_MAPS, config_map("a"))
+    informer.start()
+    await informer.synced()
+    server.outage = lambda request: aiohttp.ClientConnectionError("refused")
+    await server.disconnect()
+    await asyncio.sleep(1)
+    server.outage = None
+    await client.delete(CONFIG_MAPS, "a", "default")
+    await client.create(CONFIG_MAPS, config_map("a"))
+    server.compact()
+    seen.clear()
+    await settled(informer, server)
+
+    assert [("deleted", "a"), ("added", "a")] == seen
+
+
+async def test_the_backoff_grows_to_one_second(server, informer):
+    """A server that is away is asked 50 ms, 100 ms, … and at most 1 s later."""
+    times = []
+
+    def outage(request):
+        times.append(asyncio.get_running_loop().time())
+        return aiohttp.ClientConnectionError("refused")
+
+    server.outage = outage
+    informer.start()
+    await asyncio.sleep(10)
+    waits = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+
+    assert [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0] == pytest.approx(waits[:7])
+    assert not informer.has_synced
+
+
+async def test_a_refused_watch_keeps_its_position(client, server, informer, seen):
+    """503 from a server that starts is no reason to list again."""
+    informer.start()
+    await informer.synced()
+    refusals = iter([errors.service_unavailable("starting")] * 3)
+    server.outage = lambda request: next(refusals, None)
+    await server.disconnect()
+    await asyncio.sleep(2)
+    await client.create(CONFIG_MAPS, config_map("a"))
+    await settled(informer, server)
+
+    lists = [request for request in server.requests if "watch" not in request.target]
+    assert [("added", "a")] == seen
+    assert ["GET", "POST"] == [request.method for request in lists]
+
+
+async def test_a_late_handler_is_told_what_is_there(client, informer):
+    """Adding a handler after the sync delivers the present objects as added."""
+    await client.create(CONFIG_MAPS, config_map("a"))
+    informer.start()
+    await informer.synced()
+    late = []
+    informer.add_handler(added=late.append)
+
+    assert ["a"] == [obj["metadata"]["name"] for obj in late]
+
+
+async def test_a_failing_handler_does_not_disturb_the_others(client, informer, seen, caplog):
+    """The exception is logged; the copy and the other handlers go on."""
+
+    def broken(obj):
+        raise RuntimeError("oops")
+
+    informer.add_handler(added=broken)
+    await client.create(CONFIG_MAPS, config_map("a"))
+    informer.start()
+    await informer.synced()
+
+    assert [("added", "a")] == seen
+    assert "informer callback failed" in caplog.text
+
+
+async def test_indexes_follow_changes(client, server, informer):
+    """An object is found under its present values only, also in an index added late."""
+    informer.add_index("value", lambda obj: [obj["data"]["value"]])
+    made = await client.create(CONFIG_MAPS, config_map("a", "1"))
+    informer.start()
+    await informer.synced()
+
+    assert ["a"] == [obj["metadata"]["name"] for obj in informer.by_index("value", "1")]
+
+    await client.update(CONFIG_MAPS, {**made, "data": {"value": "2"}})
+    await settled(informer, server)
+    informer.add_index("late", lambda obj: [obj["data"]["value"]])
+
+    assert [] == informer.by_index("value", "1")
+    assert ["a"] == [obj["metadata"]["name"] for obj in informer.by_index("late", "2")]
+
+
+async def test_a_namespace_is_listed_by_itself(client, informer):
+    """`list(namespace)` gives the objects of that namespace."""
+    await client.create(CONFIG_MAPS, config_map("a", namespace="one"))
+    await client.create(CONFIG_MAPS, config_map("b", namespace="two"))
+    informer.start()
+    await informer.synced()
+
+    assert ["b"] == [obj["metadata"]["name"] for obj in informer.list("two")]
+    assert 2 == len(informer.list())
+
+
+async def test_a_factory_shares_informers(client, clock):
+    """Two consumers of one collection cost one list and one watch."""
+    factory = InformerFactory(client, clock)
+
+    assert factory.informer(PODS) is factory.informer(PODS)
+    assert factory.informer(PODS) is not factory.informer(PODS, field_selector="spec.nodeName=n")
+
+    factory.start()
+    await factory.synced()
+
+    assert factory.has_synced
+
+    await factory.stop()

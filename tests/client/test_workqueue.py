@@ -1,0 +1,119 @@
+"""Work queues, in virtual time."""
+
+import asyncio
+
+import pytest
+
+from apimachinery.client.workqueue import ShutDown, WorkQueue
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+@pytest.fixture
+async def queue(clock):
+    queue = WorkQueue(clock)
+    yield queue
+    queue.shut_down()
+
+
+async def test_an_item_added_twice_is_worked_on_once(queue):
+    """Items that wait already are not queued again."""
+    queue.add("a")
+    queue.add("a")
+    queue.add("b")
+
+    assert ["a", "b"] == [await queue.get(), await queue.get()]
+    assert 0 == len(queue)
+
+
+async def test_an_item_added_while_in_work_comes_back_after_done(queue):
+    """No two workers ever hold the same item, and no addition is lost."""
+    queue.add("a")
+    item = await queue.get()
+    queue.add("a")
+
+    assert 0 == len(queue)
+
+    queue.done(item)
+
+    assert "a" == await queue.get()
+
+
+async def test_get_waits_for_an_item(queue, looptime):
+    """A worker sleeps until something is added."""
+    queue.add_after("a", 3)
+
+    assert "a" == await queue.get()
+    assert looptime == 3
+
+
+async def test_the_earliest_of_several_delays_counts(queue, looptime):
+    """Adding an item later again does not postpone it; adding it sooner does hurry it."""
+    queue.add_after("a", 5)
+    queue.add_after("a", 9)
+    queue.add_after("a", 2)
+
+    assert "a" == await queue.get()
+    assert looptime == 2
+
+    queue.done("a")
+
+    assert queue.idle
+
+
+async def test_the_delay_doubles_with_each_failure_until_forgotten(queue, looptime):
+    """5 ms, 10 ms, 20 ms, then 5 ms again."""
+    for _ in range(3):
+        queue.add_rate_limited("a")
+        queue.done(await queue.get())
+
+    assert looptime == pytest.approx(0.035)
+    assert 3 == queue.requeues("a")
+
+    queue.forget("a")
+    queue.add_rate_limited("a")
+    await queue.get()
+
+    assert looptime == pytest.approx(0.040)
+
+
+async def test_the_delay_is_capped(clock, looptime):
+    """A long row of failures does not end in days of waiting."""
+    queue = WorkQueue(clock, max_delay=2)
+    for _ in range(100):
+        queue.add_rate_limited("a")
+        queue.done(await queue.get())
+
+    assert looptime == pytest.approx(91 * 2 + 0.005 * (2**9 - 1), abs=0.01)
+
+
+async def test_shut_down_hands_out_what_is_ready_and_then_ends_the_workers(queue):
+    """Workers drain the queue; delayed items are dropped; nothing can be added."""
+    queue.add("a")
+    queue.add_after("later", 1)
+    queue.shut_down()
+    queue.add("b")
+
+    assert "a" == await queue.get()
+    with pytest.raises(ShutDown):
+        await queue.get()
+
+
+async def test_shut_down_wakes_waiting_workers(queue):
+    """A worker that waits is told at once."""
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.shut_down()
+
+    with pytest.raises(ShutDown):
+        await waiting
+
+
+async def test_a_cancelled_worker_does_not_swallow_a_wake_up(queue):
+    """The item goes to the other worker when the woken one is cancelled at once."""
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()
+
+    assert "a" == await second
