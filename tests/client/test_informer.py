@@ -1,6 +1,7 @@
 """Informers against a server that goes away, forgets history and restarts; in virtual time."""
 
 import asyncio
+import itertools
 
 import aiohttp
 import pytest
@@ -39,7 +40,7 @@ def seen(informer):
 async def settled(informer, server):
     """The informer has seen the server's last change."""
     async with asyncio.timeout(30):
-        while informer.resource_version != str(server.revision):
+        while informer.resource_version != str(server.revision):  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.01)
 
 
@@ -49,9 +50,9 @@ async def test_the_first_list_is_delivered_before_synced(client, informer, seen)
     informer.start()
     await informer.synced()
 
-    assert [("added", "a")] == seen
-    assert "ConfigMap" == informer.get("default", "a")["kind"]
-    assert "v1" == informer.get("default", "a")["apiVersion"]
+    assert seen == [("added", "a")]
+    assert informer.get("default", "a")["kind"] == "ConfigMap"
+    assert informer.get("default", "a")["apiVersion"] == "v1"
 
 
 async def test_changes_are_told_with_old_and_new(client, server, informer, seen):
@@ -63,8 +64,8 @@ async def test_changes_are_told_with_old_and_new(client, server, informer, seen)
     await client.delete(CONFIG_MAPS, "a", "default")
     await settled(informer, server)
 
-    assert [("added", "a"), ("updated", "1", "2"), ("deleted", "a")] == seen
-    assert [] == informer.list()
+    assert seen == [("added", "a"), ("updated", "1", "2"), ("deleted", "a")]
+    assert informer.list() == []
 
 
 async def test_a_broken_watch_is_resumed_without_a_new_list(client, server, informer, seen):
@@ -76,9 +77,11 @@ async def test_a_broken_watch_is_resumed_without_a_new_list(client, server, info
     await client.create(CONFIG_MAPS, config_map("a"))
     await settled(informer, server)
 
-    lists = [request for request in server.requests if request.method == "GET" and "watch" not in request.target]
-    assert [("added", "a")] == seen
-    assert 1 == len(lists)
+    lists = [
+        request for request in server.requests if request.method == "GET" and "watch" not in request.target
+    ]
+    assert seen == [("added", "a")]
+    assert len(lists) == 1
 
 
 async def test_deletes_while_away_are_told_after_a_relist(client, server, informer, seen):
@@ -98,7 +101,7 @@ async def test_deletes_while_away_are_told_after_a_relist(client, server, inform
     seen.clear()
     await settled(informer, server)
 
-    assert [("deleted", "gone"), ("updated", "1", "2")] == seen
+    assert seen == [("deleted", "gone"), ("updated", "1", "2")]
 
 
 async def test_an_object_replaced_while_away_is_deleted_and_added(client, server, informer, seen):
@@ -116,7 +119,7 @@ async def test_an_object_replaced_while_away_is_deleted_and_added(client, server
     seen.clear()
     await settled(informer, server)
 
-    assert [("deleted", "a"), ("added", "a")] == seen
+    assert seen == [("deleted", "a"), ("added", "a")]
 
 
 async def test_the_backoff_grows_to_one_second(server, informer):
@@ -130,9 +133,9 @@ async def test_the_backoff_grows_to_one_second(server, informer):
     server.outage = outage
     informer.start()
     await asyncio.sleep(10)
-    waits = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
 
-    assert [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0] == pytest.approx(waits[:7])
+    assert pytest.approx(waits[:7]) == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert not informer.has_synced
 
 
@@ -148,8 +151,8 @@ async def test_a_refused_watch_keeps_its_position(client, server, informer, seen
     await settled(informer, server)
 
     lists = [request for request in server.requests if "watch" not in request.target]
-    assert [("added", "a")] == seen
-    assert ["GET", "POST"] == [request.method for request in lists]
+    assert seen == [("added", "a")]
+    assert [request.method for request in lists] == ["GET", "POST"]
 
 
 async def test_a_late_handler_is_told_what_is_there(client, informer):
@@ -160,7 +163,7 @@ async def test_a_late_handler_is_told_what_is_there(client, informer):
     late = []
     informer.add_handler(added=late.append)
 
-    assert ["a"] == [obj["metadata"]["name"] for obj in late]
+    assert [obj["metadata"]["name"] for obj in late] == ["a"]
 
 
 async def test_a_failing_handler_does_not_disturb_the_others(client, informer, seen, caplog):
@@ -174,7 +177,7 @@ async def test_a_failing_handler_does_not_disturb_the_others(client, informer, s
     informer.start()
     await informer.synced()
 
-    assert [("added", "a")] == seen
+    assert seen == [("added", "a")]
     assert "informer callback failed" in caplog.text
 
 
@@ -185,14 +188,14 @@ async def test_indexes_follow_changes(client, server, informer):
     informer.start()
     await informer.synced()
 
-    assert ["a"] == [obj["metadata"]["name"] for obj in informer.by_index("value", "1")]
+    assert [obj["metadata"]["name"] for obj in informer.by_index("value", "1")] == ["a"]
 
     await client.update(CONFIG_MAPS, {**made, "data": {"value": "2"}})
     await settled(informer, server)
     informer.add_index("late", lambda obj: [obj["data"]["value"]])
 
-    assert [] == informer.by_index("value", "1")
-    assert ["a"] == [obj["metadata"]["name"] for obj in informer.by_index("late", "2")]
+    assert informer.by_index("value", "1") == []
+    assert [obj["metadata"]["name"] for obj in informer.by_index("late", "2")] == ["a"]
 
 
 async def test_a_namespace_is_listed_by_itself(client, informer):
@@ -202,8 +205,8 @@ async def test_a_namespace_is_listed_by_itself(client, informer):
     informer.start()
     await informer.synced()
 
-    assert ["b"] == [obj["metadata"]["name"] for obj in informer.list("two")]
-    assert 2 == len(informer.list())
+    assert [obj["metadata"]["name"] for obj in informer.list("two")] == ["b"]
+    assert len(informer.list()) == 2
 
 
 async def test_a_factory_shares_informers(client, clock):

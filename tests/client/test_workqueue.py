@@ -22,8 +22,8 @@ async def test_an_item_added_twice_is_worked_on_once(queue):
     queue.add("a")
     queue.add("b")
 
-    assert ["a", "b"] == [await queue.get(), await queue.get()]
-    assert 0 == len(queue)
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    assert len(queue) == 0
 
 
 async def test_an_item_added_while_in_work_comes_back_after_done(queue):
@@ -32,18 +32,18 @@ async def test_an_item_added_while_in_work_comes_back_after_done(queue):
     item = await queue.get()
     queue.add("a")
 
-    assert 0 == len(queue)
+    assert len(queue) == 0
 
     queue.done(item)
 
-    assert "a" == await queue.get()
+    assert await queue.get() == "a"
 
 
 async def test_get_waits_for_an_item(queue, looptime):
     """A worker sleeps until something is added."""
     queue.add_after("a", 3)
 
-    assert "a" == await queue.get()
+    assert await queue.get() == "a"
     assert looptime == 3
 
 
@@ -53,7 +53,7 @@ async def test_the_earliest_of_several_delays_counts(queue, looptime):
     queue.add_after("a", 9)
     queue.add_after("a", 2)
 
-    assert "a" == await queue.get()
+    assert await queue.get() == "a"
     assert looptime == 2
 
     queue.done("a")
@@ -68,7 +68,7 @@ async def test_the_delay_doubles_with_each_failure_until_forgotten(queue, loopti
         queue.done(await queue.get())
 
     assert looptime == pytest.approx(0.035)
-    assert 3 == queue.requeues("a")
+    assert queue.requeues("a") == 3
 
     queue.forget("a")
     queue.add_rate_limited("a")
@@ -94,7 +94,7 @@ async def test_shut_down_hands_out_what_is_ready_and_then_ends_the_workers(queue
     queue.shut_down()
     queue.add("b")
 
-    assert "a" == await queue.get()
+    assert await queue.get() == "a"
     with pytest.raises(ShutDown):
         await queue.get()
 
@@ -116,4 +116,4 @@ async def test_a_cancelled_worker_does_not_swallow_a_wake_up(queue):
     queue.add("a")
     first.cancel()
 
-    assert "a" == await second
+    assert await second == "a"

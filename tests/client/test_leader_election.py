@@ -1,0 +1,122 @@
+"""Leader election: one at a time, hand-over after a graceful stop and after a crash; in virtual time."""
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from apimachinery.client.leader import LeaderElector, LeadershipLost
+from apimachinery.client.refs import LEASES
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+@pytest.fixture
+def candidate(client, clock):
+    """Start a candidate; gives its stop event, its task and the log of its leading."""
+
+    def start(identity):
+        stop, leading = asyncio.Event(), []
+
+        async def lead(ended):
+            leading.append(asyncio.get_running_loop().time())
+            await ended.wait()
+            leading.append(asyncio.get_running_loop().time())
+
+        elector = LeaderElector(client, clock, "thing", "kube-system", identity)
+        return stop, asyncio.create_task(elector.run(stop, lead)), leading
+
+    return start
+
+
+async def test_the_first_leads_the_second_waits(client, candidate):
+    """Only one holds the lease."""
+    first, second = candidate("one"), candidate("two")
+    await asyncio.sleep(60)
+    lease = await client.get(LEASES, "thing", "kube-system")
+
+    assert lease["spec"]["holderIdentity"] == "one"
+    assert lease["spec"]["leaseDurationSeconds"] == 15
+    assert first[2] == [0]
+    assert second[2] == []
+
+    for stop, task, _ in (second, first):
+        stop.set()
+        await task
+
+
+async def test_a_graceful_stop_hands_over_at_the_next_try(client, candidate):
+    """The lease is given back, so the other leads within the retry period, and the transition is counted."""
+    first, second = candidate("one"), candidate("two")
+    await asyncio.sleep(20.5)
+    first[0].set()
+    await first[1]
+
+    released = await client.get(LEASES, "thing", "kube-system")
+    assert released["spec"]["holderIdentity"] == ""
+
+    await asyncio.sleep(2)
+    lease = await client.get(LEASES, "thing", "kube-system")
+
+    assert lease["spec"]["holderIdentity"] == "two"
+    assert lease["spec"]["leaseTransitions"] == 1
+
+    second[0].set()
+    await second[1]
+
+
+async def test_a_crash_costs_the_lease_duration(candidate):
+    """A holder that stops renewing is replaced 15 s after its last sign of life."""
+    first = candidate("one")
+    await asyncio.sleep(1)
+    first[1].cancel()
+    await asyncio.gather(first[1], return_exceptions=True)
+    second = candidate("two")
+    await asyncio.sleep(30)
+
+    assert 15 <= second[2][0] - 1 <= 17
+
+    second[0].set()
+    await second[1]
+
+
+async def test_the_leader_steps_down_when_it_cannot_renew(server, candidate):
+    """A server away for longer than the renew deadline ends the leadership with an error."""
+    _, task, leading = candidate("one")
+    await asyncio.sleep(1)
+    server.outage = lambda request: aiohttp.ClientConnectionError("refused")
+    with pytest.raises(LeadershipLost, match="leaderelection lost"):
+        await task
+
+    assert 10 <= leading[1] <= 14
+
+
+async def test_a_short_outage_is_survived(server, candidate):
+    """An API server that restarts within the renew deadline costs nothing."""
+    stop, task, leading = candidate("one")
+    await asyncio.sleep(1)
+    server.outage = lambda request: aiohttp.ClientConnectionError("refused")
+    await asyncio.sleep(6)
+    server.outage = None
+    await asyncio.sleep(60)
+
+    assert leading == [0]
+
+    stop.set()
+    await task
+
+
+async def test_stopping_while_waiting_ends_at_once(candidate, looptime):
+    """A candidate that never led leaves nothing behind."""
+    first = candidate("one")
+    await asyncio.sleep(1)
+    stop, task, leading = candidate("two")
+    await asyncio.sleep(1)
+    stop.set()
+    await task
+
+    assert leading == []
+    assert looptime == 2
+
+    first[0].set()
+    await first[1]
