@@ -1,0 +1,211 @@
+"""From the bytes of a request to an object: JSON or YAML, typed along the schema, strict where asked.
+
+What comes out is normalised and in the version it was sent in; defaults and conversion follow. Errors are the
+400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from apimachinery import json_syntax, shapes, yaml_body
+from apimachinery.errors import Object, StatusError, bad_request
+from apimachinery.json_values import load_repeated, nests_deeper_than
+from apimachinery.normalising import WrongShape, normalise_and_report
+from apimachinery.pruning import prune
+from apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
+from apimachinery.schema import Schema
+
+MAX_DEPTH: Final = 300  # brackets inside each other; Go allows 10,000, Python's stack does not
+SUMMARY_BYTES = 30
+_HEAD = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # the name of upstream's scheme in its errors
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A body as a JSON value. An object with a repeated key is a `shapes.Repeated`.
+
+    `duplicates` are strict errors that the format itself found (YAML).
+    """
+
+    value: Any
+    duplicates: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """An object as sent, normalised; `warnings` are texts for Warning headers (validation "Warn")."""
+
+    object: Object
+    warnings: list[str]
+    gvk: GroupVersionKind
+
+
+def is_yaml(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() in {
+        "application/yaml",
+        "application/apply-patch+yaml",
+    }
+
+
+def parse(body: bytes, content_type: str) -> Parsed:
+    """The JSON value of a JSON or YAML body; raises ValueError with Go's text."""
+    try:
+        parsed = Parsed(*yaml_body.load(body)) if is_yaml(content_type) else Parsed(_load_json(body))
+    except RecursionError:
+        raise ValueError("exceeded max depth") from None
+    if body.count(b"{") + body.count(b"[") + body.count(b"\n") > MAX_DEPTH and nests_deeper_than(
+        parsed.value, MAX_DEPTH
+    ):
+        raise ValueError("exceeded max depth")
+    return parsed
+
+
+def _load_json(body: bytes) -> Any:
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        json_syntax.check(body)
+        return load_repeated(body)  # JSON to Go, not to orjson: invalid UTF-8, lone surrogates, huge numbers
+    if _may_repeat_keys(body, value):
+        return load_repeated(body)
+    return value
+
+
+def _may_repeat_keys(body: bytes, value: Any) -> bool:
+    """Whether a key may have been given twice: every key is followed by `":`, and so are few other things.
+
+    What the parser kept has as many of these as the body, unless keys were lost (or written unusually).
+    """
+    if b"\\u0022" in body or b'" :' in body or b'"\t:' in body or b'"\n:' in body or b'"\r:' in body:
+        return True
+    return body.count(b'":') != orjson.dumps(value).count(b'":')
+
+
+def decode(
+    body: bytes,
+    content_type: str,
+    resource: Resource | Subresource,
+    table: ResourceTable,
+    validation: str = "Warn",
+    schema: Schema | None = None,
+) -> Decoded:
+    """The object in `body`, which must be of the kind of `resource`; raises StatusError (400).
+
+    `validation` is the request's fieldValidation: Strict, Warn or Ignore. `schema` is needed for subresources
+    whose kind is no resource (Scale, Eviction, Binding).
+    """
+    expected = resource.gvk
+    try:
+        parsed = parse(body, content_type)
+    except ValueError as error:
+        why = str(error) if is_yaml(content_type) else f"couldn't get version/kind; json parse error: {error}"
+        raise unrecognized(expected.kind, why, body) from None
+    gvk = _kind_of(parsed.value, expected, body)
+    if gvk != expected:
+        _refuse_other_kind(gvk, expected, table)
+    if isinstance(resource, Resource):
+        schema, custom = resource.schema, resource.custom
+    else:
+        custom = False
+    if schema is None:
+        owner = table.by_kind(*gvk)
+        if owner is None:
+            raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
+        schema, custom = owner.schema, owner.custom
+    return decode_value(parsed, gvk, schema, validation, custom=custom)
+
+
+def decode_value(
+    parsed: Parsed, gvk: GroupVersionKind, schema: Schema, validation: str, *, custom: bool = False
+) -> Decoded:
+    """The typed part of `decode`, for a value that is already parsed (a patched object, for example)."""
+    value = {} if parsed.value is None else parsed.value
+    warnings: list[str] = []
+    try:
+        walked, dropped = (prune if custom else normalise_and_report)(value, schema)
+    except WrongShape:
+        raise cannot_handle(gvk, gvk.kind, shapes.explain(value, schema)) from None
+    except RecursionError:
+        raise cannot_handle(gvk, gvk.kind, "exceeded max depth") from None
+    if validation != "Ignore":
+        warnings = list(parsed.duplicates)
+        if dropped or _has_repeated(value):
+            warnings += shapes.strict_errors(value, schema)
+    if warnings and validation == "Strict":
+        raise cannot_handle(gvk, gvk.kind, f"strict decoding error: {', '.join(warnings)}")
+    walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
+    return Decoded(walked, warnings, gvk)
+
+
+def _has_repeated(value: Any) -> bool:
+    """Whether the slow parser made the value: it marks the outermost object whenever any key repeats."""
+    return isinstance(value, shapes.Repeated)
+
+
+def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersionKind:
+    """apiVersion and kind of the body, each from the request where the body is silent."""
+    if value is None:
+        return expected
+    if not isinstance(value, dict):
+        what = shapes.found(value)
+        why = f"json: cannot unmarshal {what} into Go value of type {_HEAD}"
+        raise unrecognized(expected.kind, f"couldn't get version/kind; json parse error: {why}", body)
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name), str | None):
+            what = shapes.found(value[name])
+            why = f"json: cannot unmarshal {what} into Go struct field .{name} of type string"
+            why = f"couldn't get version/kind; json parse error: {why}"
+            raise unrecognized(expected.kind, why, body)
+    api_version, kind = value.get("apiVersion") or "", value.get("kind") or expected.kind
+    if api_version.count("/") > 1:
+        raise unrecognized(expected.kind, f"unexpected GroupVersion string: {api_version}", body)
+    group, _, version = api_version.rpartition("/")
+    if not group and not version:
+        group, version = expected.group, expected.version
+    return GroupVersionKind(group, version, kind)
+
+
+def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table: ResourceTable) -> None:
+    if gvk[::2] == expected[::2] == ("policy", "Eviction"):
+        return  # policy/v1beta1 is taken as well as v1, from the same fields
+    if table.by_kind(*gvk) is None:
+        raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
+    if (gvk.group, gvk.kind) == (expected.group, expected.kind):
+        raise bad_request(
+            f"the API version in the data ({gvk.api_version}) does not match the expected API version "
+            f"({expected.api_version})"
+        )
+    into = f"{expected.group.partition('.')[0] or 'core'}.{expected.kind}"
+    raise cannot_handle(
+        gvk, expected.kind, f"converting ({gvk.version}.{gvk.kind}) to ({into}): unknown conversion"
+    )
+
+
+def _unregistered(gvk: GroupVersionKind) -> str:
+    return f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in scheme "{_SCHEME}"'
+
+
+def cannot_handle(gvk: GroupVersionKind, kind: str, why: str) -> StatusError:
+    """400: the body's kind was read, the rest of it does not work."""
+    return bad_request(f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {kind}: {why}')
+
+
+def unrecognized(kind: str, why: str, body: bytes) -> StatusError:
+    """400: not even the body's kind could be read."""
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({summary(body)})"
+    )
+
+
+def summary(body: bytes) -> str:
+    """The beginning of a body, as text if it looks like JSON, else in hexadecimal."""
+    if not body:
+        return "<empty>"
+    end = " ..." if len(body) > SUMMARY_BYTES else ""
+    start = body[:SUMMARY_BYTES]
+    return (start.decode("utf-8", "replace") if body[:1] == b"{" else start.hex()) + end

@@ -1,0 +1,74 @@
+"""JSON values that need more than the fast parser: repeated keys, bytes that are not UTF-8, deep nesting."""
+
+import json
+import math
+from typing import Any
+
+from apimachinery.shapes import Repeated
+
+_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+
+
+def load_repeated(body: bytes) -> Any:
+    """`body` parsed slowly, as Go does: not Unicode becomes U+FFFD, of repeated keys the last counts.
+
+    If any object repeats a key, the outermost object is a `Repeated` too, as a mark. `body` must be JSON.
+    """
+    met: list[Repeated] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = {_clean(key): item for key, item in items}
+        if len(found) == len(items):
+            return found
+        repeated = Repeated(found)
+        repeated.keys_in_order = tuple(_clean(key) for key, _ in items)
+        met.append(repeated)
+        return repeated
+
+    value = _clean_strings(
+        json.loads(body.decode("utf-8", "replace"), object_pairs_hook=pairs, parse_constant=_no_constant)
+    )
+    if met and isinstance(value, dict) and not isinstance(value, Repeated):
+        marked = Repeated(value)
+        marked.keys_in_order = tuple(value)
+        return marked
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"invalid character '{name[0]}' looking for beginning of value")
+
+
+def _clean(text: str) -> str:
+    return text if text.isascii() else text.translate(_SURROGATES)
+
+
+def _clean_strings(value: Any) -> Any:
+    """Lone surrogates and infinities have no place in what is stored. Changes `value` in place."""
+    if isinstance(value, str):
+        return _clean(value)
+    if isinstance(value, list):
+        value[:] = [_clean_strings(item) for item in value]
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            value[key] = _clean_strings(item)
+    elif isinstance(value, float) and math.isinf(value):
+        raise ValueError("json: cannot unmarshal number into Go value of type float64")
+    return value
+
+
+def nests_deeper_than(value: Any, limit: int) -> bool:
+    """Whether objects and lists in `value` are more than `limit` inside each other; needs no stack."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            item
+            for outer in level
+            for item in (
+                outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
+            )
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True

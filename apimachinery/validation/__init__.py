@@ -1,0 +1,1 @@
+"""Rules that hold for many kinds: names, object metadata, and what a schema itself demands."""

@@ -1,0 +1,226 @@
+"""Names, keys and label values: each check gives the texts of what is wrong, none if all is well.
+
+Source: k8s.io/apimachinery pkg/util/validation and pkg/api/validate/content, about 1.36. Lengths are counted
+in bytes, as Go does.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+NameCheck = Callable[[str, bool], list[str]]
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = f"({_QUALIFIED})?"
+_CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
+_ENV_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_PERCENT = "[0-9]+%"
+_HTTP_HEADER = "[-A-Za-z0-9]+"
+
+MAX_LABEL: Final = 63
+MAX_SUBDOMAIN: Final = 253
+
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character"
+)
+_LABEL_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character"
+)
+_NAME_PART_TEXT = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character"
+)
+_LABEL_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character"
+)
+_CONFIG_KEY_TEXT = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+_C_IDENTIFIER_TEXT = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+    "characters or '_'"
+)
+_ENV_NAME_TEXT = (
+    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and "
+    "must not start with a digit"
+)
+_RELAXED_ENV_NAME_TEXT = (
+    "a valid environment variable name must consist only of printable ASCII characters other than '='"
+)
+_HTTP_HEADER_TEXT = "a valid HTTP header must consist of alphanumeric characters or '-'"
+_QUALIFIED_EXAMPLES = ("MyName", "my.name", "123-abc")
+
+_COMPILED = {
+    pattern: re.compile(pattern)
+    for pattern in (
+        _LABEL,
+        _SUBDOMAIN,
+        _LABEL_1035,
+        _QUALIFIED,
+        _LABEL_VALUE,
+        _CONFIG_KEY,
+        _C_IDENTIFIER,
+        _ENV_NAME,
+        _PERCENT,
+        _HTTP_HEADER,
+    )
+}
+
+
+def regex_text(message: str, pattern: str, *examples: str) -> str:
+    """The text of a value that a regular expression refuses."""
+    shown = "".join(f"'{example}', " if not n else f" or '{example}', " for n, example in enumerate(examples))
+    return f"{message} ({'e.g. ' if examples else ''}{shown}regex used for validation is '{pattern}')"
+
+
+def too_long_text(most: int, unit: str = "characters") -> str:
+    return f"must be no more than {most} {unit}"
+
+
+def range_text(least: int, most: int) -> str:
+    return f"must be between {least} and {most}, inclusive"
+
+
+def port(number: int) -> list[str]:
+    return [] if 1 <= number <= 65535 else [range_text(1, 65535)]
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return _COMPILED[pattern].fullmatch(text) is not None
+
+
+def _check(text: str, most: int, pattern: str, message: str, *examples: str) -> list[str]:
+    errors = [too_long_text(most)] if most and _size(text) > most else []
+    if not _matches(pattern, text):
+        errors.append(regex_text(message, pattern, *examples))
+    return errors
+
+
+def _without_dash(name: str, prefix: bool) -> str:
+    """A generateName may end in one dash, because a suffix follows."""
+    return name[:-1] if prefix and len(name) > 1 and name.endswith("-") else name
+
+
+# --- names of objects: (name, whether it is a generateName) ------------------------------------------------
+
+
+def dns1123_label(name: str, prefix: bool = False) -> list[str]:
+    return _check(_without_dash(name, prefix), MAX_LABEL, _LABEL, _LABEL_TEXT, "my-name", "123-abc")
+
+
+def dns1123_subdomain(name: str, prefix: bool = False) -> list[str]:
+    return _check(_without_dash(name, prefix), MAX_SUBDOMAIN, _SUBDOMAIN, _SUBDOMAIN_TEXT, "example.com")
+
+
+def dns1035_label(name: str, prefix: bool = False) -> list[str]:
+    return _check(_without_dash(name, prefix), MAX_LABEL, _LABEL_1035, _LABEL_1035_TEXT, "my-name", "abc-123")
+
+
+def path_segment(name: str, prefix: bool = False) -> list[str]:
+    """Names that need only be one segment of a URL's path (RBAC)."""
+    if not prefix and name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{bad}'" for bad in "/%" if bad in name]
+
+
+# --- keys and values --------------------------------------------------------------------------------------
+
+
+def label_value(value: str) -> list[str]:
+    errors = [too_long_text(MAX_LABEL, "bytes")] if _size(value) > MAX_LABEL else []
+    if not _matches(_LABEL_VALUE, value):
+        errors.append(regex_text(_LABEL_VALUE_TEXT, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return errors
+
+
+def qualified_name(key: str) -> list[str]:
+    """`name` or `prefix/name`: label and annotation keys, finalizers, resource names."""
+    parts = key.split("/")
+    if len(parts) > 2:
+        text = regex_text(f"a valid label key {_NAME_PART_TEXT}", _QUALIFIED, *_QUALIFIED_EXAMPLES)
+        return [f"{text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    errors = []
+    name = parts[-1]
+    if len(parts) == 2:
+        if not parts[0]:
+            errors.append("prefix part must be non-empty")
+        else:
+            errors += [f"prefix part {text}" for text in dns1123_subdomain(parts[0])]
+    if not name:
+        errors.append("name part must be non-empty")
+    elif _size(name) > MAX_LABEL:
+        errors.append(f"name part {too_long_text(MAX_LABEL, 'bytes')}")
+    if not _matches(_QUALIFIED, name):
+        errors.append("name part " + regex_text(_NAME_PART_TEXT, _QUALIFIED, *_QUALIFIED_EXAMPLES))
+    return errors
+
+
+def config_key(key: str) -> list[str]:
+    """A key of a ConfigMap or Secret."""
+    errors = _check(key, MAX_SUBDOMAIN, _CONFIG_KEY, _CONFIG_KEY_TEXT, "key.name", "KEY_NAME", "key-name")
+    if key == ".":
+        return [*errors, "must not be '.'"]
+    if key == "..":
+        return [*errors, "must not be '..'"]
+    if key.startswith(".."):
+        return [*errors, "must not start with '..'"]
+    return errors
+
+
+def c_identifier(name: str) -> list[str]:
+    return _check(name, 0, _C_IDENTIFIER, _C_IDENTIFIER_TEXT, "my_name", "MY_NAME", "MyName")
+
+
+def env_name(name: str, relaxed: bool = True) -> list[str]:
+    """The name of an environment variable; `relaxed` since 1.32 (RelaxedEnvironmentVariableValidation)."""
+    if relaxed:
+        good = bool(name) and all(" " <= char <= "~" and char != "=" for char in name)
+        return [] if good else [_RELAXED_ENV_NAME_TEXT]
+    errors = _check(name, 0, _ENV_NAME, _ENV_NAME_TEXT, "my.env-name", "MY_ENV.NAME", "MyEnvName1")
+    return errors + [text for text in config_key(name) if text.startswith("must not")]
+
+
+def http_header(name: str) -> list[str]:
+    return _check(name, 0, _HTTP_HEADER, _HTTP_HEADER_TEXT, "X-Header-Name")
+
+
+def port_name(name: str) -> list[str]:
+    errors = [too_long_text(15)] if _size(name) > 15 else []
+    if not re.fullmatch("[-a-z0-9]+", name):
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", name):
+        errors.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        errors.append("must not contain consecutive hyphens")
+    if name and (name[0] == "-" or name[-1] == "-"):
+        errors.append("must not begin or end with a hyphen")
+    return errors
+
+
+def percent(value: str) -> list[str]:
+    return _check(
+        value,
+        0,
+        _PERCENT,
+        "a valid percent string must be a numeric string followed by an ending '%'",
+        "1%",
+        "93%",
+    )
+
+
+def driver_name(name: str) -> list[str]:
+    """The name of a DRA driver: a lower-case subdomain of at most 63 characters."""
+    return dns1123_subdomain(name)

@@ -1,0 +1,181 @@
+"""Rules of metadata, for new objects and for changes.
+
+Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go and core's own finalizer rule, about 1.36.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from apimachinery.errors import Object
+from apimachinery.field import FieldError, child, forbidden, index, invalid, required, too_long
+from apimachinery.validation import names
+from apimachinery.validation.names import NameCheck
+
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+MAX_MANAGER_BYTES = 128
+IMMUTABLE = "field is immutable"
+STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_ONE_CONTROLLER = "Only one reference can have Controller set to true"
+_FROZEN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def validate_object_meta(
+    meta: Object,
+    namespaced: bool,
+    name_check: NameCheck = names.dns1123_subdomain,
+    path: str = "metadata",
+    *,
+    core: bool = True,
+) -> list[FieldError]:
+    """What is wrong with the metadata of a new object. `core`: finalizers must be standard or qualified."""
+    errors = []
+    name, prefix = meta.get("name") or "", meta.get("generateName") or ""
+    if prefix:
+        errors += [invalid(child(path, "generateName"), prefix, text) for text in name_check(prefix, True)]
+    if not name:
+        errors.append(required(child(path, "name"), "name or generateName is required"))
+    else:
+        errors += [invalid(child(path, "name"), name, text) for text in name_check(name, False)]
+    errors += _validate_namespace(meta, namespaced, path)
+    if (meta.get("generation") or 0) < 0:
+        errors.append(
+            invalid(child(path, "generation"), meta["generation"], "must be greater than or equal to 0")
+        )
+    return errors + _validate_rest(meta, path, core=core)
+
+
+def validate_object_meta_update(
+    new: Object, old: Object, path: str = "metadata", *, core: bool = True
+) -> list[FieldError]:
+    """What is wrong with a change of metadata; takes over what may be left out (as upstream, in place)."""
+    if not new.get("uid") and old.get("uid"):
+        new["uid"] = old["uid"]
+    if not new.get("creationTimestamp") and old.get("creationTimestamp"):
+        new["creationTimestamp"] = old["creationTimestamp"]
+    errors = []
+    if old.get("deletionTimestamp"):
+        added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+        if added:
+            listed = ", ".join(f'"{name}"' for name in added)
+            errors.append(
+                forbidden(
+                    child(path, "finalizers"),
+                    "no new finalizers can be added if the object is being deleted, found new finalizers "
+                    f"[]string{{{listed}}}",
+                )
+            )
+    if not new.get("resourceVersion"):
+        errors.append(invalid(child(path, "resourceVersion"), 0, "must be specified for an update"))
+    if (new.get("generation") or 0) < (old.get("generation") or 0):
+        errors.append(
+            invalid(child(path, "generation"), new.get("generation") or 0, "must not be decremented")
+        )
+    errors += [
+        invalid(child(path, name), new.get(name), IMMUTABLE)
+        for name in _FROZEN
+        if (new.get(name) or None) != (old.get(name) or None)
+    ]
+    return errors + _validate_rest(new, path, core=core)
+
+
+def _validate_namespace(meta: Object, namespaced: bool, path: str) -> list[FieldError]:
+    namespace = meta.get("namespace") or ""
+    at = child(path, "namespace")
+    if not namespaced:
+        return [forbidden(at, "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [required(at)]
+    return [invalid(at, namespace, text) for text in names.dns1123_label(namespace)]
+
+
+def _validate_rest(meta: Object, path: str, *, core: bool) -> list[FieldError]:
+    return [
+        *validate_labels(meta.get("labels") or {}, child(path, "labels")),
+        *validate_annotations(meta.get("annotations") or {}, child(path, "annotations")),
+        *validate_owner_references(meta.get("ownerReferences") or (), child(path, "ownerReferences")),
+        *validate_finalizers(meta.get("finalizers") or (), child(path, "finalizers"), core=core),
+        *validate_managed_fields(meta.get("managedFields") or (), child(path, "managedFields")),
+    ]
+
+
+def validate_labels(labels: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors = []
+    for key in sorted(labels):
+        errors += [invalid(path, key, text) for text in names.qualified_name(key)]
+        errors += [invalid(path, labels[key], text) for text in names.label_value(labels[key])]
+    return errors
+
+
+def validate_annotations(annotations: Mapping[str, str], path: str) -> list[FieldError]:
+    errors = []
+    for key in sorted(annotations):
+        errors += [invalid(path, key, text) for text in names.qualified_name(key.lower())]
+    total = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if total > MAX_ANNOTATIONS_BYTES:
+        errors.append(too_long(path, MAX_ANNOTATIONS_BYTES))
+    return errors
+
+
+def validate_owner_references(references: Sequence[Object], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    controller: Object | None = None
+    for position, reference in enumerate(references):
+        errors += _validate_owner(reference, index(path, position))
+        if reference.get("controller"):
+            if controller is not None:
+                named = " and ".join(
+                    f"{one.get('kind')}/{one.get('name')}" for one in (controller, reference)
+                )
+                text = f'{_ONE_CONTROLLER}. Found "true" in references for {named}'
+                errors.append(invalid(path, list(references), text))
+            controller = reference
+    return errors
+
+
+def _validate_owner(reference: Object, path: str) -> list[FieldError]:
+    errors = []
+    api_version = reference.get("apiVersion") or ""
+    version = api_version.rpartition("/")[2]
+    if not version:
+        errors.append(invalid(child(path, "apiVersion"), version, "version must not be empty"))
+    errors += [
+        invalid(child(path, name), "", "must not be empty")
+        for name in ("kind", "name", "uid")
+        if not reference.get(name)
+    ]
+    if (api_version, reference.get("kind")) == ("v1", "Event"):
+        shown = f"/v1, Kind={reference['kind']}"
+        errors.append(invalid(path, shown, "GVK is disallowed from being an owner"))
+    return errors
+
+
+def validate_finalizers(finalizers: Sequence[str], path: str, *, core: bool) -> list[FieldError]:
+    errors = []
+    for position, name in enumerate(finalizers):
+        at = index(path, position)
+        texts = names.qualified_name(name)
+        errors += [invalid(at, name, text) for text in texts]
+        if core and not texts and "/" not in name and name not in STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            errors.append(invalid(at, name, text))
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(invalid(path, list(finalizers), text))
+    return errors
+
+
+def validate_managed_fields(entries: Sequence[Object], path: str) -> list[FieldError]:
+    errors = []
+    for position, entry in enumerate(entries):
+        at = index(path, position)
+        if entry.get("operation") not in {"Apply", "Update"}:
+            operation = entry.get("operation") or ""
+            errors.append(invalid(child(at, "operation"), operation, "must be `Apply` or `Update`"))
+        if entry.get("fieldsType") not in {"", None, "FieldsV1"}:
+            errors.append(invalid(child(at, "fieldsType"), entry["fieldsType"], "must be `FieldsV1`"))
+        manager = entry.get("manager") or ""
+        if len(manager.encode()) > MAX_MANAGER_BYTES:
+            errors.append(too_long(child(at, "manager"), MAX_MANAGER_BYTES))
+        if not manager.isprintable():
+            errors.append(invalid(child(at, "manager"), manager, "should only contain printable characters"))
+    return errors
