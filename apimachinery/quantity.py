@@ -1,0 +1,362 @@
+"""Quantities: exact numbers with a unit, as resource amounts are written (`100m`, `1.5Gi`, `1e3`).
+
+A quantity keeps the format it was written in. As upstream it has two representations: a 64-bit integer with a
+decimal exponent where that is enough, else a big decimal; they differ in nothing but what happens when the
+answer of `value` or `milli_value` overflows 64 bits (recorded answers of 1.36, kept as they are).
+
+Source: k8s.io/apimachinery/pkg/api/resource, 1.36.
+"""
+
+import re
+from decimal import Decimal
+from enum import StrEnum
+from functools import lru_cache, total_ordering
+from typing import Any
+
+WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+WRONG_SUFFIX = "unable to parse quantity's suffix"
+WRONG_NUMBER = "unable to parse numeric part of quantity"
+
+_TEXT = re.compile(
+    r"(?P<sign>[+-]?)(?P<zeros>0*)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
+    r"(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)"
+)
+_DECIMAL = {
+    "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
+
+_NANO, _MILLI = -9, -3
+_INT64_DIGITS = 18  # what surely fits
+_INT64_MAX = (1 << 63) - 1
+_FAR_APART = 10_000  # decimal places beyond which the smaller operand of a sum is dropped
+
+
+class QuantityError(ValueError):
+    """A text that is no quantity; says why in upstream's words."""
+
+
+class Format(StrEnum):
+    """How a quantity is written."""
+
+    DECIMAL_SI = "DecimalSI"
+    BINARY_SI = "BinarySI"
+    DECIMAL_EXPONENT = "DecimalExponent"
+
+
+@total_ordering
+class Quantity:
+    """The number `unscaled * 10**exponent`, immutable; `wide` tells the big representation."""
+
+    __slots__ = ("_text", "exponent", "format", "unscaled", "wide")
+
+    def __init__(
+        self,
+        unscaled: int,
+        exponent: int = 0,
+        fmt: Format = Format.DECIMAL_SI,
+        *,
+        wide: bool = False,
+        text: str = "",
+    ) -> None:
+        self.unscaled = unscaled
+        self.exponent = exponent
+        self.format = fmt
+        self.wide = wide
+        self._text = text
+
+    @classmethod
+    def parse(cls, text: str) -> "Quantity":
+        """What `text` says; raises QuantityError."""
+        return _parse(text)
+
+    @classmethod
+    def of(cls, value: Any) -> "Quantity":
+        """The quantity of a JSON value: blanks around a string do not matter, null is zero."""
+        if value is None:
+            return ZERO
+        if isinstance(value, str):
+            return _parse(value.strip())
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise QuantityError(WRONG_FORMAT)
+        return _parse(repr(value))
+
+    @classmethod
+    def from_milli(cls, value: int, fmt: Format = Format.DECIMAL_SI) -> "Quantity":
+        """`value` thousandths."""
+        return cls(value, _MILLI, fmt)
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    def canonical(self) -> str:
+        """The shortest exact text in the quantity's format; a text that was canonical enough stays."""
+        if not self._text:
+            self._text = _write(self)
+        return self._text
+
+    __str__ = canonical
+
+    def __repr__(self) -> str:
+        return f"Quantity({self.canonical()!r})"
+
+    def value(self) -> int:
+        """Rounded up to a whole number."""
+        return self.scaled_value(0)
+
+    def milli_value(self) -> int:
+        """Thousandths, rounded up."""
+        return self.scaled_value(_MILLI)
+
+    def scaled_value(self, scale: int) -> int:
+        """In units of `10**scale`, rounded up (fractions of negative narrow numbers away from zero)."""
+        if self.wide:
+            return _wide_scaled(self.unscaled, scale - self.exponent)
+        shift = self.exponent - scale
+        if shift < 0:
+            return _divide_away(self.unscaled, -shift)
+        grown = _times_power(self.unscaled, shift)
+        return 0 if grown is None else grown
+
+    def as_int64(self) -> int | None:
+        """The exact whole number if the narrow representation has one, else None."""
+        if self.wide or self.exponent < 0:
+            return None
+        return _times_power(self.unscaled, self.exponent)
+
+    def decimal(self) -> Decimal:
+        """The exact number."""
+        digits = tuple(map(int, str(abs(self.unscaled))))
+        return Decimal((int(self.unscaled < 0), digits, self.exponent))
+
+    def is_zero(self) -> bool:
+        return self.unscaled == 0
+
+    def sign(self) -> int:
+        """-1, 0 or 1."""
+        return (self.unscaled > 0) - (self.unscaled < 0)
+
+    # --- comparing and computing ------------------------------------------------------------------------
+
+    def compare(self, other: "Quantity") -> int:
+        """-1, 0 or 1, by number alone."""
+        if self.exponent == other.exponent or self.sign() != other.sign():
+            left, right = (self.unscaled, other.unscaled)
+            if self.sign() != other.sign():
+                left, right = self.sign(), other.sign()
+        elif abs(self.exponent - other.exponent) > _FAR_APART:
+            further = self.sign() * (1 if self.exponent > other.exponent else -1)
+            left, right = further, 0
+        else:
+            left, right, _ = _aligned(self, other)
+        return (left > right) - (left < right)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.compare(other) == 0
+
+    def __lt__(self, other: "Quantity") -> bool:
+        return self.compare(other) < 0
+
+    def __hash__(self) -> int:
+        return hash(self.decimal())
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        """The sum; zero takes the other's format."""
+        return _sum(self, other)
+
+    def __sub__(self, other: "Quantity") -> "Quantity":
+        """The difference; zero takes the other's format."""
+        return _sum(self, -other)
+
+    def __neg__(self) -> "Quantity":
+        return Quantity(-self.unscaled, self.exponent, self.format, wide=self.wide)
+
+    def __mul__(self, factor: int) -> "Quantity":
+        product = self.unscaled * factor
+        return Quantity(product, self.exponent, self.format, wide=self.wide or not _fits(product))
+
+
+ZERO = Quantity(0, text="0")
+
+
+@lru_cache(maxsize=8192)
+def _parse(text: str) -> Quantity:
+    found = _TEXT.fullmatch(text) if text else None
+    if found is None:
+        raise QuantityError(WRONG_FORMAT)
+    base, exponent, fmt = _read_suffix(found["suffix"])
+    whole, fraction = found["whole"] or "0", found["fraction"] or ""
+    negative = found["sign"] == "-"
+    narrow = _narrow(text, whole, fraction, base, exponent, fmt, negative)
+    if narrow is not None:
+        return narrow
+    if not (found["zeros"] or found["whole"] or fraction):
+        raise QuantityError(WRONG_NUMBER)
+    return _wide(int(whole + fraction), len(fraction), base, exponent, fmt, negative)
+
+
+def _read_suffix(suffix: str) -> tuple[int, int, Format]:
+    """Base, exponent and format that a suffix stands for."""
+    if suffix in _DECIMAL:
+        return 10, _DECIMAL[suffix], Format.DECIMAL_SI
+    if suffix in _BINARY:
+        return 2, _BINARY[suffix], Format.BINARY_SI
+    if len(suffix) > 1 and suffix[0] in "eE":
+        try:
+            exponent = int(suffix[1:])
+        except ValueError:
+            raise QuantityError(WRONG_SUFFIX) from None
+        if abs(exponent) <= _INT64_MAX:
+            return 10, _wrap(exponent, 32), Format.DECIMAL_EXPONENT
+    raise QuantityError(WRONG_SUFFIX)
+
+
+def _narrow(
+    text: str, whole: str, fraction: str, base: int, exponent: int, fmt: Format, negative: bool
+) -> Quantity | None:
+    """The 64-bit representation, where the digits surely fit it."""
+    factor, scale = 1, exponent
+    if base == 10:
+        room = _INT64_DIGITS - len(whole) - len(fraction)
+    elif fraction:
+        room = -1
+    else:
+        factor, scale = 1 << exponent, 0
+        room = 15 - len(whole) - exponent * 3 // 10 - 1
+    scale -= len(fraction)
+    if room < 0 or scale < _NANO:
+        return None
+    digits = whole + fraction
+    number = int(digits)
+    if base == 2:
+        kept = number & 7 != 0
+    else:
+        kept = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+    amount = number * factor * (-1 if negative else 1)
+    return Quantity(amount, scale, fmt, text=text if kept else "")
+
+
+def _wide(number: int, places: int, base: int, exponent: int, fmt: Format, negative: bool) -> Quantity:
+    """The big representation: rounded up to nanos, binary ones capped at the largest 64-bit integer."""
+    scale = -places
+    if base == 10:
+        scale += exponent
+    else:
+        number <<= exponent
+    if number and scale < _NANO:
+        number = 1 if _NANO - scale > _FAR_APART else -(-number // 10 ** (_NANO - scale))
+        scale = _NANO
+    elif number and scale <= _FAR_APART:
+        number *= 10 ** (scale - _NANO)
+        scale = _NANO
+    if fmt is Format.BINARY_SI:
+        one = 10**-_NANO
+        if number > _INT64_MAX * one:
+            number, scale = _INT64_MAX, 0
+        elif 0 < number < one:
+            fmt = Format.DECIMAL_SI
+    return Quantity(-number if negative else number, scale, fmt, wide=True)
+
+
+def _write(quantity: Quantity) -> str:
+    if quantity.is_zero():
+        return "0"
+    if quantity.format is Format.BINARY_SI:
+        whole = _whole(quantity)
+        if whole is not None and not -1024 < whole < 1024:
+            amount, times = _without_factor(whole, 1024)
+            return f"{amount}{_BINARY_SUFFIX.get(times * 10, '')}"
+    amount, times = _without_factor(quantity.unscaled, 10)
+    exponent = quantity.exponent + times
+    amount *= 10 ** (exponent % 3)
+    exponent -= exponent % 3
+    if quantity.format is Format.DECIMAL_EXPONENT:
+        return f"{amount}e{exponent}" if exponent else str(amount)
+    # Beyond the last suffix upstream writes none: 1000E becomes 1.
+    return f"{amount}{_DECIMAL_SUFFIX.get(exponent, '')}"
+
+
+def _whole(quantity: Quantity) -> int | None:
+    """The exact integer, None if there is a fraction (or the number is absurdly large)."""
+    if quantity.exponent >= 0:
+        within = quantity.exponent <= _FAR_APART
+        return int(quantity.unscaled * 10**quantity.exponent) if within else None
+    whole, rest = divmod(quantity.unscaled, 10**-quantity.exponent)
+    return None if rest else whole
+
+
+def _without_factor(number: int, factor: int) -> tuple[int, int]:
+    """`number` without its factors of `factor`, and how many there were."""
+    times = 0
+    while number and number % factor == 0:
+        number //= factor
+        times += 1
+    return number, times
+
+
+def _sum(left: Quantity, right: Quantity) -> Quantity:
+    fmt = right.format if left.is_zero() else left.format
+    narrow = not left.wide and not right.wide
+    if narrow and right.is_zero():
+        return Quantity(left.unscaled, left.exponent, fmt)
+    if narrow and left.is_zero():
+        return Quantity(right.unscaled, right.exponent, fmt)
+    if abs(left.exponent - right.exponent) > _FAR_APART:
+        larger = max(left, right, key=lambda quantity: (not quantity.is_zero(), quantity.exponent))
+        return Quantity(larger.unscaled, larger.exponent, fmt, wide=True)
+    ours, theirs, exponent = _aligned(left, right)
+    fits = narrow and _fits(ours) and _fits(theirs) and _fits(ours + theirs)
+    return Quantity(ours + theirs, exponent, fmt, wide=not fits)
+
+
+def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
+    """Both numbers over the smaller exponent."""
+    exponent = min(left.exponent, right.exponent)
+    return (
+        left.unscaled * 10 ** (left.exponent - exponent),
+        right.unscaled * 10 ** (right.exponent - exponent),
+        exponent,
+    )
+
+
+def _fits(number: int) -> bool:
+    return -_INT64_MAX - 1 <= number <= _INT64_MAX
+
+
+def _wrap(number: int, bits: int = 64) -> int:
+    """`number` as a signed machine integer that overflowed."""
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if number >> (bits - 1) else number
+
+
+def _times_power(number: int, places: int) -> int | None:
+    """`number * 10**places` if that fits 64 bits."""
+    if number == 0:
+        return 0
+    if places >= 19:
+        return None
+    grown: int = number * 10**places
+    return grown if _fits(grown) else None
+
+
+def _divide_away(number: int, places: int) -> int:
+    """`number / 10**places`, fractions away from zero."""
+    if places >= 20:
+        return (number > 0) - (number < 0)
+    magnitude: int = -(-abs(number) // 10**places)
+    return magnitude if number > 0 else -magnitude
+
+
+def _wide_scaled(unscaled: int, places: int) -> int:
+    """`unscaled / 10**places` as upstream's 64-bit arithmetic gives it, overflow included."""
+    if places == 0:
+        return _wrap(unscaled)
+    if places < 0:
+        return 0 if places <= -64 else _wrap(_wrap(unscaled) * 10**-places)
+    if unscaled < _INT64_MAX and places < 19:
+        number, divisor = _wrap(unscaled), 10**places
+        magnitude, rest = divmod(abs(number), divisor)
+        return (magnitude if number >= 0 else -magnitude) + (rest != 0)
+    whole, rest = divmod(unscaled, 10 ** min(places, _FAR_APART))
+    return _wrap(whole) + (rest != 0)
