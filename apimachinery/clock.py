@@ -89,7 +89,7 @@ class ManualClock:
     def monotonic(self) -> float:
         return self.at.timestamp()
 
-    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - part of the protocol
+    async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
 
 

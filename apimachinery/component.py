@@ -116,7 +116,7 @@ class ComponentContext:
             log.warning("cannot announce %s of %s: %s", what, component, error)
 
 
-class VersionParam(click.ParamType):
+class VersionParam(click.ParamType[Version]):
     """A Kubernetes version on the command line."""
 
     name = "version"

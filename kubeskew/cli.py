@@ -1,4 +1,4 @@
-"""The `kubeskew` command. Every command lives in a module of its own that is imported only when it is called."""
+"""The `kubeskew` command: every command is a module of its own, imported only when it is called."""
 
 import importlib
 import sys
@@ -54,7 +54,7 @@ SUMMARIES = {
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is called, so that `kubeskew` starts fast."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(SUMMARIES.items()))
 

@@ -1,0 +1,41 @@
+"""What one running cell has at hand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import APIClient
+from apimachinery.clock import Clock
+from conformance.control import ClusterControl
+from conformance.kinds import Kinds
+
+Object = dict[str, Any]
+
+DEFAULT_TIMEOUTS = {"apply": 5.0, "assert": 30.0, "error": 30.0, "delete": 30.0, "exec": 30.0}
+
+
+@dataclass(slots=True)
+class CellContext:
+    """The cluster, a client of it, the namespace of the scenario's objects, and what is bound to names."""
+
+    control: ClusterControl
+    client: APIClient
+    kinds: Kinds
+    clock: Clock
+    namespace: str
+    bindings: dict[str, Any]
+    timeouts: Mapping[str, float]
+    baseline: dict[str, Object] = field(default_factory=dict)  # pods by uid, before they could be disturbed
+    prepared: dict[str, list[str]] = field(default_factory=dict)  # claims by node, at the same moment
+
+    def timeout(self, operation: str) -> float:
+        """Seconds that an operation may take."""
+        return self.timeouts.get(operation, DEFAULT_TIMEOUTS.get(operation, 30.0))
+
+    async def remember_pods(self) -> None:
+        """Note how every pod and every node's claims are; the first note of a pod stays."""
+        for pod in (await self.client.list(PODS))["items"]:
+            self.baseline.setdefault(pod["metadata"]["uid"], pod)
+        for node, claims in (await self.control.prepared()).items():
+            self.prepared[node] = list(claims)

@@ -1,0 +1,44 @@
+"""What a scenario needs of a cluster: a client, and for the added operations the means to change it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from apimachinery.client.rest import APIClient
+
+
+class ClusterControl(Protocol):
+    """A cluster that a cell runs on. The supervisor implements it; so does any kubeconfig, with less."""
+
+    @property
+    def kubeconfig(self) -> Path: ...
+
+    def client(self) -> APIClient:
+        """A new client as the administrator; the caller closes it."""
+        ...
+
+    async def start(self, cluster: Mapping[str, Any]) -> None:
+        """Start the cluster that the scenario's header describes (a cluster file's value)."""
+        ...
+
+    async def stop(self) -> None:
+        """End the cluster and free what it held."""
+        ...
+
+    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None: ...
+
+    async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None: ...
+
+    async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None: ...
+
+    async def restart(self, component: str) -> None: ...
+
+    async def kill(self, component: str) -> None: ...
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        """By node, `namespace/name` of the claims whose devices its kubelet holds prepared."""
+        ...
+
+    async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
+        """The log's events after a revision, and component events, oldest first."""
+        ...

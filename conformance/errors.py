@@ -1,0 +1,14 @@
+"""What can go wrong in a scenario."""
+
+
+class ScenarioError(Exception):
+    """The scenario file is wrong: where, what, and what would be right."""
+
+
+class StepError(Exception):
+    """A step did not hold. `expected` and `found` are for the reader of the report."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"expected {expected}; found {found}")
+        self.expected = expected
+        self.found = found

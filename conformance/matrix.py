@@ -1,0 +1,65 @@
+"""The matrix: which cells a run has, and running them one after another or side by side."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+
+from apimachinery.clock import Clock
+from conformance.control import ClusterControl
+from conformance.errors import ScenarioError
+from conformance.runner import CellResult, run_cell
+from conformance.scenario import Cell, Scenario, load
+
+# Which scenarios a profile runs, by name.
+PROFILES = {
+    "quick": ("kep-5004/upgrade-downgrade",),
+    "full": ("kep-5004/upgrade-downgrade",),
+}
+
+Announce = Callable[[str], None]
+
+
+def bundled() -> dict[str, Path]:
+    """The scenarios that come with the project: name → file."""
+    root = Path(str(resources.files("conformance").joinpath("scenarios")))
+    return {str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.yaml"))}
+
+
+def find(name: str) -> Scenario:
+    """A scenario by its name or its file. Raises ScenarioError that lists what there is."""
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"} or path.exists():
+        return load(path)
+    known = bundled()
+    if name not in known:
+        raise ScenarioError(f"there is no scenario {name}; there are: {', '.join(known)} (or name a file)")
+    return load(known[name])
+
+
+def cells_of(profile: str) -> list[Cell]:
+    """All cells of a profile's scenarios."""
+    return [cell for name in PROFILES[profile] for cell in find(name).cells()]
+
+
+async def run_cells(
+    cells: Sequence[Cell],
+    control_for: Callable[[Cell, Callable[[str], None]], ClusterControl],
+    clock: Clock,
+    announce: Announce,
+    jobs: int = 1,
+) -> list[CellResult]:
+    """Run cells, at most `jobs` at a time, each on a cluster of its own; results in the cells' order."""
+    free = asyncio.Semaphore(jobs)
+
+    async def run(cell: Cell) -> CellResult:
+        async with free:
+
+            def progress(text: str) -> None:
+                announce(f"{cell.name}: {text}")
+
+            result = await run_cell(cell, control_for(cell, progress), clock, progress)
+            progress(f"{'passed' if result.passed else 'FAILED'} in {result.seconds:.1f} s")
+            return result
+
+    return list(await asyncio.gather(*(run(cell) for cell in cells)))

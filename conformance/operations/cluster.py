@@ -1,0 +1,60 @@
+"""`upgrade`, `downgrade`, `gates`, `restart`, `kill`: operations that change the cluster under the pods.
+
+Before each, the pods are noted, so that `undisturbed` can compare.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from conformance.bindings import bind
+from conformance.context import CellContext
+from conformance.errors import ScenarioError
+from conformance.scenario import Operation
+
+
+async def upgrade(ctx: CellContext, operation: Operation) -> None:
+    """Bring components to a newer version."""
+    body = bind(dict(operation.body), ctx.bindings)
+    await ctx.remember_pods()
+    to, components = _required(body, "to", operation), _components(body)
+    await ctx.control.upgrade(str(to), components, force=bool(body.get("force")))
+
+
+async def downgrade(ctx: CellContext, operation: Operation) -> None:
+    """Bring components to an older version."""
+    body = bind(dict(operation.body), ctx.bindings)
+    await ctx.remember_pods()
+    to, components = _required(body, "to", operation), _components(body)
+    await ctx.control.downgrade(str(to), components, force=bool(body.get("force")))
+
+
+async def gates(ctx: CellContext, operation: Operation) -> None:
+    """Set feature gates: `gates: {set: {A: true}, components: [scheduler]}`."""
+    body = bind(dict(operation.body), ctx.bindings)
+    await ctx.remember_pods()
+    await ctx.control.gates(_required(body, "set", operation), _components(body))
+
+
+async def restart(ctx: CellContext, operation: Operation) -> None:
+    """Restart a component gracefully."""
+    body = bind(dict(operation.body), ctx.bindings)
+    await ctx.remember_pods()
+    await ctx.control.restart(_required(body, "component", operation))
+
+
+async def kill(ctx: CellContext, operation: Operation) -> None:
+    """End a component with SIGKILL."""
+    body = bind(dict(operation.body), ctx.bindings)
+    await ctx.remember_pods()
+    await ctx.control.kill(_required(body, "component", operation))
+
+
+def _required(body: dict[str, Any], name: str, operation: Operation) -> Any:
+    if name not in body:
+        raise ScenarioError(f"{operation.where}.{operation.kind}: expected `{name}`")
+    return body[name]
+
+
+def _components(body: dict[str, Any]) -> Sequence[str]:
+    components: Sequence[str] = body.get("components") or []
+    return components

@@ -1,0 +1,117 @@
+"""The clusters that scenarios run on: one of our own, or whatever a kubeconfig points to."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from apimachinery.client.rest import APIClient, user_agent
+from apimachinery.clock import Clock
+from apimachinery.versions import DEFAULT_VERSION, Version
+from conformance.errors import ScenarioError
+from kubeskew import config
+from kubeskew.cluster import Cluster
+from kubeskew.history import events_since
+from kubeskew.readiness import Probes
+from kubeskew.state import StateDir
+
+
+class LocalControl:
+    """A cluster of our own in a state directory that is made for it and removed with it, unless `keep`."""
+
+    def __init__(self, clock: Clock, progress: Callable[[str], None], *, keep: bool = False) -> None:
+        # short, because sockets below it have paths of at most 108 bytes
+        self._directory = StateDir(Path(tempfile.mkdtemp(prefix="kubeskew-")))
+        self._cluster = Cluster(self._directory, clock, progress)
+        self._keep = keep
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._directory.kubeconfig
+
+    def client(self) -> APIClient:
+        return APIClient.from_kubeconfig(self.kubeconfig, user_agent("kubeskew", DEFAULT_VERSION))
+
+    async def start(self, cluster: Mapping[str, Any]) -> None:
+        await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))
+
+    async def stop(self) -> None:
+        if self._directory.exists():
+            await self._cluster.down()
+        if not self._keep:
+            shutil.rmtree(self._directory.path, ignore_errors=True)
+
+    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        await self._cluster.move(Version.parse(to), components, downgrade=False, force=force)
+
+    async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        await self._cluster.move(Version.parse(to), components, downgrade=True, force=force)
+
+    async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None:
+        await self._cluster.set_gates(gates, components)
+
+    async def restart(self, component: str) -> None:
+        await self._cluster.restart(component)
+
+    async def kill(self, component: str) -> None:
+        await self._cluster.kill(component)
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        found: dict[str, Sequence[str]] = {}
+        async with Probes(self._directory) as probes:
+            for process in self._directory.load().of_kind("kubelet"):
+                hosted = await probes.hosted(process) or {}
+                found.update({node: entry.get("preparedClaims", []) for node, entry in hosted.items()})
+        return found
+
+    async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
+        return [event async for event in events_since(self._directory.storage_url, since)]
+
+
+class KubeconfigControl:
+    """A cluster of somebody else's: it can be asked and written to, but not changed."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._kubeconfig
+
+    def client(self) -> APIClient:
+        return APIClient.from_kubeconfig(self._kubeconfig, user_agent("kubeskew", DEFAULT_VERSION))
+
+    async def start(self, cluster: Mapping[str, Any]) -> None:
+        """The cluster is there already; what the header describes does not apply."""
+
+    async def stop(self) -> None:
+        """The cluster is not ours to end."""
+
+    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        raise self._refusal("upgrade")
+
+    async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        raise self._refusal("downgrade")
+
+    async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None:
+        raise self._refusal("gates")
+
+    async def restart(self, component: str) -> None:
+        raise self._refusal("restart")
+
+    async def kill(self, component: str) -> None:
+        raise self._refusal("kill")
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        return {}
+
+    async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
+        """A foreign cluster's log cannot be read."""
+        return []
+
+    @staticmethod
+    def _refusal(operation: str) -> ScenarioError:
+        return ScenarioError(
+            f"the operation {operation} needs a cluster of kubeskew's own: leave out --kubeconfig"
+        )
