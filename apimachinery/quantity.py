@@ -320,6 +320,11 @@ def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
     )
 
 
+def _power(places: int) -> int:
+    """Ten to a power that is not negative."""
+    return int(10**places)
+
+
 def _fits(number: int) -> bool:
     return -_INT64_MAX - 1 <= number <= _INT64_MAX
 
@@ -353,10 +358,10 @@ def _wide_scaled(unscaled: int, places: int) -> int:
     if places == 0:
         return _wrap(unscaled)
     if places < 0:
-        return 0 if places <= -64 else _wrap(_wrap(unscaled) * 10**-places)
+        return 0 if places <= -64 else _wrap(_wrap(unscaled) * _power(-places))
     if unscaled < _INT64_MAX and places < 19:
-        number, divisor = _wrap(unscaled), 10**places
+        number, divisor = _wrap(unscaled), _power(places)
         magnitude, rest = divmod(abs(number), divisor)
         return (magnitude if number >= 0 else -magnitude) + (rest != 0)
-    whole, rest = divmod(unscaled, 10 ** min(places, _FAR_APART))
+    whole, rest = divmod(unscaled, _power(min(places, _FAR_APART)))
     return _wrap(whole) + (rest != 0)

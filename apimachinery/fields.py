@@ -1,0 +1,114 @@
+"""Field selectors: `metadata.name=a,status.phase!=Running`, over a flat mapping of field labels to texts.
+
+Source: k8s.io/apimachinery/pkg/fields/selector.go, 1.36.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from apimachinery.labels import SelectorError
+
+_TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
+_SPECIAL = {"\\": "\\\\", ",": "\\,", "=": "\\="}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition: the field has the value, or (`negated`) has not. An absent field is empty."""
+
+    field: str
+    value: str
+    negated: bool = False
+
+    def __str__(self) -> str:
+        escaped = "".join(_SPECIAL.get(char, char) for char in self.value)
+        return f"{self.field}{'!=' if self.negated else '='}{escaped}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """Terms that must all hold."""
+
+    terms: tuple[Term, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "FieldSelector":
+        """What `text` says; raises SelectorError."""
+        return _parse(text)
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether an object with these selectable fields is selected."""
+        for term in self.terms:
+            if (fields.get(term.field, "") == term.value) is term.negated:
+                return False
+        return True
+
+    def is_empty(self) -> bool:
+        """Whether everything is selected."""
+        return not self.terms
+
+    def exact_match(self, field: str) -> str | None:
+        """The value that the first term on `field` requires, None if none does."""
+        for term in self.terms:
+            if term.field == field:
+                return None if term.negated else term.value
+        return None
+
+    def transformed(self, convert: Callable[[str, str], tuple[str, str]]) -> "FieldSelector":
+        """With every field and value mapped by `convert` (aliases; it raises for unknown labels)."""
+        return FieldSelector(
+            tuple(Term(*convert(each.field, each.value), each.negated) for each in self.terms)
+        )
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.terms))
+
+
+EVERYTHING = FieldSelector()
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> FieldSelector:
+    terms = []
+    for part in sorted(_parts(text)):
+        if not part:
+            continue
+        found = _TERM.fullmatch(part)
+        if found is None:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+        terms.append(Term(found["field"], _unescaped(found["value"]), found["operator"] == "!="))
+    return FieldSelector(tuple(terms))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Split at commas that no backslash escapes."""
+    start, escaped = 0, False
+    for position, char in enumerate(text):
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char == ",":
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]
+
+
+def _unescaped(value: str) -> str:
+    chars, escaped = [], False
+    for char in value:
+        if escaped:
+            if char not in _SPECIAL:
+                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
+            escaped = False
+        elif char == "\\":
+            escaped = True
+            continue
+        elif char in _SPECIAL:
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
+        chars.append(char)
+    if escaped:
+        raise SelectorError("invalid field selector: invalid escape sequence: \\")
+    return "".join(chars)
