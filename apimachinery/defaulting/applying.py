@@ -1,0 +1,118 @@
+"""Applies the defaults of a schema, then those of the kind.
+
+The schema's come from markers (`+default=`) and, for custom resources, from their definition.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from apimachinery.defaulting import (
+    apps,
+    batch,
+    core,
+    dynamic_resources,
+    networking,
+    pods,
+    policies,
+    registration,
+    scaling,
+    storage,
+)
+from apimachinery.defaulting.context import Defaulter, DefaultingContext
+from apimachinery.errors import Object
+from apimachinery.schema import Kind, Schema
+
+_MODULES = (
+    apps,
+    batch,
+    core,
+    dynamic_resources,
+    networking,
+    pods,
+    policies,
+    registration,
+    scaling,
+    storage,
+)
+DEFAULTERS: Mapping[str, Defaulter] = MappingProxyType(
+    {name: function for module in _MODULES for name, function in module.DEFAULTERS.items()}
+)
+
+Walk = Callable[[Any], None]
+
+
+def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> None:
+    """Fill in what `obj`, normalised and in its schema's version, leaves out. Changes `obj`."""
+    walk = schema_defaults(schema)
+    if walk is not None:
+        walk(obj)
+    defaulter = DEFAULTERS.get(schema.name)
+    if defaulter is not None:
+        defaulter(obj, context)
+
+
+@lru_cache(maxsize=4096)
+def schema_defaults(schema: Schema) -> Walk | None:
+    """What sets the defaults that the schema itself holds; None if there are none."""
+    return _walk(schema) if _has_defaults(schema, set()) else None
+
+
+def _has_defaults(schema: Schema | None, seen: set[int]) -> bool:
+    if schema is None or id(schema) in seen:
+        return False
+    seen.add(id(schema))
+    return _has_defaults(schema.items, seen) or any(
+        (field.has_default and _writes(field.default, pointer=field.pointer))
+        or _has_defaults(field.schema, seen)
+        for field in schema.fields.values()
+    )
+
+
+def _writes(default: Any, *, pointer: bool) -> bool:
+    """Whether a default shows: an empty one of a field that is no pointer does not."""
+    return pointer or default not in ("", 0, False, None)
+
+
+def _walk(schema: Schema) -> Walk:
+    if schema.kind is Kind.OBJECT:
+        return _walk_struct(schema)
+    items = schema.items
+
+    def each(value: Any) -> None:
+        inner = schema_defaults(items) if items is not None else None
+        if inner is None:
+            return
+        found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        for item in found:
+            inner(item)
+
+    return each
+
+
+def _walk_struct(schema: Schema) -> Walk:
+    own: dict[str, Any] = {}
+    nested: dict[str, Walk | None] = {}
+
+    def prepare() -> None:
+        for name, field in schema.fields.items():
+            if field.has_default and _writes(field.default, pointer=field.pointer):
+                own[name] = field.default
+            nested[name] = schema_defaults(field.schema)
+
+    def run(value: Any) -> None:
+        if not isinstance(value, dict):
+            return
+        if not nested:
+            prepare()
+        for name, default in own.items():
+            if value.get(name) is None or (value[name] == "" and default):
+                value[name] = copy.deepcopy(default)
+        for name, item in value.items():
+            walk = nested.get(name)
+            if walk is not None:
+                walk(item)
+
+    return run

@@ -1,0 +1,44 @@
+"""Defaults of the batch group.
+
+Source: pkg/apis/batch/v1/defaults.go, about 1.30. The selector of a job is made by its strategy.
+"""
+
+from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
+from apimachinery.defaulting.pods import template
+from apimachinery.errors import Object
+
+BACKOFF_LIMIT = 6
+UNLIMITED = 2**31 - 1
+
+
+def job(obj: Object, ctx: DefaultingContext) -> None:
+    spec = struct(obj, "spec")
+    template(spec, ctx)
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    limit = UNLIMITED if spec.get("backoffLimitPerIndex") is not None else BACKOFF_LIMIT
+    fill_null(spec, parallelism=1, backoffLimit=limit, completionMode="NonIndexed", suspend=False)
+    if ctx.version.minor >= 31:  # (from memory) the first minor that writes it
+        fill_null(spec, manualSelector=False)
+    if ctx.version.minor >= 29 or ctx.gates.enabled("JobPodReplacementPolicy"):
+        policy = "Failed" if spec.get("podFailurePolicy") is not None else "TerminatingOrFailed"
+        fill_null(spec, podReplacementPolicy=policy)
+    for rule in each(spec.get("podFailurePolicy") or {}, "rules"):
+        for pattern in each(rule, "onPodConditions"):
+            fill(pattern, status="True")
+    labels = (spec["template"].get("metadata") or {}).get("labels")
+    if labels:
+        fill(struct(obj, "metadata"), labels=dict(labels))
+
+
+def cron_job(obj: Object, ctx: DefaultingContext) -> None:
+    spec = struct(obj, "spec")
+    fill(spec, concurrencyPolicy="Allow")
+    fill_null(spec, suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
+    template(struct(struct(spec, "jobTemplate"), "spec"), ctx)
+
+
+DEFAULTERS: dict[str, Defaulter] = {
+    "io.k8s.api.batch.v1.Job": job,
+    "io.k8s.api.batch.v1.CronJob": cron_job,
+}

@@ -1,0 +1,54 @@
+"""What a default may depend on beside the object, and the two or three moves every defaulter makes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from apimachinery.clock import timestamp
+from apimachinery.errors import Object
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultingContext:
+    """The server's version and gates, and the time of the request."""
+
+    version: Version
+    gates: FeatureGates
+    now: datetime
+
+    @property
+    def timestamp(self) -> str:
+        return timestamp(self.now)
+
+
+Defaulter = Callable[[Object, DefaultingContext], None]
+
+
+def fill(obj: Object, **values: Any) -> None:
+    """Set each field that is unset or empty (Go's zero value of a non-pointer)."""
+    for name, value in values.items():
+        if not obj.get(name):
+            obj[name] = value
+
+
+def fill_null(obj: Object, **values: Any) -> None:
+    """Set each field that is absent (a nil pointer in Go): an explicit zero stays."""
+    for name, value in values.items():
+        if obj.get(name) is None:
+            obj[name] = value
+
+
+def struct(obj: Object, name: str) -> Object:
+    """A field that is a struct, made if it is absent."""
+    found: Object | None = obj.get(name)
+    if found is None:
+        found = obj[name] = {}
+    return found
+
+
+def each(obj: Object, *names: str) -> list[Object]:
+    """The items of the list fields `names`, in order."""
+    return [item for name in names for item in obj.get(name) or ()]

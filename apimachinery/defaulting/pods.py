@@ -1,0 +1,213 @@
+"""Defaults of pods and of everything that holds a pod template: spec, containers, probes, volumes.
+
+Source: pkg/apis/core/v1/defaults.go, 1.36.
+"""
+
+import re
+from typing import Any
+
+from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
+from apimachinery.errors import Object
+from apimachinery.quantity import Quantity
+
+FILE_MODE = 0o644
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+TERMINATION_GRACE_SECONDS = 30
+TOKEN_SECONDS = 3600
+
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_DOMAIN = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
+_IMAGE = re.compile(
+    rf"^(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*(?::(?P<tag>[\w][\w.-]{{0,127}}))?(?P<digest>@[A-Za-z][\w+.-]*:[0-9a-fA-F]{{32,}})?$"
+)
+
+
+def pull_policy(image: str) -> str:
+    """Always for the tag latest (said or not), IfNotPresent for the rest, unreadable references included."""
+    match = _IMAGE.match(image)
+    tag = match and (match["tag"] or ("" if match["digest"] else "latest"))
+    return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def pod(obj: Object, ctx: DefaultingContext) -> None:
+    """Pods only, not templates: requests follow limits, host ports follow container ports."""
+    spec = struct(obj, "spec")
+    pod_spec(spec, ctx)
+    fill_null(spec, enableServiceLinks=True)
+    for container in each(spec, "containers", "initContainers"):
+        _requests_from_limits(container)
+    if spec.get("hostNetwork"):
+        _host_ports(spec)
+    if ctx.gates.enabled("PodLevelResources"):
+        _pod_level_requests(spec)
+
+
+def template(obj: Object, ctx: DefaultingContext) -> None:
+    """A pod template, at `template` of the spec `obj`."""
+    spec = struct(struct(obj, "template"), "spec")
+    pod_spec(spec, ctx)
+    # DefaultHostNetworkHostPortsInPodTemplates brought it back for those who relied on it (from memory).
+    if spec.get("hostNetwork") and (
+        ctx.version.minor < 28 or ctx.gates.enabled("DefaultHostNetworkHostPortsInPodTemplates")
+    ):
+        _host_ports(spec)
+
+
+def pod_template(obj: Object, ctx: DefaultingContext) -> None:
+    template(obj, ctx)
+
+
+def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
+    """What pods and templates share."""
+    fill(spec, restartPolicy="Always", dnsPolicy="ClusterFirst", schedulerName="default-scheduler")
+    fill_null(spec, terminationGracePeriodSeconds=TERMINATION_GRACE_SECONDS)
+    struct(spec, "securityContext")
+    _round_up(spec.get("overhead"))
+    for volume in each(spec, "volumes"):
+        _volume(volume, ctx)
+    for one in each(spec, "containers", "initContainers", "ephemeralContainers"):
+        container(one)
+
+
+def container(obj: Object) -> None:
+    """A container of any kind."""
+    fill(
+        obj,
+        imagePullPolicy=obj.get("imagePullPolicy") or pull_policy(obj.get("image") or ""),
+        terminationMessagePath="/dev/termination-log",
+        terminationMessagePolicy="File",
+    )
+    for port in each(obj, "ports"):
+        fill(port, protocol="TCP")
+    for name in PROBES:
+        if obj.get(name) is not None:
+            _probe(obj[name])
+    for hook in (obj.get("lifecycle") or {}).values():
+        if isinstance(hook, dict):
+            _http_get(hook)
+    for variable in each(obj, "env"):
+        _environment_source(variable.get("valueFrom") or {})
+    resources = obj.get("resources") or {}
+    _round_up(resources.get("limits"))
+    _round_up(resources.get("requests"))
+
+
+def _probe(probe: Object) -> None:
+    fill(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+    _http_get(probe)
+    if probe.get("grpc") is not None:
+        fill_null(probe["grpc"], service="")
+
+
+def _http_get(handler: Object) -> None:
+    if handler.get("httpGet") is not None:
+        fill(handler["httpGet"], path="/", scheme="HTTP")
+
+
+def _environment_source(source: Object) -> None:
+    if source.get("fieldRef") is not None:
+        fill(source["fieldRef"], apiVersion="v1")
+    if source.get("fileKeyRef") is not None:
+        fill_null(source["fileKeyRef"], optional=False)
+
+
+def round_up(text: str) -> str:
+    """A quantity without anything finer than a thousandth."""
+    if not text.endswith(("n", "u")) and "e-" not in text:
+        return text
+    return Quantity.parse(f"{Quantity.parse(text).milli_value()}m").canonical()
+
+
+def _round_up(amounts: dict[str, str] | None) -> None:
+    for name, text in (amounts or {}).items():
+        if amounts is not None:
+            amounts[name] = round_up(text)
+
+
+def _requests_from_limits(container: Object) -> None:
+    resources = container.get("resources") or {}
+    limits = resources.get("limits")
+    if limits:
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def _host_ports(spec: Object) -> None:
+    for one in each(spec, "containers", "initContainers"):
+        for port in each(one, "ports"):
+            fill(port, hostPort=port.get("containerPort") or 0)
+
+
+def _pod_level_requests(spec: Object) -> None:
+    resources = spec.get("resources") or {}
+    limits = resources.get("limits") or {}
+    requests = resources.get("requests") or {}
+    for name, limit in limits.items():
+        if name in requests:
+            continue
+        asked = [
+            one["resources"]["requests"][name]
+            for one in each(spec, "containers")
+            if name in ((one.get("resources") or {}).get("requests") or {})
+        ]
+        requests[name] = _sum(asked) if asked else limit
+    if requests:
+        resources["requests"] = requests
+
+
+def _sum(texts: list[str]) -> str:
+    total = Quantity.parse(texts[0])
+    for text in texts[1:]:
+        total = total + Quantity.parse(text)
+    return total.canonical()
+
+
+# --- volumes -----------------------------------------------------------------------------------------------
+
+_MODES = ("secret", "configMap", "downwardAPI", "projected")
+_SOURCES: dict[str, dict[str, Any]] = {
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
+
+
+def volume_source(source: Object) -> None:
+    """Defaults that volumes of pods and persistent volumes share."""
+    for name, values in _SOURCES.items():
+        if source.get(name) is not None:
+            fill_null(source[name], **values)
+    if source.get("hostPath") is not None:
+        fill_null(source["hostPath"], type="")
+
+
+def _volume(volume: Object, ctx: DefaultingContext) -> None:
+    if not any(value is not None for name, value in volume.items() if name != "name"):
+        volume["emptyDir"] = {}
+    volume_source(volume)
+    for name in _MODES:
+        if volume.get(name) is not None:
+            fill_null(volume[name], defaultMode=FILE_MODE)
+    _downward_items(volume.get("downwardAPI") or {})
+    for source in each(volume.get("projected") or {}, "sources"):
+        _downward_items(source.get("downwardAPI") or {})
+        if source.get("serviceAccountToken") is not None:
+            fill_null(source["serviceAccountToken"], expirationSeconds=TOKEN_SECONDS)
+    image = volume.get("image")
+    if image is not None and ctx.gates.enabled("ImageVolume"):
+        fill(image, pullPolicy=image.get("pullPolicy") or pull_policy(image.get("reference") or ""))
+    claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+    if claim is not None:
+        fill_null(struct(claim, "spec"), volumeMode="Filesystem")
+
+
+def _downward_items(source: Object) -> None:
+    for item in each(source, "items"):
+        if item.get("fieldRef") is not None:
+            fill(item["fieldRef"], apiVersion="v1")
+
+
+DEFAULTERS: dict[str, Defaulter] = {
+    "io.k8s.api.core.v1.Pod": pod,
+    "io.k8s.api.core.v1.PodTemplate": pod_template,
+}

@@ -1,0 +1,117 @@
+"""Drops the fields whose feature gates are off, as upstream's strategies do: per gate, not per field.
+
+If the old object uses a gate in any of its fields, all fields of that gate stay. Which fields a gate has
+comes from the schema; what upstream leaves alone stands in `_NEVER_DROPPED`. Source: pkg/registry/*/strategy.go.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from apimachinery.errors import Object
+from apimachinery.gates import FeatureGates
+from apimachinery.schema import Kind, Schema
+
+Gates = tuple[str, ...]
+Steps = tuple[str, ...]  # field names; "*" stands for every item of a list or map
+
+# Gates that upstream treats as one feature: all of them must be on (ResourceSlice, dra facts).
+_BOTH_NEEDED = {
+    "DRADeviceBindingConditions": ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
+}
+# Gated fields that upstream's strategies nevertheless take: what reads them looks at the gate (dra facts).
+_NEVER_DROPPED = {
+    ("ExactDeviceRequest", "tolerations"),
+    ("DeviceRequest", "tolerations"),
+    ("DeviceSubRequest", "tolerations"),
+    ("DeviceRequestAllocationResult", "tolerations"),
+}
+_MAX_DEPTH = 40  # recursive types (JSONSchemaProps) have no gated fields deeper down
+
+
+def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: FeatureGates) -> None:
+    """Remove from `new` what the gates do not allow and `old` does not use already. Changes `new`."""
+    for needed, paths in _off(schema, gates).items():
+        if not any(_has(new, path) for path in paths):
+            continue
+        if old is not None and any(_has(old, path) for path in paths):
+            continue
+        for path in paths:
+            _remove(new, path)
+
+
+def uses(obj: Object, schema: Schema, gate: str) -> bool:
+    """Whether any field of `gate` is set in `obj`."""
+    return any(_has(obj, path) for needed, paths in gated(schema).items() if gate in needed for path in paths)
+
+
+def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...]]:
+    named = {gate for group in gated(schema) for gate in group}
+    return _off_of(schema, frozenset(gate for gate in named if _is_off(gate, gates)))
+
+
+def _is_off(gate: str, gates: FeatureGates) -> bool:
+    """A gate that the release no longer has is on for good; one it does not have yet has no fields."""
+    return gates.spec(gate) is not None and not gates.enabled(gate)
+
+
+@lru_cache(maxsize=1024)
+def _off_of(schema: Schema, off: frozenset[str]) -> Mapping[Gates, tuple[Steps, ...]]:
+    return {needed: paths for needed, paths in gated(schema).items() if off.intersection(needed)}
+
+
+@lru_cache(maxsize=1024)
+def gated(schema: Schema) -> Mapping[Gates, tuple[Steps, ...]]:
+    """Where the fields of each set of gates are, anywhere below `schema`."""
+    found: dict[Gates, list[Steps]] = {}
+    for gates, path in _find(schema, (), frozenset()):
+        needed = tuple(dict.fromkeys(one for gate in gates for one in _BOTH_NEEDED.get(gate, (gate,))))
+        found.setdefault(needed, []).append(path)
+    return {needed: tuple(paths) for needed, paths in found.items()}
+
+
+def _find(schema: Schema | None, path: Steps, above: frozenset[int]) -> Iterator[tuple[Gates, Steps]]:
+    if schema is None or id(schema) in above or len(path) > _MAX_DEPTH:
+        return
+    above |= {id(schema)}
+    if schema.kind in {Kind.LIST, Kind.MAP}:
+        yield from _find(schema.items, (*path, "*"), above)
+        return
+    for name, field in schema.fields.items():
+        at = (*path, name)
+        if field.gates and not _is_left_alone(schema, name):
+            yield tuple(field.gates), at
+        yield from _find(field.schema, at, above)
+
+
+def _is_left_alone(schema: Schema, field: str) -> bool:
+    return (schema.name.rpartition(".")[2], field) in _NEVER_DROPPED
+
+
+def _ends(value: Any, path: Steps) -> Iterator[Object]:
+    """The objects that may hold the last step of `path`."""
+    if len(path) == 1:
+        if isinstance(value, dict):
+            yield value
+        return
+    step, rest = path[0], path[1:]
+    if step == "*":
+        items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+        for item in items:
+            yield from _ends(item, rest)
+    elif isinstance(value, dict) and value.get(step) is not None:
+        yield from _ends(value[step], rest)
+
+
+def _has(obj: Object, path: Steps) -> bool:
+    return any(_is_set(holder.get(path[-1])) for holder in _ends(obj, path))
+
+
+def _is_set(value: Any) -> bool:
+    """A pointer to an empty value counts as use, an empty list or map does not."""
+    return value is not None and value != [] and value != {}
+
+
+def _remove(obj: Object, path: Steps) -> None:
+    for holder in _ends(obj, path):
+        holder.pop(path[-1], None)
