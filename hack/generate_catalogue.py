@@ -1,8 +1,11 @@
 """Make the data files of `apimachinery/data` from facts about upstream.
 
     generate_catalogue.py gates --facts DIR --output apimachinery/data/gates.json
+    generate_catalogue.py catalogue --types types-1.36.json … --openapi openapi-1.36.json … --facts DIR \\
+        --gates apimachinery/data/gates.json --output apimachinery/data/catalogue.json
 
-`DIR` holds feature-gates.json, discovery.json, printer-columns.json and storage-versions.json.
+`DIR` holds feature-gates.json, discovery.json, printer-columns.json and storage-versions.json. All releases
+are given at once, one file each; a release without OpenAPI uses the nearest one's.
 """
 
 import argparse
@@ -11,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from catalogue_gates import gate_table
+from catalogue_assembly import catalogue
+from catalogue_gates import gate_table, minor
 
 
 def progress(text: str) -> None:
@@ -36,6 +40,48 @@ def make_gates(arguments: argparse.Namespace) -> None:
     progress(f"{len(rows)} gates -> {arguments.output}")
 
 
+def _by_minor(paths: list[Path]) -> dict[int, Any]:
+    documents = {}
+    for path in paths:
+        document = read(path)
+        release = minor(document["version"])
+        if release is None:
+            raise SystemExit(f"{path}: no release in `version`")
+        documents[release] = document
+        progress(f"read {path.name}")
+    return documents
+
+
+def _lines(document: dict[str, Any]) -> str:
+    """One line per item of the large sections, so that a change is readable."""
+    parts = []
+    for section, content in document.items():
+        if isinstance(content, dict):
+            rows = [f"{json.dumps(key)}:{_compact(value)}" for key, value in content.items()]
+            parts.append(f"{json.dumps(section)}:{{\n" + ",\n".join(rows) + "\n}")
+        else:
+            rows = [_compact(value) for value in content]
+            parts.append(f"{json.dumps(section)}:[\n" + ",\n".join(rows) + "\n]")
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def make_catalogue(arguments: argparse.Namespace) -> None:
+    """Write the catalogue of all types and resources."""
+    names = ("discovery", "printer-columns", "storage-versions")
+    facts = {name: read(arguments.facts / f"{name}.json") for name in names}
+    facts["gates"] = read(arguments.gates)
+    document = catalogue(_by_minor(arguments.types), _by_minor(arguments.openapi), facts)
+    arguments.output.write_text(_lines(document), "utf-8")
+    progress(
+        f"{len(document['definitions'])} definitions, {len(document['specs'])} distinct fields, "
+        f"{len(document['resources'])} resource rows -> {arguments.output}"
+    )
+
+
 def main() -> None:
     """Parse the command line and run one command."""
     parser = argparse.ArgumentParser(
@@ -46,6 +92,15 @@ def main() -> None:
     gates.add_argument("--facts", type=Path, required=True, help="directory of the facts")
     gates.add_argument("--output", type=Path, required=True, help="the file to write")
     gates.set_defaults(run=make_gates)
+    types = commands.add_parser("catalogue", help="all types and resources of all releases")
+    types.add_argument("--types", type=Path, nargs="+", required=True, help="types-*.json, one per release")
+    types.add_argument(
+        "--openapi", type=Path, nargs="+", required=True, help="openapi-*.json, one per release"
+    )
+    types.add_argument("--facts", type=Path, required=True, help="directory of the facts")
+    types.add_argument("--gates", type=Path, required=True, help="gates.json as the command `gates` wrote it")
+    types.add_argument("--output", type=Path, required=True, help="the file to write")
+    types.set_defaults(run=make_catalogue)
     arguments = parser.parse_args()
     arguments.run(arguments)
 

@@ -1,0 +1,139 @@
+"""Schema trees of one release, built from the data file when first touched.
+
+Trees depend on the release alone, never on gates: one `Types` per release serves the whole process.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from apimachinery.catalogue import data
+from apimachinery.schema import Field, Kind, Schema
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+OBJECT_META = META + "ObjectMeta"
+LIST_META = META + "ListMeta"
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+
+# Named types that are no structs on the wire.
+_OPAQUE: Mapping[str, tuple[Kind, str]] = {
+    META + "Time": (Kind.STRING, "date-time"),
+    META + "MicroTime": (Kind.STRING, "micro-time"),
+    META + "Duration": (Kind.STRING, "duration"),
+    META + "FieldsV1": (Kind.ANY, ""),
+    META + "Patch": (Kind.ANY, ""),
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": (Kind.QUANTITY, ""),
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": (Kind.INT_OR_STRING, ""),
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": (Kind.ANY, ""),
+    _EXTENSIONS + "JSON": (Kind.ANY, ""),
+    _EXTENSIONS + "JSONSchemaPropsOrArray": (Kind.ANY, ""),
+    _EXTENSIONS + "JSONSchemaPropsOrBool": (Kind.ANY, ""),
+    _EXTENSIONS + "JSONSchemaPropsOrStringArray": (Kind.ANY, ""),
+}
+_SCALARS: Mapping[str, Schema] = {
+    "string": Schema(Kind.STRING),
+    "bool": Schema(Kind.BOOLEAN),
+    "int32": Schema(Kind.INTEGER, format="int32"),
+    "int64": Schema(Kind.INTEGER, format="int64"),
+    "double": Schema(Kind.NUMBER, format="double"),
+    "byte": Schema(Kind.STRING, format="byte"),
+}
+
+
+class Types(Mapping[str, Schema]):
+    """Definition name → Schema of one release. Iterating is cheap; what is looked up is built."""
+
+    def __init__(self, minor: int) -> None:
+        document = data.load()
+        self._minor = minor
+        self._specs: list[dict[str, Any]] = document["specs"]
+        self._entries: dict[str, Any] = document["definitions"]
+        self._built: dict[str, Schema] = {}
+        self._fields: dict[int, Field] = {}
+
+    def __contains__(self, name: object) -> bool:
+        entry = self._entries.get(name) if isinstance(name, str) else None
+        return name in _OPAQUE or (
+            entry is not None and "f" in entry and data.within(entry["in"], self._minor)
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in sorted({*self._entries, *_OPAQUE}) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, name: str) -> Schema:
+        built = self._built.get(name)
+        if built is not None:
+            return built
+        if name not in self:
+            raise KeyError(name)
+        return self._definition(name)
+
+    def _definition(self, name: str) -> Schema:
+        built = self._built.get(name)
+        if built is not None:
+            return built
+        if name in _OPAQUE:
+            kind, form = _OPAQUE[name]
+            schema = Schema(kind, name, form, preserve_unknown=kind is Kind.ANY)
+            self._built[name] = schema
+            return schema
+        entry = self._entries[name]
+        if "e" in entry:
+            return self._enum(name, entry)
+        fields: dict[str, Field] = {}
+        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=entry.get("mt", "granular"))
+        self._built[name] = schema  # before its fields: types may contain themselves
+        for field, history in entry["f"].items():
+            index = history if isinstance(history, int) else data.at(history, self._minor)
+            if index is not None:
+                fields[field] = self._field(index)
+        return schema
+
+    def _enum(self, name: str, entry: dict[str, Any]) -> Schema:
+        values = tuple(
+            value for value, spans in entry["e"].items() if spans == 1 or data.within(spans, self._minor)
+        )
+        return self._built.setdefault(name, Schema(Kind.STRING, enum=values))
+
+    def _field(self, index: int) -> Field:
+        built = self._fields.get(index)
+        if built is None:
+            spec = self._specs[index]
+            built = self._fields[index] = Field(
+                self._type(spec["t"], spec),
+                required="r" in spec,
+                default=spec.get("d"),
+                has_default="d" in spec,
+                gates=tuple(spec.get("g", ())),
+                patch_strategy=tuple(spec.get("ps", ())),
+                patch_merge_key=spec.get("pk", ""),
+                omit_empty="o" in spec,
+                pointer="p" in spec,
+            )
+        return built
+
+    def _type(self, kind: str, spec: dict[str, Any]) -> Schema:
+        scalar = _SCALARS.get(kind)
+        if scalar is not None:
+            return scalar
+        if kind.startswith("[]"):
+            keys = tuple(spec.get("lk", ()))
+            return Schema(
+                Kind.LIST, items=self._type(kind[2:], {}), list_type=spec.get("lt", "atomic"), list_keys=keys
+            )
+        if kind.startswith("{}"):
+            return Schema(Kind.MAP, items=self._type(kind[2:], {}), map_type=spec.get("mt", "granular"))
+        schema = self._definition(kind)
+        if "mt" in spec and schema.map_type != spec["mt"]:
+            return replace(schema, map_type=spec["mt"])
+        return schema
+
+
+@cache
+def types_of(minor: int) -> Types:
+    """The types of a release, shared by the whole process."""
+    return Types(minor)

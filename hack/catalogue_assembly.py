@@ -1,0 +1,214 @@
+"""All releases in one document: what each type, field and resource was, and in which minors.
+
+`catalogue(...)` gives the document of `apimachinery/data/catalogue.json`:
+
+    minors       [oldest, newest]
+    specs        every distinct field, once (see catalogue_types)
+    definitions  {name: {"in": [[first, last]…], "f": {field: spec index | [[first, last, index]…]},
+                         "mt": "atomic", "e": {enum value: [[first, last]…]}}}
+    kinds        {api version/Kind: definition}
+    resources, storage, columns, groups   (see catalogue_resources)
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from catalogue_overlay import META
+from catalogue_resources import kind_definition, printer_columns, resource_rows, runs, storage_versions
+from catalogue_types import Document, definition_name, release
+
+# Gates of fields that have no marker in the Go source (from memory of the strategies' drop functions).
+FIELD_GATES = {
+    "batch.v1.JobSpec.podFailurePolicy": "JobPodFailurePolicy",
+    "batch.v1.JobSpec.backoffLimitPerIndex": "JobBackoffLimitPerIndex",
+    "batch.v1.JobSpec.maxFailedIndexes": "JobBackoffLimitPerIndex",
+    "batch.v1.JobSpec.podReplacementPolicy": "JobPodReplacementPolicy",
+    "batch.v1.JobSpec.successPolicy": "JobSuccessPolicy",
+    "batch.v1.JobSpec.managedBy": "JobManagedBy",
+    "apps.v1.StatefulSetSpec.ordinals": "StatefulSetStartOrdinal",
+    "apps.v1.StatefulSetSpec.persistentVolumeClaimRetentionPolicy": "StatefulSetAutoDeletePVC",
+    "apps.v1.RollingUpdateStatefulSetStrategy.maxUnavailable": "MaxUnavailableStatefulSet",
+    "apps.v1.DeploymentStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
+    "apps.v1.ReplicaSetStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
+    "core.v1.PodSpec.hostUsers": "UserNamespacesSupport",
+    "core.v1.PodSpec.schedulingGates": "PodSchedulingReadiness",
+    "core.v1.PodStatus.hostIPs": "PodHostIPs",
+    "core.v1.PersistentVolumeStatus.lastPhaseTransitionTime": "PersistentVolumeLastPhaseTransitionTime",
+    "core.v1.LoadBalancerIngress.ipMode": "LoadBalancerIPMode",
+    "core.v1.TopologySpreadConstraint.nodeAffinityPolicy": "NodeInclusionPolicyInPodTopologySpread",
+    "core.v1.TopologySpreadConstraint.nodeTaintsPolicy": "NodeInclusionPolicyInPodTopologySpread",
+    "core.v1.TopologySpreadConstraint.matchLabelKeys": "MatchLabelKeysInPodTopologySpread",
+    "core.v1.TopologySpreadConstraint.minDomains": "MinDomainsInPodTopologySpread",
+    "core.v1.PodAffinityTerm.matchLabelKeys": "MatchLabelKeysInPodAffinity",
+    "core.v1.PodAffinityTerm.mismatchLabelKeys": "MatchLabelKeysInPodAffinity",
+    "policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy": "PodDisruptionBudgetPodHealthyPolicy",
+}
+# ObjectMeta.creationTimestamp: `omitzero` leaves an unset one out; before, it was null (from memory: 1.34).
+_CREATION_TIMESTAMP_OMITTED_SINCE = 34
+
+# Bodies and options that no resource row names.
+_MORE_KINDS = [("policy", "v1beta1", "Eviction"), ("", "v1", "PodExecOptions")]
+
+
+def read_releases(
+    types: Mapping[int, Document], openapi: Mapping[int, Document]
+) -> dict[int, dict[str, Document]]:
+    """Every release's definitions; a release without OpenAPI borrows the nearest one's."""
+    found = {}
+    for minor, document in sorted(types.items()):
+        nearest = min(openapi, key=lambda other, minor=minor: abs(other - minor))  # type: ignore[misc]
+        made = release(document, openapi[nearest], nearest == minor)
+        for name, definition in made.items():
+            if nearest != minor and name.startswith("io.k8s.api.") and not _in_source(name, document):
+                definition["borrowed"] = True
+        creation = made[META + "ObjectMeta"]["fields"]["creationTimestamp"]
+        if minor >= _CREATION_TIMESTAMP_OMITTED_SINCE:
+            creation["o"] = 1
+        found[minor] = made
+    return found
+
+
+def _in_source(name: str, types: Document) -> bool:
+    package, version, kind = name.removeprefix("io.k8s.api.").split(".")
+    return kind in types["types"].get(f"{package}/{version}", {})
+
+
+def _element(kind: str) -> str:
+    return re.sub(r"^(\[\]|\{\})+", "", kind)
+
+
+def reachable(definitions: Mapping[str, Document], roots: Iterable[str]) -> set[str]:
+    """The definitions that the roots need."""
+    seen: set[str] = set()
+    todo = [root for root in roots if root in definitions]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            kinds = (_element(spec["t"]) for spec in definitions[name].get("fields", {}).values())
+            todo += [kind for kind in kinds if kind in definitions]
+    return seen
+
+
+def _roots(rows: list[Document], minor: int) -> dict[str, str]:
+    """`{api version/Kind: definition}` of one release."""
+    found = {}
+    for row in rows:
+        if not row["in"][0] <= minor <= row["in"][1]:
+            continue
+        kinds = [(row["g"], row["v"], row["k"])]
+        kinds += [
+            (sub.get("g", row["g"]), sub.get("v", row["v"]), sub["k"]) for sub in row.get("sub", {}).values()
+        ]
+        for group, version, kind in kinds + _MORE_KINDS:
+            found[f"{group}/{version}/{kind}".lstrip("/")] = kind_definition(group, version, kind)
+    return found
+
+
+def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, Document]) -> None:
+    """A gate that some release names for a field holds in all releases that know the gate."""
+    extra = FIELD_GATES.get(path.removeprefix("io.k8s.api."))
+    named = {minor: spec["g"] for minor, spec in history.items() if "g" in spec}
+    if extra:
+        named = {minor: [extra] for minor in history} | named
+    if not named:
+        return
+    for minor, spec in history.items():
+        nearest = min(named, key=lambda other, minor=minor: (other < minor, abs(other - minor)))  # type: ignore[misc]
+        wanted = named[minor if minor in named else nearest]
+        known = [name for name in wanted if gates[name]["first"] <= minor <= gates[name]["last"]]
+        spec.pop("g", None)
+        if known:
+            spec["g"] = known
+
+
+class Assembly:
+    """Collects the histories of all definitions."""
+
+    def __init__(self, releases: Mapping[int, Mapping[str, Document]], gates: Mapping[str, Document]) -> None:
+        self.releases = releases
+        self.gates = gates
+        self.specs: dict[str, int] = {}
+
+    def _index(self, spec: Document) -> int:
+        text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
+        return self.specs.setdefault(text, len(self.specs))
+
+    def definition(self, name: str, present: list[int]) -> Document:
+        """The history of one definition over the minors in which it is used."""
+        span = [run[:2] for run in runs(dict.fromkeys(present, 1))]
+        made: Document = {"in": span}
+        versions = {minor: self.releases[minor][name] for minor in present}
+        newest = versions[max(present)]
+        if "values" in newest:
+            values = dict.fromkeys(value for version in versions.values() for value in version["values"])
+            made["e"] = {
+                value: self._short(span, runs({m: 1 for m, v in versions.items() if value in v["values"]}))
+                for value in sorted(values)
+            }
+            return made
+        if any("mt" in version for version in versions.values()):
+            made["mt"] = newest.get("mt", "granular")
+        made["f"] = {field: self._field(name, field, versions, span) for field in _field_names(versions)}
+        return made
+
+    @staticmethod
+    def _short(span: list[list[int]], found: list[list[Any]]) -> Any:
+        bare = [run[:2] for run in found]
+        return 1 if bare == span else bare
+
+    def _field(self, name: str, field: str, versions: Mapping[int, Document], span: list[list[int]]) -> Any:
+        history = {
+            minor: dict(version["fields"][field])
+            for minor, version in versions.items()
+            if field in version["fields"]
+        }
+        _spread_gates(history, f"{name}.{field}", self.gates)
+        found = runs({minor: self._index(spec) for minor, spec in history.items()})
+        whole = [run[:2] for run in found] == span and len({run[2] for run in found}) == 1
+        return found[0][2] if whole else found
+
+
+def _field_names(versions: Mapping[int, Document]) -> list[str]:
+    """All fields ever, in the order of the newest release; kind, apiVersion and metadata first."""
+    names = dict.fromkeys(
+        name for minor in sorted(versions, reverse=True) for name in versions[minor]["fields"]
+    )
+    first = [name for name in ("kind", "apiVersion", "metadata") if name in names]
+    return first + sorted(name for name in names if name not in first)
+
+
+def catalogue(
+    types: Mapping[int, Document], openapi: Mapping[int, Document], facts: Mapping[str, Document]
+) -> Document:
+    """The whole document; `facts` by file stem, and `gates` as gates.json has them."""
+    releases = read_releases(types, openapi)
+    oldest, newest = min(releases), max(releases)
+    rows = resource_rows(facts["discovery"], releases)
+    kinds: dict[str, str] = {}
+    present: dict[str, list[int]] = {}
+    for minor, definitions in releases.items():
+        roots = _roots(rows, minor)
+        missing = [kind for kind, name in roots.items() if name not in definitions]
+        if missing:
+            raise ValueError(f"1.{minor}: no type for {', '.join(missing)}")
+        kinds |= roots
+        shared = [name for name in definitions if not name.startswith("io.k8s.api.")]
+        for name in reachable(
+            definitions, [*roots.values(), *shared, definition_name("autoscaling/v1", "Scale")]
+        ):
+            present.setdefault(name, []).append(minor)
+    assembly = Assembly(releases, facts["gates"]["gates"])
+    definitions = {name: assembly.definition(name, present[name]) for name in sorted(present)}
+    return {
+        "minors": [oldest, newest],
+        "groups": ["", *facts["discovery"]["groupOrder"]],
+        "resources": rows,
+        "storage": storage_versions(facts["storage-versions"], rows, newest),
+        "columns": printer_columns(facts["printer-columns"], oldest, newest),
+        "kinds": dict(sorted(kinds.items())),
+        "specs": [json.loads(text) for text in assembly.specs],
+        "definitions": definitions,
+    }

@@ -1,0 +1,292 @@
+"""The types of one release: every named type with its fields, from Go types and OpenAPI together.
+
+Go types tell pointer, omitempty, gates, patch strategy; OpenAPI tells what is required, and it alone knows
+the types of the shared machinery (ObjectMeta, …) and of the extension API servers. `release(types, openapi)`
+gives `{definition name: {"fields": {json name: spec}, …}}`; a spec is the compact dict of the catalogue:
+
+    t   type: string bool int32 int64 double byte | definition name | []T | {}T (map of T)
+    r   required        o  omitempty has an effect      p  Go pointer
+    d   default         g  gates                        ps, pk  patch strategy, merge key
+    lt, lk  list type, map keys                         mt  map or struct type
+"""
+
+import json
+import re
+from typing import Any
+
+from catalogue_overlay import INT_OR_STRING, META, POINTERS, QUANTITY, RAW, VALUES, WRITTEN_EMPTY
+
+Document = dict[str, Any]
+Spec = dict[str, Any]
+
+_SCALARS = {"string", "bool", "int32", "int64"}
+_PACKAGES = {
+    "corev1": "core/v1", "apiv1": "core/v1", "authenticationv1": "authentication/v1", "batchv1": "batch/v1",
+    "authorizationv1": "authorization/v1", "schedulingv1alpha3": "scheduling/v1alpha3",
+}  # fmt: skip
+_META_UNPUBLISHED = {"List", "TypeMeta", "GroupVersionKind", "GroupVersionResource"}
+_META_STRINGS = {"ConditionStatus", "LabelSelectorOperator", "FieldSelectorOperator", "StatusReason"}
+
+# Constants that `default=ref(…)` markers name.
+_CONSTANTS = {
+    "AzureDataDiskCachingReadWrite": "ReadWrite",
+    "AzureSharedBlobDisk": "Shared",
+}
+_GATE_NAMES = {"PodCertificateProjection": "PodCertificateRequest"}  # the marker's name is not the gate's
+
+
+def definition_name(package: str, name: str) -> str:
+    """`core/v1`, `Pod` → `io.k8s.api.core.v1.Pod`."""
+    return f"io.k8s.api.{package.replace('/', '.')}.{name}"
+
+
+class GoTypes:
+    """Resolves Go type expressions of one release to catalogue types."""
+
+    def __init__(self, types: Document, openapi: Document) -> None:
+        self.types = types
+        self.published = openapi["definitions"].keys()
+        self.meta = {name.removeprefix(META) for name in openapi["definitions"] if name.startswith(META)}
+
+    def resolve(self, package: str, expression: str) -> tuple[str, bool]:
+        """The catalogue type of a Go type as seen in `package`, and whether it is a pointer."""
+        if expression.startswith("*"):
+            return self.resolve(package, expression[1:])[0], True
+        if expression == "[]byte":
+            return "byte", False
+        if expression.startswith("[]"):
+            return "[]" + self.resolve(package, expression[2:])[0], False
+        found = re.match(r"map\[[^]]+\](.*)$", expression)
+        if found:
+            return "{}" + self.resolve(package, found[1])[0], False
+        if expression in _SCALARS:
+            return expression, False
+        qualifier, _, name = expression.rpartition(".")
+        return (self._imported(package, qualifier, name) if qualifier else self._local(package, name)), False
+
+    def _imported(self, package: str, qualifier: str, name: str) -> str:
+        if qualifier in ("types", "apimachinerytypes"):
+            return "string"
+        well_known = {"resource": QUANTITY, "intstr": INT_OR_STRING, "runtime": RAW}.get(qualifier)
+        if well_known:
+            return well_known
+        if name in _META_STRINGS:
+            return "string"
+        if qualifier == "metav1" or (qualifier == "v1" and name in self.meta | _META_UNPUBLISHED):
+            return META + name
+        if qualifier == "v1":
+            own = package.split("/")[0] + "/v1"
+            return self._local(own if name in self.types.get(own, {}) else "core/v1", name)
+        return self._local(_PACKAGES[qualifier], name)
+
+    def _local(self, package: str, name: str) -> str:
+        declared = self.types[package].get(name, {})
+        alias = declared.get("alias")
+        if definition_name(package, name) in self.published:
+            return definition_name(package, name)
+        if alias is None or alias == "struct{}" or (alias == "string" and is_enum(declared)):
+            return definition_name(package, name)
+        if alias == "=":
+            return self._same_as(package, name)
+        return self.resolve(package, alias)[0]
+
+    def _same_as(self, package: str, name: str) -> str:
+        stable = package.split("/")[0] + "/v1"
+        if package != stable:
+            return self._local(stable, name)
+        return self._local(package, name.removesuffix("Type"))
+
+    def is_struct(self, kind: str) -> bool:
+        """Whether a value of that type is a Go struct, which omitempty never leaves out."""
+        if not kind.startswith("io."):
+            return False
+        found = re.match(r"io\.k8s\.api\.([^.]+)\.([^.]+)\.([^.]+)$", kind)
+        return (
+            found is None or self.types[f"{found[1]}/{found[2]}"].get(found[3], {}).get("alias") != "string"
+        )
+
+
+def is_enum(declared: Document) -> bool:
+    """Whether a string type is closed over its constants."""
+    marks = {mark.lstrip("+") for mark in declared.get("markers", [])}
+    return bool(marks & {"enum", "k8s:enum"}) and bool(declared.get("values"))
+
+
+def _marks(field: Document) -> dict[str, list[str]]:
+    marks: dict[str, list[str]] = {}
+    for mark in field.get("markers", []):
+        name, _, value = mark.partition("=")
+        marks.setdefault(name, []).append(value.split(" +")[0])
+    return marks
+
+
+def _default(marks: dict[str, list[str]]) -> Spec:
+    if "default" not in marks:
+        return {}
+    text = marks["default"][0]
+    if text.startswith("ref("):
+        return {"d": _CONSTANTS[text[4:-1]]}
+    return {"d": json.loads(text)}
+
+
+def _treatment(field: Document, marks: dict[str, list[str]]) -> Spec:
+    spec: Spec = {}
+    if "featureGate" in marks:
+        names = [gate for value in marks["featureGate"] for gate in value.split(",")]
+        spec["g"] = [_GATE_NAMES.get(name, name) for name in names]
+    if "patchStrategy" in field:
+        spec["ps"] = field["patchStrategy"].split(",")
+    if "patchMergeKey" in field:
+        spec["pk"] = field["patchMergeKey"]
+    if "listType" in marks:
+        spec["lt"] = marks["listType"][0]
+    if "listMapKey" in marks:
+        spec["lk"] = list(dict.fromkeys(marks["listMapKey"]))
+    for mark in ("mapType", "structType"):
+        if mark in marks:
+            spec["mt"] = marks[mark][0]
+    return spec
+
+
+def _go_field(go: GoTypes, package: str, field: Document) -> Spec:
+    kind, pointer = go.resolve(package, field["type"])
+    marks = _marks(field)
+    spec: Spec = {"t": kind}
+    omit = bool(field.get("omitempty"))
+    if omit and (pointer or not go.is_struct(kind)):
+        spec["o"] = 1
+    if pointer:
+        spec["p"] = 1
+    if not omit and "optional" not in marks and "k8s:optional" not in marks:
+        spec["r"] = 1
+    if "required" in marks or "k8s:required" in marks:
+        spec["r"] = 1
+    return spec | _default(marks) | _treatment(field, marks)
+
+
+_TYPE_META = {"kind": {"t": "string", "o": 1}, "apiVersion": {"t": "string", "o": 1}}
+
+
+def _go_fields(go: GoTypes, package: str, declared: Document) -> dict[str, Spec]:
+    """The fields of a struct; embedded structs are flattened, outer fields win."""
+    fields: dict[str, Spec] = {}
+    embedded: dict[str, Spec] = {}
+    for name, field in declared.get("fields", {}).items():
+        if not name.startswith("<inline:"):
+            fields[name] = _go_field(go, package, field)
+            continue
+        kind = field["type"].rpartition(".")[2]
+        if kind == "TypeMeta":
+            embedded |= _TYPE_META
+        elif kind in ("ObjectMeta", "ListMeta"):
+            embedded["metadata"] = {"t": META + kind}
+        else:
+            embedded |= _embedded(go, package, kind)
+    ordered = {name: embedded.pop(name) for name in ("kind", "apiVersion", "metadata") if name in embedded}
+    return ordered | embedded | fields
+
+
+def _embedded(go: GoTypes, package: str, kind: str) -> dict[str, Spec]:
+    declared = go.types[package][kind]
+    if declared.get("alias") == "=":
+        package = package.split("/")[0] + "/v1"
+        declared = go.types[package][kind]
+    return _go_fields(go, package, declared)
+
+
+def _openapi_type(schema: Document) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"]).removeprefix("#/definitions/")
+    kind, form = schema["type"], schema.get("format", "")
+    if kind == "array":
+        return "[]" + _openapi_type(schema["items"])
+    if "additionalProperties" in schema:
+        return "{}" + _openapi_type(schema["additionalProperties"])
+    plain = {
+        "string": form or "string",
+        "boolean": "bool",
+        "integer": form,
+        "number": "double",
+        "object": RAW,
+    }
+    return str(plain[kind])
+
+
+def _openapi_field(owner: str, name: str, schema: Document, required: bool) -> Spec:
+    path = f"{owner}.{name}"
+    spec: Spec = {"t": _openapi_type(schema)}
+    if required:
+        spec["r"] = 1
+    elif path not in VALUES and path not in WRITTEN_EMPTY:
+        spec["o"] = 1
+    if path in POINTERS or (spec["t"].startswith("io.") and path not in VALUES):
+        spec["p"] = 1
+    return spec | _extensions(schema)
+
+
+def _extensions(schema: Document) -> Spec:
+    spec: Spec = {}
+    for extension, key in (("list-type", "lt"), ("list-map-keys", "lk"), ("map-type", "mt")):
+        if f"x-kubernetes-{extension}" in schema:
+            spec[key] = schema[f"x-kubernetes-{extension}"]
+    if "x-kubernetes-patch-strategy" in schema:
+        spec["ps"] = schema["x-kubernetes-patch-strategy"].split(",")
+    if "x-kubernetes-patch-merge-key" in schema:
+        spec["pk"] = schema["x-kubernetes-patch-merge-key"]
+    return spec
+
+
+def _from_openapi(name: str, definition: Document) -> Document:
+    required = definition.get("required", ())
+    fields = {
+        field: _openapi_field(name, field, schema, field in required)
+        for field, schema in definition.get("properties", {}).items()
+    }
+    made: Document = {
+        "fields": {key: fields.pop(key) for key in ("kind", "apiVersion") if key in fields} | fields
+    }
+    if "x-kubernetes-map-type" in definition:
+        made["mt"] = definition["x-kubernetes-map-type"]
+    return made
+
+
+def _agree(made: Document, definition: Document) -> None:
+    """Let the published OpenAPI decide what it knows."""
+    required = definition.get("required", ())
+    for name, schema in definition.get("properties", {}).items():
+        spec = made["fields"].get(name)
+        if spec is None:
+            continue
+        spec.pop("r", None)
+        if name in required:
+            spec["r"] = 1
+        for key in ("lt", "lk", "mt"):
+            spec.pop(key, None)
+        spec.update(_extensions(schema))
+
+
+def release(types: Document, openapi: Document, published: bool) -> dict[str, Document]:
+    """All definitions of one release; `published` says that `openapi` is of that very release."""
+    go = GoTypes(types["types"], openapi)
+    found: dict[str, Document] = {}
+    for package, declarations in types["types"].items():
+        for name, declared in declarations.items():
+            full = definition_name(package, name)
+            if "fields" in declared or declared.get("alias") == "struct{}":
+                made: Document = {"fields": _go_fields(go, package, declared)}
+                if "+structType=atomic" in declared.get("markers", []):
+                    made["mt"] = "atomic"
+                definition = openapi["definitions"].get(full)
+                if definition is not None and (published or _same_fields(made, definition)):
+                    _agree(made, definition)
+                found[full] = made
+            elif declared.get("alias") == "string" and is_enum(declared):
+                found[full] = {"values": sorted(declared["values"])}
+    for name, definition in openapi["definitions"].items():  # what the Go sources do not tell
+        if name not in found and not name.endswith("List"):
+            found[name] = _from_openapi(name, definition)
+    return found
+
+
+def _same_fields(made: Document, definition: Document) -> bool:
+    return set(made["fields"]) & set(definition.get("properties", ())) != set()
