@@ -113,6 +113,9 @@ def decode(
     else:
         custom = False
     if schema is None:
+        by_name = getattr(table, "kind_schema", None)  # the catalogue knows kinds that are no resources
+        schema = by_name(*gvk) if by_name is not None else None
+    if schema is None:
         owner = table.by_kind(*gvk)
         if owner is None:
             raise cannot_handle(gvk, expected.kind, _unregistered(gvk))

@@ -1,7 +1,9 @@
 """Drops the fields whose feature gates are off, as upstream's strategies do: per gate, not per field.
 
 If the old object uses a gate in any of its fields, all fields of that gate stay. Which fields a gate has
-comes from the schema; what upstream leaves alone stands in `_NEVER_DROPPED`. Source: pkg/registry/*/strategy.go.
+comes from the schema; what upstream leaves alone stands in `_NEVER_DROPPED`.
+
+Source: pkg/registry/*/strategy.go.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +33,7 @@ _MAX_DEPTH = 40  # recursive types (JSONSchemaProps) have no gated fields deeper
 
 def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: FeatureGates) -> None:
     """Remove from `new` what the gates do not allow and `old` does not use already. Changes `new`."""
-    for needed, paths in _off(schema, gates).items():
+    for paths in _off(schema, gates).values():
         if not any(_has(new, path) for path in paths):
             continue
         if old is not None and any(_has(old, path) for path in paths):

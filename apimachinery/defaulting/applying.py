@@ -44,14 +44,15 @@ DEFAULTERS: Mapping[str, Defaulter] = MappingProxyType(
 Walk = Callable[[Any], None]
 
 
-def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> None:
-    """Fill in what `obj`, normalised and in its schema's version, leaves out. Changes `obj`."""
+def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> Object:
+    """Fill in what `obj`, normalised and in its schema's version, leaves out. Changes and returns `obj`."""
     walk = schema_defaults(schema)
     if walk is not None:
         walk(obj)
     defaulter = DEFAULTERS.get(schema.name)
     if defaulter is not None:
         defaulter(obj, context)
+    return obj
 
 
 @lru_cache(maxsize=4096)
