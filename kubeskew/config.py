@@ -145,7 +145,7 @@ def _booleans(value: Any, where: str) -> dict[str, bool]:
 def _gates(value: Any, version: Version, where: str) -> dict[str, bool]:
     gates = _booleans(value, where)
     try:
-        FeatureGates(version, gates)
+        FeatureGates(version, gates).validate()
     except ValueError as error:
         raise UserError(f"{where}: {error}") from error
     return gates

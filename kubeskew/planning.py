@@ -28,7 +28,7 @@ def initial_target(spec: ClusterSpec, name: str) -> Target:
 def check_gates(name: str, target: Target) -> None:
     """Raises UserError, naming the component, if its version does not know or has locked a gate."""
     try:
-        FeatureGates(target.version, target.gates)
+        FeatureGates(target.version, target.gates).validate()
     except ValueError as error:
         raise UserError(f"{name} at {target.version}: {error}") from error
 

@@ -10,6 +10,7 @@ import click
 
 from apimachinery.clock import SystemClock
 from apimachinery.component import VersionParam
+from apimachinery.gates import parse_overrides
 from kubeskew.cluster import Cluster
 from kubeskew.failures import UserError
 from kubeskew.state import StateDir
@@ -50,13 +51,10 @@ component_option = click.option(
 
 def parse_gates(text: str) -> dict[str, bool]:
     """`A=true,B=false` as a mapping. Whether a version knows the gates is decided per component."""
-    gates = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = item.partition("=")
-        if value.lower() not in {"true", "false", "t", "f", "1", "0"}:
-            raise UserError(f"feature gates: {item!r}: write NAME=true or NAME=false")
-        gates[name.strip()] = value.lower() in {"true", "t", "1"}
-    return gates
+    try:
+        return parse_overrides(text)
+    except ValueError as error:
+        raise UserError(f"feature gates: {error}") from error
 
 
 def show_progress(text: str) -> None:

@@ -1,0 +1,43 @@
+# Everything happens in a local virtual environment; nothing outside this directory is changed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+STATE ?= .kubeskew
+
+.PHONY: run test test-slow check up down kubectl bench clean
+
+run: $(STAMP)  ## The main job: the matrix, with a report in report/
+	$(BIN)/kubeskew matrix --report report
+
+test: check kubectl  ## Static checks and the whole test suite
+	$(BIN)/pytest -q -n 2 -m "not slow"
+
+test-slow: $(STAMP) kubectl  ## The long tests
+	$(BIN)/pytest -q -m slow --timeout 900
+
+check: $(STAMP)  ## Formatting, lint, types, layers
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+up: $(STAMP)  ## Start a cluster in $(STATE)
+	$(BIN)/kubeskew --state-dir $(STATE) up
+
+down: $(STAMP)  ## Stop it and remove its data
+	$(BIN)/kubeskew --state-dir $(STATE) down --purge
+
+kubectl: $(STAMP)  ## Fetch kubectl 1.20, 1.32 and 1.36 into .kubectl
+	hack/fetch-kubectl .kubectl
+
+bench: $(STAMP)  ## The API server's rows of the table of numbers
+	$(BIN)/python -m benchmarks
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .kubectl report

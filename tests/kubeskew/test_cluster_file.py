@@ -1,0 +1,73 @@
+"""Cluster files: what they say, and what is wrong with them."""
+
+import pytest
+import yaml
+
+from apimachinery.versions import Version
+from kubeskew.config import NodeSpec, parse
+from kubeskew.failures import UserError
+
+EXAMPLE = """
+version: "1.35"
+featureGates: {DRAExtendedResource: true}
+nodes:
+- name: gpu-node
+  labels: {zone: a}
+  capacity: {cpu: "8", memory: 32Gi, pods: "110"}
+  drivers: [{name: gpu.example.com, devices: 8}]
+- count: 2
+components:
+  scheduler: {version: "1.34", featureGates: {DRAExtendedResource: false}}
+"""
+
+
+def test_a_whole_file():
+    """Versions, gates, nodes, counts and overrides are read."""
+    spec = parse(yaml.safe_load(EXAMPLE), "file")
+
+    assert spec.version == Version(35)
+    assert spec.gates == {"DRAExtendedResource": True}
+    assert [node.name for node in spec.nodes] == ["gpu-node", "node-2", "node-3"]
+    assert spec.nodes[0].drivers == ({"name": "gpu.example.com", "devices": 8},)
+    assert spec.overrides["scheduler"]["version"] == Version(34)
+
+
+def test_an_empty_file_is_the_default_cluster():
+    """Nothing said means the default version and three nodes."""
+    assert len(parse(None, "file").nodes) == 3
+
+
+def test_flags_win_over_the_file():
+    """The command line changes what the file says."""
+    spec = parse(yaml.safe_load(EXAMPLE), "file").with_flags(Version(36), {"DRADeviceTaints": True}, 1, 1, 0)
+
+    assert (spec.version, len(spec.nodes)) == (Version(36), 1)
+    assert spec.gates == {"DRAExtendedResource": True, "DRADeviceTaints": True}
+
+
+def test_a_node_goes_through_json():
+    """What is written to the nodes file comes back the same."""
+    node = parse(yaml.safe_load(EXAMPLE), "file").nodes[0]
+    assert NodeSpec.from_json(node.as_json()) == node
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nodez: []", "file: unknown key 'nodez'; known are"),
+        ("[1]", "file: expected a mapping, found list"),
+        ("version: '1.99'", "version 1.99 is not supported: choose one from 1.26 to 1.37"),
+        ("version: one", "'one' is not a Kubernetes version"),
+        ("featureGates: {A: 1}", "featureGates: expected a mapping of names to true or false"),
+        ("featureGates: {NoSuchGate: true}", "unrecognized feature gate: NoSuchGate"),
+        ("nodes: {}", "file: nodes: expected a list, found dict"),
+        ("nodes: [{count: x}]", r"nodes\[0\].count: expected a number"),
+        ("nodes: [{name: a}, {name: a}]", "two nodes are named a"),
+        ("nodes: [{name: a, drivers: [{devices: 1}]}]", "a driver needs a name"),
+        ("components: {scheduler: {versoin: 1}}", "unknown key 'versoin'"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, message: str):
+    """A wrong file is answered with the place and what is wrong there."""
+    with pytest.raises(UserError, match=message):
+        parse(yaml.safe_load(text), "file")

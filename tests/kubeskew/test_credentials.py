@@ -1,0 +1,54 @@
+"""Certificates, kubeconfigs and secrets."""
+
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+
+from kubeskew.pki import Authority, kubeconfig, write_secret
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_the_kubeconfig_is_block_yaml_with_an_unquoted_server():
+    """Tools that read the kubeconfig line by line find the server as it is."""
+    authority = Authority.create(NOW)
+    text = kubeconfig(
+        "https://127.0.0.1:6443", authority.pair.certificate, "admin", authority.client("admin")
+    )
+
+    assert "    server: https://127.0.0.1:6443\n" in text
+    assert yaml.safe_load(text)["current-context"] == "kubeskew"
+
+
+def test_a_client_certificate_carries_user_and_groups():
+    """The common name is the user, organisations are the groups."""
+    pair = Authority.create(NOW).client("system:node:a", "system:nodes")
+    subject = x509.load_pem_x509_certificate(pair.certificate).subject
+
+    assert subject.rfc4514_string() == "CN=system:node:a,O=system:nodes"
+
+
+def test_the_serving_certificate_is_accepted_by_openssl(tmp_path: Path):
+    """The authority and the serving pair load into a TLS context."""
+    authority = Authority.create(NOW)
+    serving = authority.serving()
+    for name, content in (
+        ("ca", authority.pair.certificate),
+        ("crt", serving.certificate),
+        ("key", serving.key),
+    ):
+        write_secret(tmp_path / name, content)
+
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca"))
+    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+
+
+def test_secrets_replace_what_was_there(tmp_path: Path):
+    """Writing a secret twice leaves the second, and nothing else."""
+    write_secret(tmp_path / "secret", "one")
+    write_secret(tmp_path / "secret", "two")
+
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("secret", "two")]

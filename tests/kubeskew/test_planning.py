@@ -1,0 +1,92 @@
+"""Choosing components and checking a change before it is made."""
+
+import pytest
+
+from apimachinery.versions import Version
+from kubeskew.failures import UserError
+from kubeskew.planning import Target, check_gates, check_steps, describe, select
+from kubeskew.skew import downgrade_order, upgrade_order
+from kubeskew.state import Process, State
+
+
+def cluster(version: str = "1.35") -> State:
+    """One server, controller manager, scheduler, and two nodes in one kubelet process."""
+    state = State(runtime_config={})
+    for name in ("apiserver", "controller-manager", "scheduler"):
+        state.processes[name] = Process(name, name, version, {})
+    state.processes["kubelet-1"] = Process("kubelet-1", "kubelet", version, {}, nodes=["a", "b"])
+    return state
+
+
+def test_nothing_named_means_everything():
+    """Without names, every component is chosen."""
+    assert select(cluster(), []) == ["apiserver", "controller-manager", "scheduler", "kubelet/a", "kubelet/b"]
+
+
+def test_a_kind_means_all_of_it():
+    """`kubelet` chooses every node's kubelet, once."""
+    assert select(cluster(), ["kubelet", "kubelet/b"]) == ["kubelet/a", "kubelet/b"]
+
+
+def test_an_unknown_component_is_named_with_the_known_ones():
+    """A wrong name is answered with what there is."""
+    with pytest.raises(UserError, match=r"no component kubelet/c; components are: apiserver, .*kubelet/b"):
+        select(cluster(), ["kubelet/c"])
+
+
+def test_one_minor_up_in_order_is_supported():
+    """A whole cluster goes up one minor, every step on the way being supported."""
+    state = cluster()
+    check_steps(state, {name: Target(Version(36), {}) for name in upgrade_order(state.components())})
+
+
+def test_one_minor_down_in_reverse_is_supported():
+    """A whole cluster goes down one minor, every step on the way being supported."""
+    state = cluster("1.36")
+    check_steps(state, {name: Target(Version(35), {}) for name in downgrade_order(state.components())})
+
+
+def test_two_minors_at_once_are_refused():
+    """Two minors at once would pass a skew that upstream does not support."""
+    state = cluster()
+    with pytest.raises(UserError, match=r"unsupported version skew on the way: .* Go one minor at a time"):
+        check_steps(state, {name: Target(Version(37), {}) for name in upgrade_order(state.components())})
+
+
+def test_a_scheduler_ahead_of_its_server_is_refused():
+    """Upgrading the scheduler alone is refused."""
+    with pytest.raises(UserError, match=r"scheduler 1\.36 is newer than the API server 1\.35"):
+        check_steps(cluster(), {"scheduler": Target(Version(36), {})})
+
+
+def test_a_skew_that_is_there_already_does_not_block_its_repair():
+    """A forced skew can be mended step by step: only new violations count."""
+    state = cluster()
+    state.processes["scheduler"].version = "1.36"
+    state.processes["controller-manager"].version = "1.36"
+    check_steps(state, {"controller-manager": Target(Version(35), {})})
+
+
+def test_a_gate_that_the_version_does_not_know_names_the_component():
+    """A gate that is not there yet at the target version is an error that names the component."""
+    with pytest.raises(UserError, match=r"scheduler at 1\.33: .*DRAExtendedResource"):
+        check_gates("scheduler", Target(Version(33), {"DRAExtendedResource": True}))
+
+
+def test_a_locked_gate_is_refused():
+    """A gate that the target version locks otherwise cannot be carried there."""
+    with pytest.raises(UserError, match="locked to true"):
+        check_gates("apiserver", Target(Version(37), {"DRAExtendedResource": False}))
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        (Target(Version(36), {}), "1.35 → 1.36"),
+        (Target(Version(35), {"A": True}), "A=true"),
+        (Target(Version(35), {}), "restarting at 1.35"),
+    ],
+)
+def test_progress_says_what_changes(target: Target, text: str):
+    """The line of progress tells the version, the gates or the restart."""
+    assert describe(Process("scheduler", "scheduler", "1.35", {}), target) == text
