@@ -31,7 +31,7 @@ HEADER = "kubeskew.io/v1alpha1"
 
 OBJECT_OPERATIONS = ("apply", "create", "patch", "delete", "assert", "error", "wait", "script", "sleep")
 CLUSTER_OPERATIONS = ("upgrade", "downgrade", "gates", "restart", "kill")
-OPERATIONS = (*OBJECT_OPERATIONS, *CLUSTER_OPERATIONS, "undisturbed")
+RUN_KINDS = (*OBJECT_OPERATIONS, *CLUSTER_OPERATIONS, "undisturbed")
 NOT_YET = ("fork", "driver", "metric")
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h)")
@@ -178,8 +178,8 @@ def _operation(value: Any, where: str) -> Operation:
     kind = kinds[0]
     if kind in NOT_YET:
         raise ScenarioError(f"{where}: the operation {kind} is not supported yet")
-    if kind not in OPERATIONS:
-        raise ScenarioError(f"{where}: unknown operation {kind}; known are {', '.join(OPERATIONS)}")
+    if kind not in RUN_KINDS:
+        raise ScenarioError(f"{where}: unknown operation {kind}; known are {', '.join(RUN_KINDS)}")
     if not isinstance(value[kind], dict):
         raise ScenarioError(f"{where}.{kind}: expected a mapping")
     return Operation(kind, value[kind], where, value.get("description") or "")

@@ -10,8 +10,8 @@ import pytest
 def outer_loop() -> Iterator[None]:
     """An event loop outside the tests' own, closed at the end.
 
-    pytest-asyncio asks for the current loop before each test, to restore it; were there none, asyncio would make
-    one that nobody closes, and warnings are errors.
+    pytest-asyncio asks for the current loop before each test, to restore it; were there none, asyncio would
+    make one that nobody closes, and warnings are errors.
     """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
