@@ -96,7 +96,7 @@ def _roots(rows: list[Document], minor: int) -> dict[str, str]:
     """`{api version/Kind: definition}` of one release."""
     found = {}
     for row in rows:
-        if not row["in"][0] <= minor <= row["in"][1]:
+        if not row["in"][0] <= minor <= row.get("known", row["in"][1]):
             continue
         kinds = [(row["g"], row["v"], row["k"])]
         kinds += [

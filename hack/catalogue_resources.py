@@ -114,7 +114,26 @@ def resource_rows(discovery: Document, releases: Mapping[int, Mapping[str, Any]]
                 break
             first -= 1
         rows.append(_row(fact, first, last))
+    _extend(rows, releases)
     return rows
+
+
+def _extend(rows: list[Row], releases: Mapping[int, Mapping[str, Any]]) -> None:
+    """Note until when a version is still known (decoded) after it is served no more: `known`."""
+    for row in rows:
+        definition = kind_definition(row["g"], row["v"], row["k"])
+        following = [one for one in rows if one["in"][0] > row["in"][1] and _gvr(one) == _gvr(row)]
+        last = row["in"][1]
+        while not following and definition in releases.get(last + 1, {}):
+            if not _existed(definition, releases[last + 1]):
+                break
+            last += 1
+        if last > row["in"][1]:
+            row["known"] = last
+
+
+def _gvr(row: Row) -> tuple[str, str, str]:
+    return row["g"], row["v"], row["r"]
 
 
 def _existed(definition: str, release: Mapping[str, Any]) -> bool:

@@ -25,8 +25,11 @@ class Catalogue:
         self.gates = gates
         self._types = types_of(version.minor)
         self._document = data.load()
+        minor = version.minor
         rows: list[_Row] = [
-            row for row in self._document["resources"] if data.within([row["in"]], version.minor)
+            row
+            for row in self._document["resources"]
+            if row["in"][0] <= minor <= row.get("known", row["in"][1])
         ]
         config = runtime_config or {}
         self._rows = {(row["g"], row["v"], row["r"]): row for row in rows}
@@ -35,7 +38,9 @@ class Catalogue:
         self._served = {
             (row["g"], row["v"], row["r"])
             for row in rows
-            if self._gate_open(row) and is_served(version, row["g"], row["v"], row["r"], config)
+            if minor <= row["in"][1]
+            and self._gate_open(row)
+            and is_served(version, row["g"], row["v"], row["r"], config)
         }
         self._groups = self._order_groups()
 
