@@ -1,0 +1,180 @@
+"""One node's kubelet.
+
+Composes registration, heartbeats, pods and devices, and says whether the node is ready.
+"""
+
+import asyncio
+import logging
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from apimachinery.client.informer import Informer
+from apimachinery.client.recorder import EventRecorder
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import APIClient
+from apimachinery.clock import timestamp
+from apimachinery.component import World
+from kubelet.backoff import CrashBackoff
+from kubelet.behaviour import behaviour_of
+from kubelet.dra.node import NodeDRA
+from kubelet.layout import NodeLayout
+from kubelet.lease import NodeLease
+from kubelet.metrics import KubeletMetrics
+from kubelet.node_config import NodeConfig
+from kubelet.node_object import host_ip
+from kubelet.node_status import NodeStatusReporter
+from kubelet.pods import PodManager
+from kubelet.runtime import FakeRuntime
+from kubelet.services import NodeServices
+from kubelet.status import owned_fields
+from kubelet.status_writer import StatusWriter
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+# Upstream's words for a runtime that has not been asked yet (pkg/kubelet/runtime.go).
+_STARTING = "container runtime status check may not have completed yet"
+
+
+class NodeAgent:
+    """The kubelet of one node. `start`, then `stop` (in order) or `kill` (as if the process died)."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        root: Path,
+        world: World,
+        client: APIClient,
+        metrics: KubeletMetrics,
+        *,
+        port: int = 0,
+    ) -> None:
+        self.config = config
+        self.failure = ""  # why the kubelet does not run
+        self._clock = world.clock
+        self._client = client
+        self._behaviour = behaviour_of(world.version, world.gates)
+        self._layout = NodeLayout.under(root, config.name)
+        self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
+        self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
+        self._reporter = NodeStatusReporter(
+            client, world.clock, self._behaviour, config, port=port, not_ready=self._not_ready
+        )
+        self._statuses = StatusWriter(client, world.clock, owned_fields(self._behaviour))
+        self._dra = NodeDRA(config, self._layout, world, self._behaviour, client, metrics)
+        self._services = NodeServices(
+            node_name=config.name,
+            host_ip=host_ip(config.name),
+            clock=world.clock,
+            behaviour=self._behaviour,
+            runtime=self._runtime,
+            statuses=self._statuses,
+            recorder=self._recorder,
+            backoff=CrashBackoff(world.clock, *self._behaviour.backoff_seconds),
+            devices=self._dra.devices,
+            metrics=metrics,
+        )
+        field_selector = f"spec.nodeName={config.name}"
+        informer = Informer(client, PODS, world.clock, "", field_selector, entropy=world.entropy)
+        self._pods = PodManager(informer, self._services, lambda: self._reporter.node)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ready_since: datetime | None = None
+
+    # -- life
+
+    def start(self) -> None:
+        """Begin, in the background."""
+        self._tasks.append(asyncio.create_task(self._run(), name=f"kubelet {self.config.name}"))
+
+    async def stop(self) -> None:
+        """End in order: containers, devices and the Node object stay as they are."""
+        await self._cancel()
+        await self._pods.stop()
+        await self._dra.stop()
+        await self._statuses.close()
+        await self._recorder.close()
+
+    async def kill(self) -> None:
+        """End at once, as under SIGKILL: nothing is said to anyone."""
+        await self._cancel()
+        await self._statuses.close()
+        await self._pods.stop()
+        await self._dra.stop()
+        await self._recorder.close(timeout=0)
+
+    async def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _run(self) -> None:
+        try:
+            await self._bring_up()
+        except Exception as error:
+            # Upstream's kubelet exits; here the process goes on for its other nodes.
+            log.exception("kubelet of node %s failed", self.config.name)
+            self.failure = str(error)
+
+    async def _bring_up(self) -> None:
+        self._dra.restore()
+        await self._reporter.register()
+        node = self._reporter.node
+        lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
+        self._spawn("lease", lease.run())
+        self._spawn("status", self._reporter.run())
+        self._recorder.event(node, "Normal", "Starting", "Starting kubelet.")
+        devices = asyncio.create_task(self._dra.start(node, self._pods.active_uids))
+        await self._pods.start()
+        self._reporter.refresh()
+        await devices
+
+    def _spawn(self, name: str, work: Any) -> None:
+        self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))
+
+    # -- state
+
+    def _not_ready(self) -> str:
+        return "" if self._pods.synced else _STARTING
+
+    @property
+    def ready(self) -> bool:
+        """Whether this process posted the node as ready, and its drivers' slices are published."""
+        return not self.failure and self._reporter.posted_ready and self._dra.published
+
+    def state(self) -> Object:
+        """For the supervisor: `{ready, since}`, with `error` if the kubelet does not run."""
+        if not self.ready:
+            self._ready_since = None
+        elif self._ready_since is None:
+            self._ready_since = self._clock.now()
+        since = timestamp(self._ready_since) if self._ready_since is not None else None
+        return {"ready": self.ready, "since": since} | ({"error": self.failure} if self.failure else {})
+
+    def running(self) -> tuple[int, int]:
+        """(pods, containers) that run."""
+        now = self._clock.now()
+        counts = [len(sandbox.running(now)) for sandbox in self._runtime.sandboxes() if sandbox.ready]
+        return len(counts), sum(counts)
+
+    def containers(self) -> list[Object]:
+        """What runs on the node, for those who want to see environments and devices."""
+        now = self._clock.now()
+        return [
+            {
+                "namespace": sandbox.namespace,
+                "pod": sandbox.name,
+                "uid": sandbox.pod_uid,
+                "container": container.name,
+                "id": container.container_id,
+                "restartCount": container.attempt,
+                "running": container.running(now),
+                "startedAt": timestamp(container.started_at),
+                "env": container.env,
+                "cdiDevices": container.cdi_devices,
+            }
+            for sandbox in self._runtime.sandboxes()
+            for container in sandbox.containers
+        ]

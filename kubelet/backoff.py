@@ -1,0 +1,58 @@
+"""Crash-loop back-off: how long a container that ended waits before it runs again.
+
+k8s.io/client-go/util/flowcontrol/backoff.go as kuberuntime uses it: the first restart is immediate, each
+later one waits twice as long as the one before, counted from the moment the container ended; a container
+that ran for twice the longest wait starts anew. Kept in memory only: a restarted kubelet begins anew
+too.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from apimachinery.clock import Clock
+
+
+@dataclass(slots=True)
+class _Entry:
+    seconds: float
+    updated: datetime
+
+
+class CrashBackoff:
+    """The waits of one kubelet's containers."""
+
+    def __init__(self, clock: Clock, first_seconds: float = 10.0, longest_seconds: float = 300.0) -> None:
+        self._clock = clock
+        self._first = first_seconds
+        self._longest = longest_seconds
+        self._entries: dict[str, _Entry] = {}
+
+    def waits_until(self, key: str, ended_at: datetime) -> datetime | None:
+        """When the container that ended at `ended_at` may run again; None if now."""
+        entry = self._entries.get(key)
+        if entry is None or self._expired(entry, ended_at):
+            return None
+        until = ended_at + timedelta(seconds=entry.seconds)
+        return until if until > self._clock.now() else None
+
+    def seconds(self, key: str) -> float:
+        """The wait that is on."""
+        entry = self._entries.get(key)
+        return entry.seconds if entry is not None else 0.0
+
+    def restarted(self, key: str, ended_at: datetime) -> None:
+        """The container runs again: its next wait is longer."""
+        entry = self._entries.get(key)
+        if entry is None or self._expired(entry, ended_at):
+            seconds = self._first
+        else:
+            seconds = min(entry.seconds * 2, self._longest)
+        self._entries[key] = _Entry(seconds, self._clock.now())
+
+    def forget(self, prefix: str) -> None:
+        """Drop the entries of a pod."""
+        for key in [key for key in self._entries if key.startswith(prefix)]:
+            del self._entries[key]
+
+    def _expired(self, entry: _Entry, ended_at: datetime) -> bool:
+        return (ended_at - entry.updated).total_seconds() > 2 * self._longest

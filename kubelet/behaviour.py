@@ -1,0 +1,71 @@
+"""What a kubelet of one version and gate set does differently from the others.
+
+One table, read at construction.
+"""
+
+from dataclasses import dataclass
+
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+
+_CREATED = {26: "Created container {name}", 32: "Created container: {name}", 35: "Container created"}
+_STARTED = {26: "Started container {name}", 35: "Container started"}
+_PULLED = {
+    26: 'Container image "{image}" already present on machine',
+    35: 'Container image "{image}" already present on machine and can be accessed by the pod',
+}
+
+
+def _since(table: dict[int, str], minor: int) -> str:
+    """The entry of the newest minor that is not newer than `minor`."""
+    return table[max(first for first in table if first <= minor)]
+
+
+@dataclass(frozen=True, slots=True)
+class EventTexts:
+    """Messages of the container events, with `{name}` and `{image}`."""
+
+    pulled: str
+    created: str
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """The kubelet's version-dependent decisions."""
+
+    version: Version
+    events: EventTexts
+    sidecars: bool  # init containers with restartPolicy Always
+    container_restart_rules: bool
+    ready_to_start_condition: bool
+    host_ips: bool
+    observed_generation: bool
+    allocated_resources: bool
+    volume_mount_statuses: bool
+    kube_proxy_version: bool
+    backoff_seconds: tuple[float, float]  # first, longest
+    dynamic_resources: bool
+    extended_resources: bool
+    wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
+
+
+def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
+    """The row of the table for `version` with `gates`."""
+    minor, gate = version.minor, gates.enabled
+    return Behaviour(
+        version=version,
+        events=EventTexts(_since(_PULLED, minor), _since(_CREATED, minor), _since(_STARTED, minor)),
+        sidecars=gate("SidecarContainers"),
+        container_restart_rules=gate("ContainerRestartRules"),
+        ready_to_start_condition=gate("PodReadyToStartContainersCondition"),
+        host_ips=gate("PodHostIPs"),
+        observed_generation=gate("PodObservedGenerationTracking"),
+        allocated_resources=gate("InPlacePodVerticalScaling"),
+        volume_mount_statuses=gate("RecursiveReadOnlyMounts"),
+        kube_proxy_version=not gate("DisableNodeKubeProxyVersion"),
+        backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),
+        dynamic_resources=gate("DynamicResourceAllocation"),
+        extended_resources=gate("DRAExtendedResource"),
+        wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
+    )

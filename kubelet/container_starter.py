@@ -1,0 +1,109 @@
+"""Starts a pod's containers, and holds back those that crash: back-off, devices, events."""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubelet import pod_spec
+from kubelet.container_status import Waiting
+from kubelet.devices import DeviceError
+from kubelet.next_steps import Steps
+from kubelet.program import program_of
+from kubelet.runtime import Container, Sandbox
+from kubelet.services import NodeServices
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+_RETRY_SECONDS = 10.0
+
+
+class ContainerStarter:
+    """The starts of one pod."""
+
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+        self.next_try: datetime | None = None  # when a container that is held back may start
+        self._announced: dict[str, str] = {}  # container → id of the attempt whose back-off was told
+
+    def start(self, pod: Object, sandbox: Sandbox, steps: Steps) -> tuple[bool, dict[str, Waiting]]:
+        """(whether any was started, why the others are held back)."""
+        self.next_try = None
+        started = False
+        held_back: dict[str, Waiting] = {}
+        for spec in steps.start:
+            started |= self._start(pod, sandbox, spec, held_back)
+        for spec, ended in steps.restart:
+            waiting = self._back_off(pod, spec, ended)
+            if waiting is not None:
+                held_back[spec["name"]] = waiting
+                continue
+            assert ended.ends_at is not None  # noqa: S101 - it ended
+            self._services.backoff.restarted(_key(pod, spec), ended.ends_at)
+            self._services.metrics.restarted_containers.inc()
+            started |= self._start(pod, sandbox, spec, held_back)
+        return started, held_back
+
+    def _back_off(self, pod: Object, spec: Object, ended: Container) -> Waiting | None:
+        """Why the container may not run again yet."""
+        assert ended.ends_at is not None  # noqa: S101 - it ended
+        backoff, key = self._services.backoff, _key(pod, spec)
+        until = backoff.waits_until(key, ended.ends_at)
+        if until is None:
+            return None
+        self._try_again_at(until)
+        where = f"container={spec['name']} pod={pod_spec.full_name(pod)}"
+        if self._announced.get(spec["name"]) != ended.id:
+            self._announced[spec["name"]] = ended.id
+            message = f"Back-off restarting failed container {spec['name']} in pod {pod_spec.full_name(pod)}"
+            self._tell(pod, "Warning", "BackOff", message)
+        text = f"back-off {go_duration(backoff.seconds(key))} restarting failed {where}"
+        return Waiting("CrashLoopBackOff", text)
+
+    def _start(self, pod: Object, sandbox: Sandbox, spec: Object, held_back: dict[str, Waiting]) -> bool:
+        services, name = self._services, spec["name"]
+        texts, image = services.behaviour.events, spec.get("image") or ""
+        try:
+            devices = services.devices.for_container(pod, spec)
+        except DeviceError as error:
+            held_back[name] = Waiting("CreateContainerError", str(error))
+            self._try_again_at(services.clock.now() + timedelta(seconds=_RETRY_SECONDS))
+            self._tell(pod, "Warning", "Failed", f"Error: {error}")
+            return False
+        services.runtime.start_container(
+            sandbox,
+            name,
+            image,
+            program_of(pod, spec),
+            env=_env(spec, devices.env),
+            cdi_devices=devices.cdi_ids,
+        )
+        kind = "container" if spec in pod_spec.containers(pod) else "init_container"
+        services.metrics.started_containers.labels(kind).inc()
+        self._tell(pod, "Normal", "Pulled", texts.pulled.format(image=image))
+        self._tell(pod, "Normal", "Created", texts.created.format(name=name))
+        self._tell(pod, "Normal", "Started", texts.started.format(name=name))
+        return True
+
+    def _try_again_at(self, moment: datetime) -> None:
+        self.next_try = moment if self.next_try is None else min(self.next_try, moment)
+
+    def _tell(self, pod: Object, kind: str, reason: str, message: str) -> None:
+        self._services.recorder.event(pod, kind, reason, message)
+
+
+def _key(pod: Object, spec: Object) -> str:
+    return f"{pod_spec.uid_of(pod)}/{spec['name']}"
+
+
+def _env(spec: Object, devices: Any) -> dict[str, str]:
+    """Literal variables of the spec, then those of its devices, which win as in the OCI spec."""
+    literal = {entry["name"]: entry["value"] for entry in spec.get("env") or [] if entry.get("value")}
+    return {**literal, **devices}
+
+
+def go_duration(seconds: float) -> str:
+    """As Go prints a duration of whole seconds: `10s`, `1m20s`, `5m0s`."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

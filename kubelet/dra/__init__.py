@@ -1,0 +1,1 @@
+"""Dynamic resource allocation on a node: manager, checkpoint, plugins, example driver."""

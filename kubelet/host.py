@@ -1,0 +1,118 @@
+"""Many nodes in one process: starts and stops their agents as the nodes file says, again on SIGHUP."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from apimachinery.component import ComponentContext
+from kubelet.agent import NodeAgent
+from kubelet.metrics import KubeletMetrics
+from kubelet.node_config import NodeConfig, NodesFileError, load_nodes
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+_METRICS_SECONDS = 5.0
+
+
+class Host:
+    """The agents of one process."""
+
+    def __init__(self, ctx: ComponentContext, nodes_file: Path, root: Path) -> None:
+        self._ctx = ctx
+        self._nodes_file = nodes_file
+        self._root = root
+        self._metrics = KubeletMetrics(ctx.health.registry)
+        self._agents: dict[str, NodeAgent] = {}
+        self._reload = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until the process is to stop. Raises NodesFileError if there are no nodes to begin with."""
+        ctx = self._ctx
+        ctx.health.add_check("nodes", self._unready)
+        ctx.health.add_page("/nodes", self.states)
+        ctx.health.add_page("/containers", self.containers)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
+        await self.apply(load_nodes(self._nodes_file))
+        counting = asyncio.create_task(self._count(), name="kubelet metrics")
+        try:
+            while await self._told_to_reload():
+                await self._read_again()
+        finally:
+            counting.cancel()
+            await asyncio.gather(*(agent.stop() for agent in self._agents.values()))
+            await asyncio.gather(*(self._announce(name, "stop") for name in self._agents))
+
+    async def apply(self, nodes: list[NodeConfig]) -> None:
+        """Have agents for these nodes, and no others. A node whose entry changed is restarted."""
+        wanted = {node.name: node for node in nodes if not node.killed}
+        killed = {node.name for node in nodes if node.killed}
+        leaving = [agent for name, agent in self._agents.items() if wanted.get(name) != agent.config]
+        await asyncio.gather(*(self._leave(agent, killed) for agent in leaving))
+        arriving = [node for name, node in wanted.items() if name not in self._agents]
+        for node in arriving:
+            self._arrive(node)
+        await asyncio.gather(*(self._announce(node.name, "start") for node in arriving))
+
+    def states(self) -> Mapping[str, Object]:
+        """Node → `{ready, since}`."""
+        return {name: agent.state() for name, agent in self._agents.items()}
+
+    def containers(self) -> Mapping[str, list[Object]]:
+        """Node → containers."""
+        return {name: agent.containers() for name, agent in self._agents.items()}
+
+    async def _leave(self, agent: NodeAgent, killed: set[str]) -> None:
+        name = agent.config.name
+        if name in killed:
+            await agent.kill()
+        else:
+            await agent.stop()
+            await self._announce(name, "stop")
+        del self._agents[name]
+        log.info("node %s left", name)
+
+    def _arrive(self, node: NodeConfig) -> None:
+        ctx = self._ctx
+        port = ctx.options.secure_port
+        agent = NodeAgent(node, self._root, ctx.world, ctx.client, self._metrics, port=port)
+        self._agents[node.name] = agent
+        agent.start()
+        log.info("node %s starts", node.name)
+
+    async def _announce(self, name: str, what: str) -> None:
+        await self._ctx.announce(f"kubelet/{name}", what)
+
+    async def _told_to_reload(self) -> bool:
+        """Waits; True for a reload, False for the end."""
+        stopping = asyncio.ensure_future(self._ctx.stop.wait())
+        reloading = asyncio.ensure_future(self._reload.wait())
+        try:
+            await asyncio.wait({stopping, reloading}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            reloading.cancel()
+        return not self._ctx.stop.is_set()
+
+    async def _read_again(self) -> None:
+        self._reload.clear()
+        try:
+            await self.apply(load_nodes(self._nodes_file))
+        except NodesFileError as error:
+            log.error("nodes stay as they are: %s", error)
+
+    def _unready(self) -> bool | str:
+        unready = [name for name, agent in self._agents.items() if not agent.ready]
+        return f"not ready: {', '.join(unready)}" if unready else True
+
+    async def _count(self) -> None:
+        while True:
+            counts = [agent.running() for agent in self._agents.values()]
+            self._metrics.running_pods.set(sum(pods for pods, _ in counts))
+            running = self._metrics.running_containers.labels("running")
+            running.set(sum(containers for _, containers in counts))
+            await self._ctx.world.clock.sleep(_METRICS_SECONDS)

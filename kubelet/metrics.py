@@ -1,0 +1,51 @@
+"""The kubelet's metrics, with upstream's names. One set per process, shared by its nodes."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class KubeletMetrics:
+    """Counters and gauges, registered with `registry`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.running_pods = Gauge(
+            "kubelet_running_pods", "Number of pods that have a running pod sandbox", registry=registry
+        )
+        self.running_containers = Gauge(
+            "kubelet_running_containers",
+            "Number of currently running containers",
+            ["container_state"],
+            registry=registry,
+        )
+        self.started_pods = Counter(
+            "kubelet_started_pods", "Cumulative number of pods started", registry=registry
+        )
+        self.started_containers = Counter(
+            "kubelet_started_containers",
+            "Cumulative number of containers started",
+            ["container_type"],
+            registry=registry,
+        )
+        self.restarted_containers = Counter(
+            "kubelet_restarted_containers", "Cumulative number of containers restarted", registry=registry
+        )
+        self.admission_rejections = Counter(
+            "kubelet_admission_rejections",
+            "Cumulative number of pod admission rejections by the Kubelet",
+            ["reason"],
+            registry=registry,
+        )
+        self.dra_operations_duration = Histogram(
+            "dra_operations_duration_seconds",
+            "Latency in seconds of DRA operations",
+            ["operation_name", "is_error"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.dra_claims_in_use = Gauge(
+            "dra_resource_claims_in_use",
+            "The number of ResourceClaims that are currently in use on the node, by driver",
+            ["driver_name"],
+            registry=registry,
+        )

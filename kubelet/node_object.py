@@ -1,0 +1,139 @@
+"""The Node object as its kubelet fills it in (pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go).
+
+Pure.
+"""
+
+import hashlib
+import platform
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from apimachinery.clock import timestamp
+from kubelet.behaviour import Behaviour
+from kubelet.node_config import NodeConfig
+
+Object = dict[str, Any]
+
+NOT_READY_TAINT = "node.kubernetes.io/not-ready"
+
+# type: (status, reason, message) while all is well.
+_PRESSURES = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+}
+_READY = ("True", "KubeletReady", "kubelet is posting ready status")
+
+OWNED_FIELDS = ("capacity", "allocatable", "conditions", "addresses", "daemonEndpoints", "nodeInfo")
+
+
+def architecture() -> str:
+    """As Go names it."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def host_ip(node_name: str) -> str:
+    """A loopback address of the node's own."""
+    digest = hashlib.sha256(node_name.encode()).digest()
+    return f"127.{1 + digest[0] % 250}.{digest[1]}.{1 + digest[2] % 250}"
+
+
+def initial_node(config: NodeConfig, status: Object) -> Object:
+    """What the kubelet registers."""
+    default_labels = {
+        "beta.kubernetes.io/arch": architecture(),
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": architecture(),
+        "kubernetes.io/hostname": config.name,
+        "kubernetes.io/os": "linux",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": config.name,
+            "labels": {**default_labels, **config.labels},
+            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+        },
+        "spec": {"taints": [{"key": NOT_READY_TAINT, "effect": "NoSchedule"}]},
+        "status": status,
+    }
+
+
+def node_status(
+    config: NodeConfig,
+    behaviour: Behaviour,
+    present: Mapping[str, Any],
+    *,
+    not_ready: str,
+    port: int,
+    now: datetime,
+) -> Object:
+    """The kubelet's part of the node's status. `not_ready` says why the node is not; empty if it is."""
+    resources = _resources(config)
+    return {
+        # What others put there (device plugins, an administrator) stays.
+        "capacity": {**(present.get("capacity") or {}), **resources},
+        "allocatable": {**(present.get("allocatable") or {}), **resources},
+        "conditions": _conditions(present, not_ready, now),
+        "addresses": [
+            {"type": "InternalIP", "address": host_ip(config.name)},
+            {"type": "Hostname", "address": config.name},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        "nodeInfo": _node_info(config.name, behaviour),
+    }
+
+
+def _resources(config: NodeConfig) -> dict[str, str]:
+    default = {"ephemeral-storage": "100Gi", "hugepages-1Gi": "0", "hugepages-2Mi": "0"}
+    return {**default, **config.capacity}
+
+
+def _conditions(present: Mapping[str, Any], not_ready: str, now: datetime) -> list[Object]:
+    before = {condition["type"]: condition for condition in present.get("conditions") or []}
+    ready = ("False", "KubeletNotReady", not_ready) if not_ready else _READY
+    found = []
+    for kind, (status, reason, message) in {**_PRESSURES, "Ready": ready}.items():
+        known = before.get(kind) or {}
+        unchanged = known.get("status") == status and known.get("lastTransitionTime")
+        found.append(
+            {
+                "type": kind,
+                "status": status,
+                "lastHeartbeatTime": timestamp(now),
+                "lastTransitionTime": known["lastTransitionTime"] if unchanged else timestamp(now),
+                "reason": reason,
+                "message": message,
+            }
+        )
+    return found
+
+
+def _node_info(name: str, behaviour: Behaviour) -> Object:
+    version = behaviour.version.git_version
+    machine = uuid.UUID(bytes=hashlib.sha256(name.encode()).digest()[:16], version=4)
+    boot = uuid.UUID(bytes=hashlib.sha256(f"{name} boot".encode()).digest()[:16], version=4)
+    return {
+        "machineID": machine.hex,
+        "systemUUID": str(machine),
+        "bootID": str(boot),
+        "kernelVersion": platform.release(),
+        "osImage": "kubeskew fake node",
+        "containerRuntimeVersion": "containerd://2.1.0+kubeskew",
+        "kubeletVersion": version,
+        "kubeProxyVersion": version if behaviour.kube_proxy_version else "",
+        "operatingSystem": "linux",
+        "architecture": architecture(),
+    }
+
+
+def without_heartbeats(status: Mapping[str, Any]) -> Object:
+    """For comparing: what makes a status worth writing before its five minutes are over."""
+    conditions = [
+        {name: value for name, value in condition.items() if name != "lastHeartbeatTime"}
+        for condition in status.get("conditions") or []
+    ]
+    return {**status, "conditions": conditions}

@@ -1,0 +1,72 @@
+"""Stops a pod's containers: regular ones first, then its sidecars in reverse order (kuberuntime, killPod)."""
+
+from datetime import datetime
+from typing import Any
+
+from kubelet import pod_spec
+from kubelet.runtime import Container, Sandbox
+from kubelet.services import NodeServices
+
+Object = dict[str, Any]
+
+
+class PodKiller:
+    """The end of one pod's containers."""
+
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+        self._told: set[str] = set()  # containers whose Killing event is out
+        self._deadline: float | None = None  # monotonic; until when the grace lasts
+
+    def kill(self, pod: Object, sandbox: Sandbox) -> float:
+        """Stop what is to stop now; seconds until the next step, zero when nothing runs any more."""
+        now = self._services.clock.now()
+        grace = self._remaining_grace(pod)
+        for wave in self._waves(pod, sandbox):
+            running = [container for container in wave if container.running(now)]
+            for container in running:
+                self._stop(pod, sandbox, container, grace)
+            alive = [container for container in running if container.running(now)]
+            if alive:
+                return max(_seconds_left(alive, now), 0.001)
+        return 0.0
+
+    def _waves(self, pod: Object, sandbox: Sandbox) -> list[list[Container]]:
+        """Groups that stop together, in order."""
+        order = {spec["name"]: index for index, spec in enumerate(pod_spec.init_containers(pod))}
+        sidecars = {spec["name"] for spec in pod_spec.init_containers(pod) if pod_spec.is_sidecar(spec)}
+        regular = [container for container in sandbox.containers if container.name not in sidecars]
+        late = [container for container in sandbox.containers if container.name in sidecars]
+        late.sort(key=lambda container: -order[container.name])
+        return [regular, *([container] for container in late)]
+
+    def _stop(self, pod: Object, sandbox: Sandbox, container: Container, grace: float) -> None:
+        services = self._services
+        if container.id not in self._told:
+            self._told.add(container.id)
+            message = f"Stopping container {container.name}"
+            services.recorder.event(pod, "Normal", "Killing", message)
+            delay = _pre_stop_seconds(pod, container.name)
+            services.runtime.stop_container(sandbox, container, grace, delay)
+        else:
+            services.runtime.kill_container(sandbox, container, grace)
+
+    def _remaining_grace(self, pod: Object) -> float:
+        """The pod's grace counts once for all waves; a second DELETE can shorten it."""
+        now = self._services.clock.monotonic()
+        ends = now + pod_spec.grace_seconds(pod)
+        self._deadline = ends if self._deadline is None else min(self._deadline, ends)
+        return max(0.0, self._deadline - now)
+
+
+def _seconds_left(containers: list[Container], now: datetime) -> float:
+    ends = [c.ends_at for c in containers if c.ends_at is not None]
+    return (max(ends) - now).total_seconds() if ends else 0.0
+
+
+def _pre_stop_seconds(pod: Object, name: str) -> float:
+    """How long its preStop hook holds SIGTERM back; a hook that is not `sleep` takes no time here."""
+    specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
+    spec: Object = next((spec for spec in specs if spec["name"] == name), {})
+    hook = ((spec.get("lifecycle") or {}).get("preStop") or {}).get("sleep") or {}
+    return float(hook.get("seconds") or 0)

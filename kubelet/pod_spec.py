@@ -1,0 +1,126 @@
+"""Reading a pod: small questions about its spec and status that several modules ask."""
+
+from typing import Any
+
+from apimachinery.quantity import Quantity
+
+Object = dict[str, Any]
+
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+DEFAULT_GRACE_SECONDS = 30
+
+
+def uid_of(pod: Object) -> str:
+    uid: str = pod["metadata"]["uid"]
+    return uid
+
+
+def namespace_of(pod: Object) -> str:
+    namespace: str = pod["metadata"]["namespace"]
+    return namespace
+
+
+def name_of(pod: Object) -> str:
+    name: str = pod["metadata"]["name"]
+    return name
+
+
+def full_name(pod: Object) -> str:
+    """As events and back-off messages name a pod: `name_namespace(uid)`."""
+    return f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
+
+
+def phase_of(pod: Object) -> str:
+    return (pod.get("status") or {}).get("phase") or "Pending"
+
+
+def containers(pod: Object) -> list[Object]:
+    return pod["spec"].get("containers") or []
+
+
+def init_containers(pod: Object) -> list[Object]:
+    return pod["spec"].get("initContainers") or []
+
+
+def restart_policy(pod: Object) -> str:
+    return pod["spec"].get("restartPolicy") or "Always"
+
+
+def is_sidecar(container: Object) -> bool:
+    """Whether an init container is restartable, that is, goes on beside the regular ones."""
+    return container.get("restartPolicy") == "Always"
+
+
+def is_deleted(pod: Object) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def grace_seconds(pod: Object) -> int:
+    """How long the containers may take to stop."""
+    asked = pod["metadata"].get("deletionGracePeriodSeconds")
+    if asked is None:
+        asked = pod["spec"].get("terminationGracePeriodSeconds")
+    return DEFAULT_GRACE_SECONDS if asked is None else int(asked)
+
+
+def requests_of(container: Object) -> dict[str, Quantity]:
+    found = (container.get("resources") or {}).get("requests") or {}
+    return {name: Quantity.parse(str(amount)) for name, amount in found.items()}
+
+
+def pod_requests(pod: Object) -> dict[str, int]:
+    """What the pod takes from its node, in thousandths (k8s.io/component-helpers/resource, PodRequests)."""
+    regular: dict[str, int] = {}
+    for container in containers(pod):
+        _add(regular, _milli(container))
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in init_containers(pod):
+        wanted = _milli(container)
+        if is_sidecar(container):
+            _add(regular, wanted)
+            _add(sidecars, wanted)
+            _raise_to(peak, sidecars)
+        else:
+            _add(wanted, sidecars)
+            _raise_to(peak, wanted)
+    _raise_to(regular, peak)
+    total = (pod["spec"].get("resources") or {}).get("requests") or {}  # pod-level resources
+    regular.update({name: Quantity.parse(str(amount)).milli_value() for name, amount in total.items()})
+    overhead = pod["spec"].get("overhead") or {}
+    _add(regular, {name: Quantity.parse(str(amount)).milli_value() for name, amount in overhead.items()})
+    return regular
+
+
+def _milli(container: Object) -> dict[str, int]:
+    return {name: amount.milli_value() for name, amount in requests_of(container).items()}
+
+
+def _add(total: dict[str, int], more: dict[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: dict[str, int], least: dict[str, int]) -> None:
+    for name, amount in least.items():
+        total[name] = max(total.get(name, 0), amount)
+
+
+def qos_class(pod: Object) -> str:
+    """As the API server set it.
+
+    Worked out where it did not (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos).
+    """
+    known = (pod.get("status") or {}).get("qosClass")
+    if known:
+        return str(known)
+    guaranteed, any_resource = True, False
+    for container in [*containers(pod), *init_containers(pod)]:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        for name in ("cpu", "memory"):
+            any_resource |= name in requests or name in limits
+            guaranteed &= name in limits and str(requests.get(name, limits[name])) == str(limits[name])
+    if not any_resource:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"

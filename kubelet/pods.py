@@ -1,0 +1,135 @@
+"""The pods of one node.
+
+Follows the API, admits new pods, runs one worker per pod, cleans up after lost ones.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from apimachinery.client.informer import Informer
+from kubelet import pod_spec
+from kubelet.admission import admit
+from kubelet.pod_worker import PodWorker
+from kubelet.runtime import Sandbox
+from kubelet.services import NodeServices
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+
+class PodManager:
+    """Starts with `start`, once the informer has synced.
+
+    Ends with `stop`, which leaves all containers running.
+    """
+
+    def __init__(self, informer: Informer, services: NodeServices, node: Callable[[], Object]) -> None:
+        self._informer = informer
+        self._services = services
+        self._node = node
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._started = False
+
+    @property
+    def synced(self) -> bool:
+        """Whether all pods that the API had at the start are known."""
+        return self._started
+
+    def active_uids(self) -> set[str]:
+        """Pods that use the node: neither ended nor rejected."""
+        return {uid for uid, worker in self._workers.items() if worker.active}
+
+    async def start(self) -> None:
+        """Take over the pods that are there: oldest first, as they were admitted before."""
+        self._informer.add_handler(self._added, self._updated, self._deleted)
+        self._informer.start()
+        await self._informer.synced()
+        self._started = True
+        for pod in sorted(self._informer.list(), key=_age):
+            self._add(pod)
+        for sandbox in self._services.runtime.sandboxes():
+            if sandbox.pod_uid not in self._workers:
+                log.info("pod %s/%s went while no kubelet ran", sandbox.namespace, sandbox.name)
+                self._end_orphan(sandbox)
+
+    async def stop(self) -> None:
+        """Stop working; nothing happens to the containers."""
+        self._started = False
+        await self._informer.stop()
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- news from the API
+
+    def _added(self, pod: Object) -> None:
+        if self._started:
+            self._add(pod)
+
+    def _updated(self, _old: Object, pod: Object) -> None:
+        if not self._started:
+            return
+        worker = self._workers.get(pod_spec.uid_of(pod))
+        if worker is not None:
+            worker.update(pod)
+        else:
+            self._add(pod)
+
+    def _deleted(self, pod: Object) -> None:
+        worker = self._workers.get(pod_spec.uid_of(pod))
+        if worker is not None:
+            worker.remove()
+
+    def _add(self, pod: Object) -> None:
+        uid = pod_spec.uid_of(pod)
+        if uid in self._workers:
+            return
+        self._forget_namesakes(pod)
+        worker = PodWorker(pod, self._services)
+        if worker.active and not pod_spec.is_deleted(pod):
+            self._admit(worker)
+        self._run(worker)
+
+    def _forget_namesakes(self, pod: Object) -> None:
+        """A pod of the same name means that the one before it is gone, even if we were not told."""
+        name = (pod_spec.namespace_of(pod), pod_spec.name_of(pod))
+        for worker in self._workers.values():
+            if (pod_spec.namespace_of(worker.pod), pod_spec.name_of(worker.pod)) == name:
+                worker.remove()
+
+    def _admit(self, worker: PodWorker) -> None:
+        others = [other.pod for other in self._workers.values() if other.active]
+        extended = self._services.behaviour.extended_resources
+        rejection = admit(worker.pod, self._node(), others, extended_by_dra=extended)
+        if rejection is not None:
+            log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
+            worker.reject(rejection.reason, rejection.message)
+
+    def _end_orphan(self, sandbox: Sandbox) -> None:
+        """Stop what runs of a pod that the API no longer has."""
+        metadata = {"uid": sandbox.pod_uid, "namespace": sandbox.namespace, "name": sandbox.name}
+        worker = PodWorker(
+            {"metadata": metadata, "spec": {}, "kind": "Pod", "apiVersion": "v1"}, self._services
+        )
+        worker.remove()
+        self._run(worker)
+
+    def _run(self, worker: PodWorker) -> None:
+        uid = worker.uid
+        self._workers[uid] = worker
+        task = asyncio.create_task(worker.run(), name=f"pod {pod_spec.full_name(worker.pod)}")
+        self._tasks[uid] = task
+        task.add_done_callback(lambda _: self._ended(uid))
+
+    def _ended(self, uid: str) -> None:
+        self._workers.pop(uid, None)
+        self._tasks.pop(uid, None)
+
+
+def _age(pod: Object) -> tuple[str, str]:
+    return pod["metadata"].get("creationTimestamp") or "", pod_spec.name_of(pod)

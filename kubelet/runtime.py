@@ -1,0 +1,244 @@
+"""The fake container runtime of one node: sandboxes and containers that run apart from the kubelet.
+
+There are no processes. A container is a record of when it began and when it ends, so it goes on
+"running" while no kubelet looks, survives the kubelet's restart, upgrade and kill, and its state at any
+moment is a function of the clock. One file per pod, `<directory>/<pod uid>.json`, holds the sandbox and
+its containers.
+"""
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from apimachinery.clock import Clock, Entropy
+from kubelet.files import write_atomically
+from kubelet.program import Program
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+KILLED_EXIT_CODE = 137  # 128 + SIGKILL
+_KEPT_ATTEMPTS = 2  # the newest one and one dead before it (kubelet's default garbage collection)
+
+
+@dataclass(slots=True)
+class Container:
+    """One attempt at running a container of a pod."""
+
+    id: str
+    name: str
+    attempt: int
+    image: str
+    started_at: datetime
+    ends_at: datetime | None  # None: runs until stopped
+    exit_code: int
+    stops_after: float | None  # seconds it lives after SIGTERM; None: SIGTERM is ignored
+    env: dict[str, str] = field(default_factory=dict)
+    cdi_devices: list[str] = field(default_factory=list)
+
+    def running(self, now: datetime) -> bool:
+        return self.ends_at is None or self.ends_at > now
+
+    @property
+    def container_id(self) -> str:
+        """As the API shows it."""
+        return f"containerd://{self.id}"
+
+    @property
+    def image_id(self) -> str:
+        """A made-up digest: nothing is ever pulled."""
+        repository = self.image.split("@")[0]
+        head, _, tail = repository.rpartition("/")
+        name = tail.split(":")[0]
+        digest = hashlib.sha256(self.image.encode()).hexdigest()
+        return f"{head}/{name}@sha256:{digest}" if head else f"{name}@sha256:{digest}"
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """What a pod's containers share."""
+
+    pod_uid: str
+    namespace: str
+    name: str
+    id: str
+    ip: str
+    created_at: datetime
+    ready: bool = True
+    containers: list[Container] = field(default_factory=list)
+
+    def latest(self, name: str) -> Container | None:
+        """The newest attempt of a container."""
+        return max((c for c in self.containers if c.name == name), key=lambda c: c.attempt, default=None)
+
+    def previous(self, name: str) -> Container | None:
+        """The attempt before the newest."""
+        attempts = sorted((c for c in self.containers if c.name == name), key=lambda c: c.attempt)
+        return attempts[-2] if len(attempts) > 1 else None
+
+    def running(self, now: datetime) -> list[Container]:
+        return [container for container in self.containers if container.running(now)]
+
+
+class FakeRuntime:
+    """The runtime of one node. Every change is on disk when the call returns."""
+
+    def __init__(self, directory: Path, node_name: str, clock: Clock, entropy: Entropy) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._entropy = entropy
+        # Two octets per node: addresses look right and are unique on the node; nothing routes them.
+        digest = hashlib.sha256(node_name.encode()).digest()
+        self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._load()
+
+    # -- reading
+
+    def sandboxes(self) -> list[Sandbox]:
+        return [*self._sandboxes.values()]
+
+    def sandbox(self, pod_uid: str) -> Sandbox | None:
+        return self._sandboxes.get(pod_uid)
+
+    # -- changing
+
+    def run_sandbox(self, pod: Object) -> Sandbox:
+        """Create the pod's sandbox, with an address."""
+        metadata = pod["metadata"]
+        sandbox = Sandbox(
+            pod_uid=metadata["uid"],
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            id=self._identifier(),
+            ip=self._address(),
+            created_at=self._clock.now(),
+        )
+        self._sandboxes[sandbox.pod_uid] = sandbox
+        self._save(sandbox)
+        return sandbox
+
+    def start_container(
+        self,
+        sandbox: Sandbox,
+        name: str,
+        image: str,
+        program: Program,
+        *,
+        env: Mapping[str, str] | None = None,
+        cdi_devices: Sequence[str] = (),
+    ) -> Container:
+        """Start the next attempt of a container; older dead ones but the last are forgotten."""
+        now = self._clock.now()
+        before = sandbox.latest(name)
+        container = Container(
+            id=self._identifier(),
+            name=name,
+            attempt=before.attempt + 1 if before is not None else 0,
+            image=full_image_name(image),
+            started_at=now,
+            ends_at=None if program.runs_for is None else now + timedelta(seconds=program.runs_for),
+            exit_code=program.exit_code,
+            stops_after=program.stops_after,
+            env=dict(env or {}),
+            cdi_devices=list(cdi_devices),
+        )
+        sandbox.containers.append(container)
+        oldest = container.attempt - _KEPT_ATTEMPTS + 1
+        sandbox.containers = [c for c in sandbox.containers if c.name != name or c.attempt >= oldest]
+        self._save(sandbox)
+        return container
+
+    def stop_container(
+        self, sandbox: Sandbox, container: Container, grace: float, delay: float = 0.0
+    ) -> None:
+        """SIGTERM after `delay` seconds (a preStop hook), SIGKILL once `grace` seconds have passed.
+
+        Returns at once: when the container ends is known from then on.
+        """
+        lives = None if container.stops_after is None else delay + container.stops_after
+        if lives is None or lives > grace:
+            self.kill_container(sandbox, container, grace)
+        else:
+            self._end(sandbox, container, lives, exit_code=0)
+
+    def kill_container(self, sandbox: Sandbox, container: Container, after: float) -> None:
+        """SIGKILL after so many seconds, unless it ends sooner."""
+        self._end(sandbox, container, after, exit_code=KILLED_EXIT_CODE)
+
+    def _end(self, sandbox: Sandbox, container: Container, after: float, *, exit_code: int) -> None:
+        ends_at = self._clock.now() + timedelta(seconds=after)
+        if container.ends_at is None or ends_at < container.ends_at:
+            container.ends_at, container.exit_code = ends_at, exit_code
+            self._save(sandbox)
+
+    def stop_sandbox(self, sandbox: Sandbox) -> None:
+        """The sandbox gives up its network; its dead containers stay readable."""
+        if sandbox.ready:
+            sandbox.ready = False
+            self._save(sandbox)
+
+    def remove_sandbox(self, pod_uid: str) -> None:
+        """Forget the pod."""
+        if self._sandboxes.pop(pod_uid, None) is not None:
+            self._path(pod_uid).unlink(missing_ok=True)
+
+    # -- state
+
+    def _path(self, pod_uid: str) -> Path:
+        return self._directory / f"{pod_uid}.json"
+
+    def _save(self, sandbox: Sandbox) -> None:
+        write_atomically(
+            self._path(sandbox.pod_uid), orjson.dumps(asdict(sandbox), option=orjson.OPT_INDENT_2)
+        )
+
+    def _load(self) -> None:
+        if not self._directory.is_dir():
+            return
+        for path in sorted(self._directory.glob("*.json")):
+            sandbox = _sandbox_from(orjson.loads(path.read_bytes()))
+            self._sandboxes[sandbox.pod_uid] = sandbox
+
+    def _identifier(self) -> str:
+        return (self._entropy.uid() + self._entropy.uid()).replace("-", "")
+
+    def _address(self) -> str:
+        used = {sandbox.ip for sandbox in self._sandboxes.values() if sandbox.ready}
+        # Past 253 pods addresses repeat: nothing routes them.
+        free = (f"{self._network}.{host}" for host in range(2, 255))
+        return next((address for address in free if address not in used), f"{self._network}.254")
+
+
+def full_image_name(image: str) -> str:
+    """As containerd reports it: with registry and tag."""
+    head, _, tail = image.rpartition("/")
+    if ":" not in tail and "@" not in tail:
+        image = f"{image}:latest"
+    first = head.split("/")[0]
+    if head and ("." in first or ":" in first or first == "localhost"):
+        return image
+    return f"docker.io/{image}" if head else f"docker.io/library/{image}"
+
+
+def _sandbox_from(data: Object) -> Sandbox:
+    containers = [_container_from(container) for container in data.pop("containers")]
+    created_at = datetime.fromisoformat(data.pop("created_at"))
+    return Sandbox(**data, created_at=created_at, containers=containers)
+
+
+def _container_from(data: Object) -> Container:
+    started_at = datetime.fromisoformat(data.pop("started_at"))
+    ends_at = data.pop("ends_at")
+    return Container(
+        **data,
+        started_at=started_at,
+        ends_at=None if ends_at is None else datetime.fromisoformat(ends_at),
+    )

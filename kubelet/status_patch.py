@@ -1,0 +1,58 @@
+"""Strategic merge patches of a status, from what the server has to what the kubelet sees.
+
+A patch names only what changed, so that two writers of one status (kubelet and scheduler, kubelet and a
+device plugin's administrator) do not undo each other, and an older kubelet leaves alone what it does not
+know.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Object = dict[str, Any]
+
+# Lists that are merged by a key; of all others the new value takes the place of the old.
+MERGE_KEYS = {"conditions": "type", "addresses": "type"}
+# Lists with a merge key upstream that the kubelet writes whole.
+_REPLACED = frozenset({"hostIPs", "podIPs", "volumesAttached"})
+_OPTIONAL = ("reason", "message")
+
+
+def status_patch(old: Mapping[str, Any], new: Mapping[str, Any], owned: Iterable[str]) -> Object:
+    """The `status` part of a patch; empty if nothing of `owned` differs. An owned field not in `new` goes."""
+    patch: Object = {}
+    for name in owned:
+        before, after = old.get(name), new.get(name)
+        if name in MERGE_KEYS:
+            patch |= _merged(name, before or [], after or [])
+        elif before != after:
+            patch[name] = (
+                after if name not in _REPLACED or not before else [{"$patch": "replace"}, *(after or [])]
+            )
+    return patch
+
+
+def _merged(name: str, old: Sequence[Object], new: Sequence[Object]) -> Object:
+    """Changed and added entries, and the order that all are to have. Entries of others stay."""
+    key = MERGE_KEYS[name]
+    before = {entry[key]: entry for entry in old}
+    changed = [entry for entry in new if not _same(before.get(entry[key]), entry)]
+    if not changed:
+        return {}
+    ours = {entry[key] for entry in new}
+    order = [*new, *(entry for entry in old if entry[key] not in ours)]
+    return {
+        f"$setElementOrder/{name}": [{key: entry[key]} for entry in order],
+        name: [_change(before.get(entry[key]), entry) for entry in changed],
+    }
+
+
+def _same(before: Object | None, after: Object) -> bool:
+    return before is not None and all(
+        before.get(name) == value for name, value in _change(before, after).items()
+    )
+
+
+def _change(before: Object | None, after: Object) -> Object:
+    """`after`, with null for a reason or message that is no more; fields of newer versions stay."""
+    gone = [name for name in _OPTIONAL if (before or {}).get(name) and not after.get(name)]
+    return {**dict.fromkeys(gone), **after}

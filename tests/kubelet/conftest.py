@@ -1,0 +1,205 @@
+"""A node in virtual time.
+
+A fake API server that knows graceful deletion and merged lists, and its kubelet.
+"""
+
+import asyncio
+import copy
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from apimachinery.client.fake import FakeServer
+from apimachinery.client.refs import NODES, PODS
+from apimachinery.clock import SeededEntropy, timestamp
+from apimachinery.component import World
+from apimachinery.errors import StatusError
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from kubelet.agent import NodeAgent
+from kubelet.metrics import KubeletMetrics
+from kubelet.node_config import NodeConfig
+
+
+class LoopClock:
+    """Follows the event loop's (virtual) time from a fixed start."""
+
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self):
+        return self.start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self):
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class KubeletServer(FakeServer):
+    """The client's fake server, with what a kubelet relies on beside."""
+
+    async def _patch(self, target, query, body):
+        if isinstance(body, dict) and isinstance(body.get("status"), dict):
+            body = copy.deepcopy(body)
+            merge_lists(self._found(target).get("status") or {}, body["status"])
+            uid = body.get("metadata", {}).pop("uid", None)
+            assert uid in (None, self._found(target)["metadata"]["uid"])
+        return await super()._patch(target, query, body)
+
+    async def _change(self, target, new, resource_version):
+        graceful = self._found(target)["metadata"].get("deletionGracePeriodSeconds")
+        if not graceful:
+            return await super()._change(target, new, resource_version)
+        obj = copy.deepcopy(self._found(target))
+        if target.subresource == "status":
+            obj["status"] = new["status"]
+        else:
+            obj["metadata"] = new["metadata"]
+        return await self._store(target.key, "MODIFIED", obj)
+
+    async def _delete(self, target, query, options):
+        found = self._objects.get(target.key)
+        grace = options.get("gracePeriodSeconds")
+        if target.resource.resource != "pods" or not target.name or grace == 0 or found is None:
+            return await super()._delete(target, query, options)
+        pod = copy.deepcopy(found)
+        seconds = pod["spec"].get("terminationGracePeriodSeconds", 30) if grace is None else grace
+        pod["metadata"]["deletionTimestamp"] = timestamp(self._clock.now() + timedelta(seconds=seconds))
+        pod["metadata"]["deletionGracePeriodSeconds"] = seconds
+        return await self._store(target.key, "MODIFIED", pod)
+
+
+def merge_lists(old, patch):
+    """Lists of a strategic merge patch of a status, made whole in place."""
+    for name, value in list(patch.items()):
+        if name.startswith("$setElementOrder/"):
+            order = [entry["type"] for entry in patch.pop(name)]
+            field = name.split("/")[1]
+            merged = {entry["type"]: entry for entry in old.get(field) or []}
+            for entry in patch.get(field) or []:
+                change = {**merged.get(entry["type"], {}), **entry}
+                merged[entry["type"]] = {k: v for k, v in change.items() if v is not None}
+            patch[field] = sorted(merged.values(), key=lambda entry: order.index(entry["type"]))
+        elif isinstance(value, list) and value and value[0] == {"$patch": "replace"}:
+            patch[name] = value[1:]
+
+
+@pytest.fixture
+def clock():
+    return LoopClock()
+
+
+@pytest.fixture
+def entropy():
+    return SeededEntropy(1)
+
+
+@pytest.fixture
+def server(clock, entropy):
+    return KubeletServer(clock, entropy)
+
+
+@pytest.fixture
+async def client(server):
+    client = server.client()
+    yield client
+    await client.close()
+
+
+class Node:
+    """A node under test: its kubelet can be stopped and started, its pods made and looked at."""
+
+    def __init__(self, root, server, client, clock, entropy):
+        self.root, self.server, self.client, self.clock = root, server, client, clock
+        self._entropy = entropy
+        self.agent = None
+        self.config = NodeConfig("node-1", capacity={"cpu": "8", "memory": "32Gi", "pods": "110"})
+
+    async def start(self, version="1.36", gates=""):
+        world = self.world(version, gates)
+        metrics = KubeletMetrics(CollectorRegistry())
+        self.agent = NodeAgent(self.config, self.root, world, self.client, metrics)
+        self.agent.start()
+        await self.until(lambda: self.agent.ready or self.agent.failure)
+
+    def world(self, version="1.36", gates=""):
+        parsed = Version.parse(version)
+        return World(parsed, FeatureGates.parse(parsed, gates), self.clock, self._entropy)
+
+    async def stop(self):
+        if self.agent is not None:
+            agent, self.agent = self.agent, None
+            await agent.stop()
+
+    async def kill(self):
+        agent, self.agent = self.agent, None
+        await agent.kill()
+
+    async def create(self, name="pod-1", *, containers=None, annotations=None, status=None, **spec):
+        pod = {
+            "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}},
+            "spec": {
+                "nodeName": "node-1",
+                "containers": containers or [{"name": "main", "image": "nginx"}],
+                **spec,
+            },
+            "status": status or {},
+        }
+        return await self.client.create(PODS, pod)
+
+    async def pod(self, name="pod-1"):
+        return await self.client.get(PODS, name, "default")
+
+    async def node(self):
+        return await self.client.get(NODES, "node-1")
+
+    async def delete(self, name="pod-1", **options):
+        await self.client.delete(PODS, name, "default", **options)
+
+    async def until(self, check, seconds=1000):
+        async with asyncio.timeout(seconds):
+            while True:
+                found = check()
+                if asyncio.iscoroutine(found):
+                    found = await found
+                if found:
+                    return found
+                await asyncio.sleep(0.05)
+
+    async def until_pod(self, check, name="pod-1"):
+        """The pod, once `check` of its status holds."""
+
+        async def look():
+            pod = await self.pod(name)
+            return pod if check(pod.get("status") or {}) else None
+
+        return await self.until(look)
+
+    async def running(self, name="pod-1"):
+        return await self.until_pod(lambda status: status.get("phase") == "Running", name)
+
+    async def gone(self, name="pod-1"):
+        async def look():
+            try:
+                await self.pod(name)
+            except StatusError as error:
+                return error.code == 404
+            return False
+
+        await self.until(look)
+
+    async def events(self):
+        """(reason, message) of all events so far."""
+        from apimachinery.client.refs import EVENTS
+
+        found = await self.client.list(EVENTS)
+        return [(event["reason"], event["message"]) for event in found["items"]]
+
+
+@pytest.fixture
+async def node(tmp_path, server, client, clock, entropy):
+    node = Node(tmp_path, server, client, clock, entropy)
+    yield node
+    await node.stop()
