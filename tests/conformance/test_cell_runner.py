@@ -1,0 +1,205 @@
+"""Running a cell against an API server in memory, in virtual time."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from apimachinery.client.fake import FakeServer
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import APIClient
+from apimachinery.client.transport import Request
+from apimachinery.clock import SeededEntropy
+from conformance.runner import CellResult, run_cell
+from conformance.scenario import parse
+
+pytestmark = pytest.mark.looptime
+
+HEAD = """
+apiVersion: kubeskew.io/v1alpha1
+kind: Scenario
+spec: {cluster: {}}
+---
+apiVersion: chainsaw.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: t}
+spec:
+  timeouts: {assert: 2s, error: 2s, delete: 2s}
+  steps:
+"""
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: a}}, spec: {}}"
+
+
+class LoopClock:
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Served(FakeServer):
+    """The server in memory, with discovery of pods."""
+
+    async def __call__(self, request: Request) -> Any:
+        if request.target == "/api/v1":
+            answer = await super().__call__(Request("GET", "/api/v1/none"))
+            answer._content = orjson.dumps(
+                {"resources": [{"name": "pods", "namespaced": True, "kind": "Pod"}]}
+            )
+            return answer
+        return await super().__call__(request)
+
+
+class Control:
+    """A cluster that notes what was asked of it; `changing` is called by an upgrade."""
+
+    kubeconfig = Path("/nowhere")
+
+    def __init__(self) -> None:
+        self.server = Served(LoopClock(), SeededEntropy(1))
+        self.calls: list[Any] = []
+        self.changing: Any = None
+
+    def client(self) -> APIClient:
+        return self.server.client()
+
+    async def start(self, cluster: Mapping[str, Any]) -> None:
+        self.calls.append(("start", dict(cluster)))
+
+    async def stop(self) -> None:
+        self.calls.append("stop")
+
+    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        self.calls.append(("upgrade", to, list(components)))
+        if self.changing:
+            await self.changing()
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        return {}
+
+    async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
+        return [{"revision": since + 1}]
+
+
+async def run(steps: str, control: Control) -> CellResult:
+    [cell] = parse(list(yaml.safe_load_all(HEAD + steps)), "file").cells()
+    return await run_cell(cell, control, LoopClock(), lambda _: None)
+
+
+async def test_a_cell_that_holds_passes():
+    """Objects are created, asserted, patched and deleted; the cluster is started and stopped."""
+    control = Control()
+    result = await run(
+        f"""
+  - name: one
+    try:
+    - apply: {{resource: {POD}}}
+    - assert:
+        resource: {{apiVersion: v1, kind: Pod, metadata: {{labels: {{app: a}}}}}}
+        outputs: [{{name: uid, value: (metadata.uid)}}]
+    - patch: {{resource: {{apiVersion: v1, kind: Pod, metadata: {{name: a, labels: {{b: ($uid)}}}}}}}}
+    - assert: {{resource: {{apiVersion: v1, kind: Pod, metadata: {{name: a, labels: {{b: ($uid)}}}}}}}}
+    - delete: {{ref: {{apiVersion: v1, kind: Pod, name: a}}}}
+    - error: {{resource: {{apiVersion: v1, kind: Pod}}}}
+""",
+        control,
+    )
+
+    assert result.failure == ""
+    assert control.calls == [("start", {}), "stop"]
+
+
+async def test_a_failed_step_has_evidence_and_ends_the_cell():
+    """A failure tells what was expected, found and written since the step began; the rest is skipped."""
+    control = Control()
+    result = await run(
+        f"""
+  - name: one
+    try:
+    - apply: {{resource: {POD}}}
+    - assert: {{resource: {{apiVersion: v1, kind: Pod, metadata: {{name: a}}, status: {{phase: Running}}}}}}
+  - name: two
+    try: [{{sleep: {{duration: 1h}}}}]
+""",
+        control,
+    )
+
+    assert result.failure == (
+        "one: assert: expected a Pod as asserted; found Pod t/a: status: expected an object, found nothing"
+    )
+    assert result.steps[0].events == [{"revision": 2}]
+    assert result.steps[1].skipped
+    assert result.seconds < 10
+    assert control.calls[-1] == "stop"
+
+
+async def test_an_undisturbed_pod_keeps_its_containers():
+    """`undisturbed` fails when the change before it ended a pod."""
+    control = Control()
+    steps = f"""
+  - name: one
+    try:
+    - apply: {{resource: {POD}}}
+    - upgrade: {{to: "1.36"}}
+    - undisturbed: {{labels: {{app: a}}, count: 1}}
+"""
+    assert (await run(steps, control)).failure == ""
+
+    control = Control()
+
+    async def fail_the_pod() -> None:
+        await control.client().patch(PODS, "a", "t", {"status": {"phase": "Failed"}}, subresource="status")
+
+    control.changing = fail_the_pod
+    assert (await run(steps, control)).failure == (
+        "one: undisturbed: expected Pod t/a undisturbed; found phase was None, is Failed"
+    )
+
+
+async def test_a_refused_write_can_be_expected():
+    """`expect` with a check of $error turns a refusal into what is wanted, and success into a failure."""
+    expect = "expect: [{check: {($error != null): true}}]"
+    control = Control()
+    result = await run(
+        f"""
+  - name: one
+    try:
+    - create: {{resource: {POD}}}
+    - create: {{resource: {POD}, {expect}}}
+    - create: {{resource: {{apiVersion: v1, kind: Pod, metadata: {{name: b}}}}, {expect}}}
+""",
+        control,
+    )
+    assert result.failure == "one: create: expected create of Pod t/b to be refused; found success"
+
+
+async def test_a_cluster_that_does_not_start_is_the_cells_failure():
+    """What goes wrong outside the steps is the cell's result, and the cluster is stopped all the same."""
+    control = Control()
+
+    async def fail(cluster: Mapping[str, Any]) -> None:
+        raise RuntimeError("no room")
+
+    control.start = fail
+    result = await run("  - {name: one, try: [{sleep: {duration: 1s}}]}", control)
+
+    assert (result.passed, result.failure, control.calls) == (False, "no room", ["stop"])
+
+
+async def test_a_script_sees_the_namespace():
+    """A script runs with the cell's namespace; its output is told when it fails."""
+    steps = """
+  - name: one
+    try: [{script: {content: 'echo "in $NAMESPACE"; exit 3'}}]
+"""
+    result = await run(steps, Control())
+    assert result.failure == "one: script: expected the script to exit 0; found exit 3: in t"

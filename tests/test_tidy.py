@@ -1,0 +1,92 @@
+"""The project's own rules that no linter knows."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = (
+    "apimachinery", "apiserver", "conformance", "controllers",
+    "kubelet", "kubeskew", "migrations", "scheduler",
+)  # fmt: skip
+BANNED_NAMES = {"utils", "util", "common", "helpers", "misc", "manager_utils"}
+LONGEST_FUNCTION = 70
+CLOCK = "apimachinery/clock.py"
+# The clock and the randomness of the process, which only the module of clocks may touch.
+FORBIDDEN_CALLS = {
+    "time.time", "time.monotonic", "time.sleep", "datetime.now", "datetime.utcnow", "datetime.today",
+    "uuid.uuid4", "uuid.uuid1", "random.random", "random.choice", "random.randint",
+}  # fmt: skip
+
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` of an attribute chain."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_time_and_randomness_come_from_one_place(path: Path):
+    """No module but the clock's reads the wall clock or makes an identifier."""
+    if name_of(path) == CLOCK:
+        return
+    calls = {
+        dotted(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
+    }
+    found = {
+        call for call in calls if any(call == bad or call.endswith("." + bad) for bad in FORBIDDEN_CALLS)
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_functions_fit_a_glance(path: Path):
+    """No function is longer than 70 lines, its docstring aside."""
+    long = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            doc = node.body[0] if ast.get_docstring(node) else None
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            if doc is not None:
+                lines -= (doc.end_lineno or 0) - doc.lineno + 1
+            if lines > LONGEST_FUNCTION:
+                long.append((node.name, lines))
+    assert long == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_modules_say_what_they_are_for(path: Path):
+    """Every module has a docstring and a name of the domain."""
+    assert ast.get_docstring(ast.parse(path.read_text()))
+    assert path.stem not in BANNED_NAMES
+
+
+def test_architecture_names_every_package():
+    """ARCHITECTURE.md tells of every package and every directory of modules below it."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    directories = {path.parent for path in MODULES}
+    missing = [
+        name_of(directory) for directory in sorted(directories) if f"{name_of(directory)}/" not in text
+    ]
+    assert missing == []
+
+
+def test_readme_commands_exist():
+    """Every `make` target and every `kubeskew` command that the README shows is there."""
+    import re
+
+    from kubeskew.cli import COMMANDS
+
+    readme = (ROOT / "README.md").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    shown = set(re.findall(r"(?:^ +|`)make ([a-z-]+)", readme, re.MULTILINE))
+    assert shown <= targets
+    assert set(re.findall(r"^ +kubeskew ([a-z-]+)", readme, re.MULTILINE)) <= set(COMMANDS)
