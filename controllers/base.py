@@ -1,0 +1,134 @@
+"""What every controller is: a queue of keys, workers that reconcile one key at a time, and a way to stop.
+
+A controller reads from informers, whose objects it must not change, and writes through the client.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from apimachinery.client.informer import Informer, InformerFactory
+from apimachinery.client.recorder import EventRecorder
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from apimachinery.client.workqueue import ShutDown, WorkQueue
+from apimachinery.component import World
+from apimachinery.errors import StatusError
+
+log = logging.getLogger(__name__)
+
+# While the server is away, asking often costs little and waiting long costs much.
+_RETRY_CONNECTION_SECONDS = 0.25
+# Upstream lets a failing key wait up to 1000 s; a cluster that is flipped every second cannot.
+_MAX_DELAY_SECONDS = 30.0
+
+
+class Key(NamedTuple):
+    """Which object to look at; the namespace is empty for cluster-scoped ones."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(obj: Object) -> Key:
+    return Key(obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """What the manager gives to its controllers."""
+
+    world: World
+    client: APIClient
+    informers: InformerFactory
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    root_ca: str = ""  # PEM, published in every namespace
+    workers: dict[str, int] = field(default_factory=dict)  # by controller name
+
+    def informer(self, ref: Ref) -> Informer:
+        return self.informers.informer(ref)
+
+    def recorder(self, component: str) -> EventRecorder:
+        return EventRecorder(self.client, self.world.clock, component)
+
+
+class Controller(ABC):
+    """One control loop. Subclasses subscribe to informers in `__init__` and reconcile in `sync`."""
+
+    name: ClassVar[str]  # upstream's, as in --controllers
+    component: ClassVar[str]  # the source of its events
+    default_workers: ClassVar[int] = 5
+
+    def __init__(self, context: ControllerContext) -> None:
+        self.world = context.world
+        self.client = context.client
+        self.clock = context.world.clock
+        self.queue: WorkQueue[Any] = WorkQueue(self.clock, max_delay=_MAX_DELAY_SECONDS)
+        self.recorder = context.recorder(self.component)
+        self._workers = context.workers.get(self.name, self.default_workers)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @abstractmethod
+    async def sync(self, key: Any) -> None:
+        """Bring the world closer to what the object of `key` wants. Failures are raised; they are retried."""
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """Further loops that run beside the workers, until cancelled."""
+        return []
+
+    @property
+    def ready(self) -> bool:
+        """Whether it does its work, given that the informers are synced."""
+        return True
+
+    def enqueue(self, obj: Object) -> None:
+        self.queue.add(key_of(obj))
+
+    def start(self) -> None:
+        """Begin to work; the informers must be synced."""
+        loops = [*(self._work() for _ in range(self._workers)), *self.loops()]
+        self._tasks = [asyncio.create_task(loop, name=self.name) for loop in loops]
+
+    async def stop(self) -> None:
+        """End all work; what was being done is left as it is, for the next start to pick up."""
+        self.queue.shut_down()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.recorder.close()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except ShutDown:
+                return
+            try:
+                await self._sync_one(key)
+            finally:
+                self.queue.done(key)
+
+    async def _sync_one(self, key: Any) -> None:
+        try:
+            await self.sync(key)
+        except CONNECTION_ERRORS as error:
+            log.debug("%s: %s: %s", self.name, key, error)
+            self.queue.add_after(key, _RETRY_CONNECTION_SECONDS)
+        except StatusError as error:
+            # Conflicts are everyday: the informer was behind.
+            level = logging.DEBUG if error.code == 409 else logging.INFO
+            log.log(level, "%s: error syncing %s: %s", self.name, key, error)
+            self.queue.add_rate_limited(key)
+        except Exception:
+            log.exception("%s: error syncing %s", self.name, key)
+            self.queue.add_rate_limited(key)
+        else:
+            self.queue.forget(key)

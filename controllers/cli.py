@@ -1,0 +1,87 @@
+"""`kubeskew controller-manager`: upstream's flags, as far as the controllers here have a use for them."""
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+
+# Upstream's flag and the controller whose workers it counts.
+_CONCURRENCY = {
+    "concurrent-deployment-syncs": "deployment-controller",
+    "concurrent-gc-syncs": "garbage-collector-controller",
+    "concurrent-namespace-syncs": "namespace-controller",
+    "concurrent-replicaset-syncs": "replicaset-controller",
+    "concurrent-resourceclaim-syncs": "resourceclaim-controller",
+}
+
+Command = Callable[..., None]
+
+
+def concurrency_options(command: Command) -> Command:
+    """Add `--concurrent-…-syncs`, which the command then gets as one mapping `workers`."""
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> None:
+        given = {controller: values.pop(_parameter(flag)) for flag, controller in _CONCURRENCY.items()}
+        command(workers={name: count for name, count in given.items() if count is not None}, **values)
+
+    decorated: Command = wrapped
+    for flag, controller in _CONCURRENCY.items():
+        option = click.option(f"--{flag}", type=click.IntRange(min=1), help=f"Workers of the {controller}.")
+        decorated = option(decorated)
+    return decorated
+
+
+def _parameter(flag: str) -> str:
+    return flag.replace("-", "_")
+
+
+@click.command("controller-manager")
+@click.option(
+    "--controllers",
+    default="*",
+    show_default=True,
+    metavar="NAMES",
+    help="Controllers to run, separated by commas: '*' all, 'NAME' that one, '-NAME' not that one.",
+)
+@concurrency_options
+@click.option(
+    "--root-ca-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The CA published in every namespace; by default the one of the kubeconfig.",
+)
+@common_options
+def controller_manager(
+    options: ComponentOptions, controllers: str, workers: Mapping[str, int], root_ca_file: Path | None
+) -> None:
+    """Run the controllers in the foreground."""
+    from controllers.manager import Manager, ManagerOptions, unknown_controllers
+
+    wanted = [name for name in controllers.split(",") if name]
+    if unknown := unknown_controllers(wanted):
+        raise click.UsageError(f"--controllers: {unknown[0]!r} is not in the list of known controllers")
+    manager_options = ManagerOptions(
+        controllers=wanted,
+        workers=workers,
+        root_ca=_root_ca(root_ca_file, options.kubeconfig),
+    )
+
+    async def main(ctx: ComponentContext) -> None:
+        await Manager(ctx, manager_options).run()
+
+    run_component("controller-manager", options, main)
+
+
+def _root_ca(file: Path | None, kubeconfig: Path) -> str:
+    from apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
+
+    try:
+        return file.read_text() if file is not None else load_kubeconfig(kubeconfig).ca.decode()
+    except OSError as error:
+        raise click.UsageError(f"--root-ca-file: {file}: {error.strerror}") from error
+    except KubeconfigError as error:
+        raise click.UsageError(f"--kubeconfig: {error}") from error

@@ -1,0 +1,201 @@
+"""How many replicas which replica set should have: pure arithmetic on deployments and replica sets.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from apimachinery.client.rest import Object
+from apimachinery.clock import parse_timestamp
+
+DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
+
+
+def replicas(obj: Object) -> int:
+    """`spec.replicas` of a deployment or replica set."""
+    count = obj["spec"].get("replicas")
+    return 1 if count is None else int(count)
+
+
+def total(sets: Iterable[Object]) -> int:
+    return sum(replicas(one) for one in sets)
+
+
+def reported(sets: Iterable[Object | None], name: str) -> int:
+    """The sum of a status field."""
+    return sum((one.get("status") or {}).get(name) or 0 for one in sets if one is not None)
+
+
+def active(sets: Iterable[Object | None]) -> list[Object]:
+    """Those that want replicas."""
+    return [one for one in sets if one is not None and replicas(one) > 0]
+
+
+def by_age(sets: Iterable[Object]) -> list[Object]:
+    """Oldest first, names break ties."""
+    return sorted(sets, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+
+
+def by_size(sets: Iterable[Object], *, newer_first: bool) -> list[Object]:
+    """Largest first; of equals the newer or the older one."""
+    sign = -1 if newer_first else 1
+
+    def rank(one: Object) -> tuple[int, float, str]:
+        created = parse_timestamp(one["metadata"]["creationTimestamp"]).timestamp()
+        return -replicas(one), sign * created, one["metadata"]["name"]
+
+    return sorted(sets, key=rank)
+
+
+def scaled(value: int | str | None, of: int, *, round_up: bool) -> int:
+    """An int-or-percent of `of`."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * of
+    return -(-share // 100) if round_up else share // 100
+
+
+def _rolling(deployment: Object) -> Object | None:
+    strategy = deployment["spec"].get("strategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return None
+    return strategy.get("rollingUpdate") or {"maxSurge": "25%", "maxUnavailable": "25%"}
+
+
+def is_rolling(deployment: Object) -> bool:
+    return _rolling(deployment) is not None
+
+
+def max_surge(deployment: Object) -> int:
+    """Replicas there may be beyond the desired number."""
+    rolling = _rolling(deployment)
+    return 0 if rolling is None else scaled(rolling.get("maxSurge"), replicas(deployment), round_up=True)
+
+
+def max_unavailable(deployment: Object) -> int:
+    """Replicas that may be missing while rolling."""
+    rolling, wanted = _rolling(deployment), replicas(deployment)
+    if rolling is None or wanted == 0:
+        return 0
+    missing = scaled(rolling.get("maxUnavailable"), wanted, round_up=False)
+    if missing == 0 and max_surge(deployment) == 0:
+        # Neither more nor fewer would be a deadlock: validation forbids it, rounding may yield it.
+        missing = 1
+    return min(missing, wanted)
+
+
+def new_set_size(deployment: Object, sets: Sequence[Object], new: Object) -> int:
+    """How far the new replica set may grow now; `sets` are all, the new one included."""
+    wanted = replicas(deployment)
+    if not is_rolling(deployment):
+        return wanted
+    room = wanted + max_surge(deployment) - total(sets)
+    if room <= 0:
+        return replicas(new)
+    return replicas(new) + min(room, wanted - replicas(new))
+
+
+def unhealthy_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict[str, int]:
+    """Sizes to which old replica sets shrink by giving up replicas that are not available anyway."""
+    left = _may_remove(deployment, old, new)
+    sizes: dict[str, int] = {}
+    for one in by_age(old):
+        size, available = replicas(one), reported([one], "availableReplicas")
+        cut = min(left, size - available)
+        if cut > 0:
+            sizes[one["metadata"]["name"]] = size - cut
+            left -= cut
+    return sizes
+
+
+def _may_remove(deployment: Object, old: Sequence[Object], new: Object) -> int:
+    """Old replicas that can go without falling below the minimum, even if no unavailable new one gets up."""
+    minimum = replicas(deployment) - max_unavailable(deployment)
+    starting = replicas(new) - reported([new], "availableReplicas")
+    return total([*old, new]) - minimum - starting
+
+
+def may_scale_down(deployment: Object, old: Sequence[Object], new: Object) -> bool:
+    return total(old) > 0 and _may_remove(deployment, old, new) > 0
+
+
+def rolling_cuts(deployment: Object, old: Sequence[Object], new: Object) -> dict[str, int]:
+    """Sizes to which old replica sets shrink because enough replicas are available."""
+    minimum = replicas(deployment) - max_unavailable(deployment)
+    left = reported([*old, new], "availableReplicas") - minimum
+    sizes: dict[str, int] = {}
+    for one in by_age(old):
+        cut = min(left, replicas(one))
+        if cut > 0:
+            sizes[one["metadata"]["name"]] = replicas(one) - cut
+            left -= cut
+    return sizes
+
+
+def proportional_sizes(deployment: Object, sets: Sequence[Object]) -> dict[str, int]:
+    """Sizes after a scaling in the middle of a rollout: each active set changes in proportion to its size."""
+    wanted = replicas(deployment)
+    allowed = wanted + max_surge(deployment) if wanted > 0 else 0
+    change = allowed - total(sets)
+    ordered = by_size(sets, newer_first=change > 0) if change else list(sets)
+    sizes: dict[str, int] = {}
+    added = 0
+    for one in ordered:
+        share = _share(one, deployment, change, added)
+        sizes[one["metadata"]["name"]] = replicas(one) + share
+        added += share
+    if change and ordered:
+        first = ordered[0]["metadata"]["name"]
+        sizes[first] = max(0, sizes[first] + change - added)
+    return sizes
+
+
+def _share(one: Object, deployment: Object, change: int, added: int) -> int:
+    if replicas(one) == 0 or change in (0, added):
+        return 0
+    fraction, allowed = _fraction(one, deployment), change - added
+    return min(fraction, allowed) if change > 0 else max(fraction, allowed)
+
+
+def _fraction(one: Object, deployment: Object) -> int:
+    """By how much the set would change if its share of the deployment stayed the same."""
+    wanted = replicas(deployment)
+    if wanted == 0:
+        return -replicas(one)
+    before = annotated(one, MAX_REPLICAS) or (deployment.get("status") or {}).get("replicas") or 0
+    if not before:
+        return 0
+    exact = replicas(one) * (wanted + max_surge(deployment)) / before
+    return math.floor(exact + 0.5) - replicas(one)
+
+
+def annotated(one: Object, name: str) -> int | None:
+    """An annotation that holds a number."""
+    text = (one["metadata"].get("annotations") or {}).get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def active_or_latest(new: Object | None, old: Sequence[Object]) -> Object | None:
+    """The only active replica set, or the newest if none is active; None if several are."""
+    if new is None and not old:
+        return None
+    found = active([*old, new])
+    if not found:
+        return new if new is not None else by_age(old)[-1]
+    return found[0] if len(found) == 1 else None
+
+
+def is_saturated(deployment: Object, one: Object | None) -> bool:
+    """The replica set has all that the deployment wants, and knows so."""
+    if one is None:
+        return False
+    wanted = replicas(deployment)
+    return (
+        replicas(one) == wanted
+        and annotated(one, DESIRED_REPLICAS) == wanted
+        and reported([one], "availableReplicas") == wanted
+    )

@@ -1,0 +1,136 @@
+"""The deployment controller's loop: whom to look at when something changes, and when to look again."""
+
+from apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
+from apimachinery.client.rest import Object
+from apimachinery.labels import LabelSelector
+from controllers import owners
+from controllers.base import Controller, ControllerContext, Key
+from controllers.deployment import arithmetic, revisions, status
+from controllers.deployment.rollout import Rollout
+from controllers.owners import Claimer
+from controllers.pods import condition
+
+# Minor since which events say "from 2 to 3"; before, "to 3 from 2" (from memory).
+_FROM_FIRST_SINCE = 32
+
+
+class DeploymentController(Controller):
+    name = "deployment-controller"
+    component = "deployment-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._counts_terminating = context.world.gates.enabled("DeploymentReplicaSetTerminatingReplicas")
+        self._event_names_from_first = context.world.version.minor >= _FROM_FIRST_SINCE
+        self._deployments = context.informer(DEPLOYMENTS)
+        self._sets = context.informer(REPLICA_SETS)
+        self._pods = context.informer(PODS)
+        self._sets.add_index("controller", owners.controller_uids)
+        self._sets.add_index("orphan", owners.orphan_namespaces)
+        self._pods.add_index("controller", owners.controller_uids)
+        self._deployments.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
+        self._sets.add_handler(self._set_added, self._set_updated, self._set_deleted)
+        self._pods.add_handler(deleted=self._pod_deleted)
+
+    # -- what is told
+
+    def _owner(self, one: Object) -> Object | None:
+        return owners.resolve_controller(one, DEPLOYMENTS, self._deployments.get)
+
+    def _set_added(self, one: Object) -> None:
+        if owners.controller_reference(one) is None:
+            self._enqueue_matching(one)
+        elif owner := self._owner(one):
+            self.enqueue(owner)
+
+    def _set_updated(self, old: Object, new: Object) -> None:
+        reference = owners.controller_reference(new)
+        reference_changed = owners.controller_reference(old) != reference
+        if reference_changed and (former := self._owner(old)):
+            self.enqueue(former)
+        if reference is not None:
+            if owner := self._owner(new):
+                self.enqueue(owner)
+        elif reference_changed or old["metadata"].get("labels") != new["metadata"].get("labels"):
+            self._enqueue_matching(new)
+
+    def _set_deleted(self, one: Object) -> None:
+        if owner := self._owner(one):
+            self.enqueue(owner)
+
+    def _pod_deleted(self, pod: Object) -> None:
+        """With strategy Recreate, the last old pod's end is what the new ones wait for."""
+        one = owners.resolve_controller(pod, REPLICA_SETS, self._sets.get)
+        owner = self._owner(one) if one is not None else None
+        if owner is not None and not arithmetic.is_rolling(owner):
+            self.enqueue(owner)
+
+    def _enqueue_matching(self, one: Object) -> None:
+        labels = one["metadata"].get("labels")
+        for deployment in self._deployments.list(one["metadata"]["namespace"]) if labels else ():
+            selector = LabelSelector.from_object(deployment["spec"].get("selector"))
+            if not selector.is_empty() and selector.matches(labels):
+                self.enqueue(deployment)
+
+    # -- what is done
+
+    async def sync(self, key: Key) -> None:
+        deployment = self._deployments.get(*key)
+        if deployment is None:
+            return
+        selector = LabelSelector.from_object(deployment["spec"].get("selector"))
+        if selector.is_empty():
+            await self._refuse_all(deployment)
+            return
+        sets = await self._claim(deployment, selector)
+        rollout = Rollout(
+            self.client,
+            self.recorder,
+            self.clock,
+            deployment,
+            sets,
+            counts_terminating=self._counts_terminating,
+            event_names_from_first=self._event_names_from_first,
+        )
+        if deployment["metadata"].get("deletionTimestamp"):
+            await rollout.report_only()
+            return
+        await rollout.run(self._old_pods(deployment, sets))
+        self._look_again(key, rollout.deployment)
+
+    async def _refuse_all(self, deployment: Object) -> None:
+        message = "This deployment is selecting all pods. A non-empty selector is required."
+        self.recorder.event(deployment, "Warning", "SelectingAll", message)
+        generation, present = deployment["metadata"].get("generation", 0), deployment.get("status") or {}
+        if (present.get("observedGeneration") or 0) < generation:
+            changed = {**deployment, "status": {**present, "observedGeneration": generation}}
+            await self.client.update(DEPLOYMENTS, changed, "status")
+
+    async def _claim(self, deployment: Object, selector: LabelSelector) -> list[Object]:
+        metadata = deployment["metadata"]
+        claimer = Claimer(
+            self.client,
+            deployment,
+            DEPLOYMENTS,
+            REPLICA_SETS,
+            lambda one: selector.matches(one["metadata"].get("labels")),
+            lambda: self.client.get(DEPLOYMENTS, metadata["name"], metadata["namespace"]),
+        )
+        mine = self._sets.by_index("controller", metadata["uid"])
+        orphans = self._sets.by_index("orphan", metadata["namespace"])
+        return await claimer.claim([*mine, *orphans])
+
+    def _old_pods(self, deployment: Object, sets: list[Object]) -> list[Object]:
+        _, old = revisions.split(deployment, sets)
+        return [pod for one in old for pod in self._pods.by_index("controller", one["metadata"]["uid"])]
+
+    def _look_again(self, key: Key, deployment: Object) -> None:
+        """Come back when the progress deadline passes."""
+        found = condition(deployment, "Progressing")
+        if found is None or not status.has_deadline(deployment) or deployment["spec"].get("paused"):
+            return
+        settled = found.get("reason") in (status.TIMED_OUT, status.NEW_AVAILABLE)
+        if settled or status.is_complete(deployment, deployment.get("status") or {}):
+            return
+        left = (status.deadline_of(deployment, found) - self.clock.now()).total_seconds()
+        self.queue.add_after(key, max(left, 0) + 1)

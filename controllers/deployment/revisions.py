@@ -1,0 +1,156 @@
+"""Which replica set belongs to a deployment's present template, and the revisions that annotations count.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from apimachinery.client.refs import DEPLOYMENTS, REPLICA_SETS
+from apimachinery.client.rest import Object
+from controllers.deployment.arithmetic import (
+    DESIRED_REPLICAS,
+    MAX_REPLICAS,
+    annotated,
+    by_age,
+    max_surge,
+    new_set_size,
+    replicas,
+)
+from controllers.hashing import template_hash
+from controllers.owners import new_controller_reference
+
+HASH_LABEL = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
+_HISTORY_CHARACTERS = 2000
+_NOT_COPIED = {
+    "kubectl.kubernetes.io/last-applied-configuration",
+    REVISION,
+    REVISION_HISTORY,
+    DESIRED_REPLICAS,
+    MAX_REPLICAS,
+    "deprecated.deployment.rollback.to",
+}
+
+
+def same_template(one: Object, other: Object) -> bool:
+    """Equal but for the hash label."""
+    return _without_hash(one) == _without_hash(other)
+
+
+def _without_hash(template: Object) -> Object:
+    metadata = dict(template.get("metadata") or {})
+    labels = {
+        name: value for name, value in (metadata.pop("labels", None) or {}).items() if name != HASH_LABEL
+    }
+    metadata.pop("creationTimestamp", None)
+    return {**template, "metadata": {**metadata, "labels": labels}}
+
+
+def split(deployment: Object, sets: Iterable[Object]) -> tuple[Object | None, list[Object]]:
+    """The replica set of the present template, and the others.
+
+    Should several have that template, the oldest is the new one: any choice will do if it is always the same.
+    """
+    template = deployment["spec"]["template"]
+    new = None
+    ordered = by_age(sets)
+    for one in ordered:
+        if same_template(one["spec"]["template"], template):
+            new = one
+            break
+    return new, [one for one in ordered if one is not new]
+
+
+def revision(obj: Object) -> int:
+    return annotated(obj, REVISION) or 0
+
+
+def next_revision(old: Sequence[Object]) -> int:
+    return max((revision(one) for one in old), default=0) + 1
+
+
+def copied_annotations(deployment: Object) -> dict[str, str]:
+    """The deployment's annotations that its replica sets carry."""
+    annotations = deployment["metadata"].get("annotations") or {}
+    return {name: value for name, value in annotations.items() if name not in _NOT_COPIED}
+
+
+def size_annotations(deployment: Object) -> dict[str, str]:
+    """What a replica set notes about the deployment's size, for proportional scaling."""
+    wanted = replicas(deployment)
+    return {DESIRED_REPLICAS: str(wanted), MAX_REPLICAS: str(wanted + max_surge(deployment))}
+
+
+def annotations_of_new(deployment: Object, new: Object, number: int) -> dict[str, str]:
+    """The annotations that the new replica set should have at revision `number`.
+
+    An existing one that is rolled back to keeps its former revisions as history.
+    """
+    annotations = {**(new["metadata"].get("annotations") or {}), **copied_annotations(deployment)}
+    former_text = annotations.get(REVISION)
+    former = annotated(new, REVISION) or 0
+    if former >= number:
+        return annotations
+    annotations[REVISION] = str(number)
+    if former_text is not None:
+        history = [text for text in annotations.get(REVISION_HISTORY, "").split(",") if text]
+        history.append(former_text)
+        while len(",".join(history)) > _HISTORY_CHARACTERS:
+            history.pop(0)
+        annotations[REVISION_HISTORY] = ",".join(history)
+    return annotations
+
+
+def new_replica_set(deployment: Object, old: Sequence[Object], number: int) -> Object:
+    """The replica set to create for the deployment's template."""
+    spec, metadata = deployment["spec"], deployment["metadata"]
+    text = template_hash(spec["template"], (deployment.get("status") or {}).get("collisionCount"))
+    template_metadata = dict(spec["template"].get("metadata") or {})
+    labels = {**(template_metadata.get("labels") or {}), HASH_LABEL: text}
+    selector = dict(spec["selector"])
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH_LABEL: text}
+    new: Object = {
+        "apiVersion": REPLICA_SETS.api_version,
+        "kind": REPLICA_SETS.kind,
+        "metadata": {
+            "name": f"{metadata['name']}-{text}",
+            "namespace": metadata["namespace"],
+            "labels": labels,
+            "ownerReferences": [new_controller_reference(deployment, DEPLOYMENTS)],
+        },
+        "spec": {
+            "replicas": 0,
+            "selector": selector,
+            "template": {**spec["template"], "metadata": {**template_metadata, "labels": labels}},
+        },
+    }
+    if spec.get("minReadySeconds"):
+        new["spec"]["minReadySeconds"] = spec["minReadySeconds"]
+    new["spec"]["replicas"] = new_set_size(deployment, [*old, new], new)
+    new["metadata"]["annotations"] = annotations_of_new(deployment, new, number) | size_annotations(
+        deployment
+    )
+    return new
+
+
+def to_clean_up(deployment: Object, old: Sequence[Object]) -> list[Object]:
+    """Old replica sets beyond the history limit, oldest revisions first, that have nothing left to do."""
+    limit = deployment["spec"].get("revisionHistoryLimit")
+    if limit is None or limit == 2**31 - 1:
+        return []
+    alive = [one for one in old if not one["metadata"].get("deletionTimestamp")]
+    excess = len(alive) - limit
+    if excess <= 0:
+        return []
+    ordered = sorted(by_age(alive), key=revision)
+    return [one for one in ordered[:excess] if _is_done(one)]
+
+
+def _is_done(one: Object) -> bool:
+    status = one.get("status") or {}
+    return (
+        not status.get("replicas")
+        and replicas(one) == 0
+        and one["metadata"].get("generation", 0) <= (status.get("observedGeneration") or 0)
+    )

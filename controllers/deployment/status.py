@@ -1,0 +1,189 @@
+"""What a deployment's status says: counts, conditions, and whether a rollout progresses.
+
+Reasons and messages of k8s.io/kubernetes/pkg/controller/deployment/{sync,progress}.go, 1.36.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from apimachinery.client.rest import Object
+from apimachinery.clock import parse_timestamp, timestamp
+from controllers.deployment.arithmetic import max_unavailable, replicas, reported
+from controllers.pods import condition
+
+NO_LIMIT = 2**31 - 1
+NEW_AVAILABLE = "NewReplicaSetAvailable"
+TIMED_OUT = "ProgressDeadlineExceeded"
+PAUSED = "DeploymentPaused"
+
+
+def new_condition(kind: str, status: str, reason: str, message: str, now: datetime) -> Object:
+    moment = timestamp(now)
+    return {
+        "type": kind,
+        "status": status,
+        "lastUpdateTime": moment,
+        "lastTransitionTime": moment,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def with_condition(conditions: Sequence[Object], new: Object) -> list[Object]:
+    """`new` in place of the one of its type, unless that has the same status and reason already."""
+    for present in conditions:
+        if present["type"] != new["type"] or present["status"] != new["status"]:
+            continue
+        if present.get("reason") == new["reason"]:
+            return list(conditions)
+        new = {**new, "lastTransitionTime": present["lastTransitionTime"]}
+    return [*without_condition(conditions, new["type"]), new]
+
+
+def without_condition(conditions: Sequence[Object], kind: str) -> list[Object]:
+    return [present for present in conditions if present["type"] != kind]
+
+
+def has_deadline(deployment: Object) -> bool:
+    return deployment["spec"].get("progressDeadlineSeconds") not in (None, NO_LIMIT)
+
+
+def calculate(
+    deployment: Object, sets: Sequence[Object], new: Object | None, now: datetime, *, counts_terminating: bool
+) -> Object:
+    """Counts and the Available condition; the other conditions are carried over."""
+    present = deployment.get("status") or {}
+    available, count = reported(sets, "availableReplicas"), reported(sets, "replicas")
+    status: Object = {
+        "observedGeneration": deployment["metadata"].get("generation"),
+        "replicas": count,
+        "updatedReplicas": reported([new], "replicas"),
+        "readyReplicas": reported(sets, "readyReplicas"),
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, count - available),
+    }
+    if counts_terminating and all("terminatingReplicas" in (one.get("status") or {}) for one in sets):
+        status["terminatingReplicas"] = reported(sets, "terminatingReplicas")
+    if "collisionCount" in present:
+        status["collisionCount"] = present["collisionCount"]
+    if available >= replicas(deployment) - max_unavailable(deployment):
+        verdict = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        verdict = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    status["conditions"] = with_condition(
+        present.get("conditions") or [], new_condition("Available", *verdict, now)
+    )
+    return status
+
+
+def is_complete(deployment: Object, status: Object) -> bool:
+    """All replicas are of the present template and available, and no others are left."""
+    wanted = replicas(deployment)
+    counts = ("updatedReplicas", "replicas", "availableReplicas")
+    seen = status.get("observedGeneration") or 0
+    return all((status.get(name) or 0) == wanted for name in counts) and seen >= deployment["metadata"].get(
+        "generation", 0
+    )
+
+
+def is_progressing(deployment: Object, status: Object) -> bool:
+    """Compared with the status so far: more new, ready or available replicas, or fewer old ones."""
+    before = deployment.get("status") or {}
+
+    def gained(name: str) -> bool:
+        return (status.get(name) or 0) > (before.get(name) or 0)
+
+    def old_ones(counts: Object) -> int:
+        return (counts.get("replicas") or 0) - (counts.get("updatedReplicas") or 0)
+
+    return any(
+        gained(name) for name in ("updatedReplicas", "readyReplicas", "availableReplicas")
+    ) or old_ones(status) < old_ones(before)
+
+
+def is_timed_out(deployment: Object, status: Object, now: datetime) -> bool:
+    """No progress for longer than the deadline."""
+    if not has_deadline(deployment):
+        return False
+    found = condition({"status": status}, "Progressing")
+    if found is None or found.get("reason") == NEW_AVAILABLE:
+        return False
+    if found.get("reason") == TIMED_OUT:
+        return True
+    return deadline_of(deployment, found) < now
+
+
+def deadline_of(deployment: Object, progressing: Object) -> datetime:
+    since = parse_timestamp(progressing["lastUpdateTime"])
+    return since + timedelta(seconds=deployment["spec"]["progressDeadlineSeconds"])
+
+
+def with_progress(
+    deployment: Object, status: Object, sets: Sequence[Object], new: Object | None, now: datetime
+) -> Object:
+    """The status with its Progressing and ReplicaFailure conditions brought up to date."""
+    conditions: list[Object] = status["conditions"]
+    if has_deadline(deployment):
+        conditions = _progressing(deployment, status, new, now)
+    else:
+        conditions = without_condition(conditions, "Progressing")
+    failure = _replica_failure(sets, new)
+    if failure is None:
+        conditions = without_condition(conditions, "ReplicaFailure")
+    else:
+        conditions = with_condition(conditions, failure)
+    return {**status, "conditions": conditions}
+
+
+def _progressing(deployment: Object, status: Object, new: Object | None, now: datetime) -> list[Object]:
+    conditions: list[Object] = status["conditions"]
+    current = condition(deployment, "Progressing")
+    done = current is not None and current.get("reason") == NEW_AVAILABLE
+    if done and status["replicas"] == status["updatedReplicas"]:
+        return conditions  # a finished rollout does not begin anew because a pod was lost
+    who = (
+        f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
+    )
+    if is_complete(deployment, status):
+        message = f"{who} has successfully progressed."
+        return with_condition(conditions, new_condition("Progressing", "True", NEW_AVAILABLE, message, now))
+    if is_progressing(deployment, status):
+        made = new_condition("Progressing", "True", "ReplicaSetUpdated", f"{who} is progressing.", now)
+        if current is not None and current["status"] == "True":
+            made["lastTransitionTime"] = current["lastTransitionTime"]
+        # Replaced even if nothing but the time changes: the deadline counts from it.
+        return [*without_condition(conditions, "Progressing"), made]
+    if is_timed_out(deployment, status, now):
+        message = f"{who} has timed out progressing."
+        return with_condition(conditions, new_condition("Progressing", "False", TIMED_OUT, message, now))
+    return conditions
+
+
+def _replica_failure(sets: Sequence[Object], new: Object | None) -> Object | None:
+    """The failure of the new replica set, else of any."""
+    for one in ([new] if new is not None else []) + list(sets):
+        found = condition(one, "ReplicaFailure")
+        if found is not None:
+            return {
+                "type": "ReplicaFailure",
+                "status": found["status"],
+                "lastUpdateTime": found["lastTransitionTime"],
+                "lastTransitionTime": found["lastTransitionTime"],
+                "reason": found.get("reason", ""),
+                "message": found.get("message", ""),
+            }
+    return None
+
+
+def paused_condition(deployment: Object, now: datetime) -> Object | None:
+    """The Progressing condition to set because the deployment was just paused or resumed."""
+    current = condition(deployment, "Progressing")
+    reason = current.get("reason") if current is not None else ""
+    if not has_deadline(deployment) or reason == TIMED_OUT:
+        return None
+    paused = bool(deployment["spec"].get("paused"))
+    if paused and reason != PAUSED:
+        return new_condition("Progressing", "Unknown", PAUSED, "Deployment is paused", now)
+    if not paused and reason == PAUSED:
+        return new_condition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now)
+    return None

@@ -1,0 +1,139 @@
+"""The controller manager: all controllers by name, started when leading, stopped before the lease is given back."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from apimachinery.client.informer import InformerFactory
+from apimachinery.client.leader import LeaderElector, LeadershipLost
+from apimachinery.component import ComponentContext
+from controllers.base import Controller, ControllerContext
+from controllers.deployment.controller import DeploymentController
+from controllers.replicaset import ReplicaSetController
+
+log = logging.getLogger(__name__)
+
+LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-controller-manager"
+
+# Every controller there is. The second value: the gate that must be on, if any.
+CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
+    (DeploymentController, ""),
+    (ReplicaSetController, ""),
+)
+
+# Names that --controllers knows from before 1.28 (upstream, cmd/kube-controller-manager/names).
+ALIASES = {
+    "deployment": "deployment-controller",
+    "endpoint": "endpoints-controller",
+    "endpointslice": "endpointslice-controller",
+    "garbagecollector": "garbage-collector-controller",
+    "namespace": "namespace-controller",
+    "nodelifecycle": "node-lifecycle-controller",
+    "podgc": "pod-garbage-collector-controller",
+    "replicaset": "replicaset-controller",
+    "resource-claim-controller": "resourceclaim-controller",
+    "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
+    "serviceaccount": "serviceaccount-controller",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerOptions:
+    """The flags of the controller manager itself."""
+
+    controllers: Sequence[str] = ("*",)
+    workers: Mapping[str, int] = field(default_factory=dict)  # by controller name
+    root_ca: str = ""  # PEM
+
+
+def is_enabled(name: str, wanted: Sequence[str]) -> bool:
+    """What `--controllers` says about one: its name, `-` and its name, or `*`."""
+    names = [_full_name(text) for text in wanted]
+    if name in names:
+        return True
+    return f"-{name}" not in names and "*" in names
+
+
+def unknown_controllers(wanted: Sequence[str]) -> list[str]:
+    """Names in `--controllers` that no controller has."""
+    known = {controller.name for controller, _ in CONTROLLERS} | set(ALIASES.values()) | {"*"}
+    return [text for text in wanted if _full_name(text).removeprefix("-") not in known]
+
+
+def _full_name(text: str) -> str:
+    sign, name = ("-", text[1:]) if text.startswith("-") else ("", text)
+    return sign + ALIASES.get(name, name)
+
+
+class Manager:
+    """Runs the controllers for as long as this process leads."""
+
+    def __init__(self, ctx: ComponentContext, options: ManagerOptions) -> None:
+        self._ctx = ctx
+        self._options = options
+        self._running: list[Controller] = []
+        self._informers: InformerFactory | None = None
+        ctx.health.add_check("leading", lambda: bool(self._running) or "not leading")
+        ctx.health.add_check("informers", self._synced)
+        ctx.health.add_check("controllers", self._working)
+
+    def _synced(self) -> bool | str:
+        synced = self._informers is not None and self._informers.has_synced
+        return synced or "not synced"
+
+    def _working(self) -> bool | str:
+        late = [controller.name for controller in self._running if not controller.ready]
+        return f"starting: {', '.join(late)}" if late else True
+
+    async def run(self) -> None:
+        """Lead and work until the component is to stop."""
+        if not self._ctx.options.leader_elect:
+            await self._lead(self._ctx.stop)
+            return
+        while not self._ctx.stop.is_set():
+            elector = LeaderElector(
+                self._ctx.client, self._ctx.world.clock, LEASE_NAME, LEASE_NAMESPACE, self._ctx.identity
+            )
+            try:
+                await elector.run(self._ctx.stop, self._lead)
+            except LeadershipLost:
+                # Upstream's process ends here and is started again by whoever looks after it.
+                log.exception("leaderelection lost; starting over")
+
+    async def _lead(self, ended: asyncio.Event) -> None:
+        world = self._ctx.world
+        informers = InformerFactory(self._ctx.client, world.clock, world.entropy)
+        context = ControllerContext(
+            world=world,
+            client=self._ctx.client,
+            informers=informers,
+            registry=self._ctx.health.registry,
+            root_ca=self._options.root_ca,
+            workers=dict(self._options.workers),
+        )
+        controllers = [
+            controller(context)
+            for controller, gate in CONTROLLERS
+            if is_enabled(controller.name, self._options.controllers)
+            and (not gate or world.gates.enabled(gate))
+        ]
+        informers.start()
+        try:
+            if await self._synced_before(informers, ended):
+                for controller in controllers:
+                    controller.start()
+                self._running, self._informers = controllers, informers
+                log.info("started %d controllers", len(controllers))
+                await ended.wait()
+        finally:
+            self._running, self._informers = [], None
+            await asyncio.gather(*(controller.stop() for controller in controllers))
+            await informers.stop()
+
+    async def _synced_before(self, informers: InformerFactory, ended: asyncio.Event) -> bool:
+        syncing, ending = asyncio.create_task(informers.synced()), asyncio.create_task(ended.wait())
+        await asyncio.wait({syncing, ending}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (syncing, ending):
+            task.cancel()
+        return not ended.is_set()

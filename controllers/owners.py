@@ -1,0 +1,133 @@
+"""Owner references: who controls an object, and how a controller takes and gives up dependents.
+
+Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
+from apimachinery.errors import StatusError
+
+
+def controller_reference(obj: Object) -> Object | None:
+    """The owner reference that controls `obj`."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            found: Object = reference
+            return found
+    return None
+
+
+def is_controlled_by(obj: Object, owner: Object) -> bool:
+    reference = controller_reference(obj)
+    return reference is not None and reference["uid"] == owner["metadata"]["uid"]
+
+
+def new_controller_reference(owner: Object, ref: Ref) -> Object:
+    """What metav1.NewControllerRef makes: controller and blockOwnerDeletion set."""
+    return {
+        "apiVersion": ref.api_version,
+        "kind": ref.kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def resolve_controller(obj: Object, ref: Ref, get: Callable[[str, str], Object | None]) -> Object | None:
+    """The owner of kind `ref` that controls `obj`, if it is the one meant (same uid)."""
+    reference = controller_reference(obj)
+    if reference is None or reference["kind"] != ref.kind:
+        return None
+    owner = get(obj["metadata"].get("namespace") or "", reference["name"])
+    if owner is None or owner["metadata"]["uid"] != reference["uid"]:
+        return None
+    return owner
+
+
+class Claimer:
+    """Claims the dependents of one owner: keeps its own, adopts matching orphans, releases the others."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        owner: Object,
+        owner_ref: Ref,
+        dependent_ref: Ref,
+        matches: Callable[[Object], bool],
+        current_owner: Callable[[], Awaitable[Object]],
+    ) -> None:
+        """`current_owner` reads the owner live; it is asked at most once, before the first adoption."""
+        self._client = client
+        self._owner = owner
+        self._owner_ref = owner_ref
+        self._ref = dependent_ref
+        self._matches = matches
+        self._current_owner = current_owner
+        self._may_adopt: bool | None = None
+
+    async def claim(self, candidates: Sequence[Object]) -> list[Object]:
+        """Those of the candidates that belong to the owner now."""
+        return [obj for obj in candidates if await self._claim_one(obj)]
+
+    async def _claim_one(self, obj: Object) -> bool:
+        owner_deleted = bool(self._owner["metadata"].get("deletionTimestamp"))
+        reference = controller_reference(obj)
+        if reference is not None:
+            if reference["uid"] != self._owner["metadata"]["uid"]:
+                return False
+            if self._matches(obj):
+                return True
+            if not owner_deleted:
+                await self._release(obj)
+            return False
+        if owner_deleted or not self._matches(obj) or obj["metadata"].get("deletionTimestamp"):
+            return False
+        return await self._adopt(obj)
+
+    async def _adopt(self, obj: Object) -> bool:
+        if self._may_adopt is None:
+            # The informer may be behind a deletion of the owner: adopting then would leak the dependent.
+            fresh = await self._current_owner()
+            self._may_adopt = fresh["metadata"]["uid"] == self._owner["metadata"]["uid"] and not fresh[
+                "metadata"
+            ].get("deletionTimestamp")
+        if not self._may_adopt:
+            return False
+        patch = {
+            "metadata": {
+                "uid": obj["metadata"]["uid"],
+                "ownerReferences": [new_controller_reference(self._owner, self._owner_ref)],
+            }
+        }
+        return await self._patch(obj, patch)
+
+    async def _release(self, obj: Object) -> None:
+        delete = {"$patch": "delete", "uid": self._owner["metadata"]["uid"]}
+        await self._patch(obj, {"metadata": {"uid": obj["metadata"]["uid"], "ownerReferences": [delete]}})
+
+    async def _patch(self, obj: Object, patch: Object) -> bool:
+        """False when the object is gone or has become another one."""
+        metadata = obj["metadata"]
+        try:
+            await self._client.patch(
+                self._ref, metadata["name"], metadata["namespace"], patch, STRATEGIC_PATCH
+            )
+        except StatusError as error:
+            if error.code in (404, 422):  # 422: the uid in the patch is not the present one
+                return False
+            raise
+        return True
+
+
+def controller_uids(obj: Object) -> list[str]:
+    """An index function: objects by the uid of their controller."""
+    reference = controller_reference(obj)
+    return [reference["uid"]] if reference is not None else []
+
+
+def orphan_namespaces(obj: Object) -> list[str]:
+    """An index function: objects that nobody controls, by their namespace."""
+    return [] if controller_reference(obj) is not None else [obj["metadata"]["namespace"]]

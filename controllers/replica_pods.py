@@ -1,0 +1,85 @@
+"""How a replica set makes and deletes pods: templates, batches that grow, events."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from apimachinery.client.recorder import EventRecorder
+from apimachinery.client.refs import PODS, Ref
+from apimachinery.client.rest import APIClient, Object
+from apimachinery.errors import StatusError
+from controllers.owners import new_controller_reference
+
+_NAME_LIMIT = 253
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+
+
+async def slow_start(
+    count: int, first_batch: int, action: Callable[[], Awaitable[None]]
+) -> tuple[int, list[Exception]]:
+    """Run `action` `count` times in batches of 1, 2, 4, …; stop at the first batch with a failure.
+
+    Gives the number of successes and the failures: a quota that refuses one pod is not asked a hundred times.
+    """
+    remaining, successes = count, 0
+    batch = min(remaining, first_batch)
+    while batch:
+        results = await asyncio.gather(*(action() for _ in range(batch)), return_exceptions=True)
+        failures = [result for result in results if isinstance(result, Exception)]
+        successes += batch - len(failures)
+        if failures:
+            return successes, failures
+        remaining -= batch
+        batch = min(2 * batch, remaining)
+    return successes, []
+
+
+def pod_from_template(template: Object, owner: Object, owner_ref: Ref) -> Object:
+    """The pod that a replica set creates: template, generated name, controller reference."""
+    metadata = template.get("metadata", {})
+    prefix = owner["metadata"]["name"] + "-"
+    pod_metadata = {
+        "generateName": prefix if len(prefix) <= _NAME_LIMIT else owner["metadata"]["name"],
+        "namespace": owner["metadata"]["namespace"],
+        "ownerReferences": [new_controller_reference(owner, owner_ref)],
+    }
+    for name in ("labels", "annotations", "finalizers"):
+        if metadata.get(name):
+            pod_metadata[name] = metadata[name]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": template.get("spec", {})}
+
+
+def is_namespace_terminating(error: Exception) -> bool:
+    """The namespace takes no new objects: nothing to retry."""
+    causes = (error.details or {}).get("causes") if isinstance(error, StatusError) else None
+    return any(cause.get("reason") == NAMESPACE_TERMINATING for cause in causes or ())
+
+
+class PodControl:
+    """Creates and deletes pods on behalf of an owner and tells about it on the owner."""
+
+    def __init__(self, client: APIClient, recorder: EventRecorder) -> None:
+        self._client = client
+        self._recorder = recorder
+
+    async def create(self, template: Object, owner: Object, owner_ref: Ref) -> None:
+        try:
+            made = await self._client.create(PODS, pod_from_template(template, owner, owner_ref))
+        except Exception as error:
+            if not is_namespace_terminating(error):
+                self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        name = made["metadata"]["name"]
+        self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {name}")
+
+    async def delete(self, pod: Object, owner: Object) -> bool:
+        """False when it was gone already."""
+        metadata = pod["metadata"]
+        try:
+            await self._client.delete(PODS, metadata["name"], metadata["namespace"])
+        except StatusError as error:
+            if error.code == 404:
+                return False
+            self._recorder.event(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
+        return True
