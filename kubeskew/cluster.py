@@ -41,7 +41,7 @@ class Cluster:
                 state.killed_nodes.clear()
                 self._progress("picking up the cluster that is there")
             else:
-                state = self._create(spec)
+                state = self.create(spec)
             stopped = [p for p in state.processes.values() if not processes.alive(p.pid, p.birth)]
             for process in sorted(stopped, key=lambda p: skew.UPGRADE_ORDER.index(p.kind)):
                 self._progress(f"starting {process.name} {process.version}")
@@ -49,8 +49,8 @@ class Cluster:
             async with Probes(self.directory) as probes:
                 await wait_cluster(self.directory, probes, state)
 
-    def _create(self, spec: ClusterSpec) -> State:
-        """Credentials, ports and the record of a new cluster."""
+    def create(self, spec: ClusterSpec) -> State:
+        """Credentials, ports and the record of a new cluster; nothing is started."""
         state = State(runtime_config=dict(spec.runtime_config))
         names = ["apiserver"] if spec.servers == 1 else [f"apiserver-{n}" for n in range(1, spec.servers + 1)]
         for name in [*names, "controller-manager", "scheduler"]:

@@ -41,9 +41,15 @@ def start(directory: StateDir, state: State, process: Process) -> None:
     """Start `process` as it is recorded and note its pid. The caller saves the record."""
     if process.kind == "kubelet":
         write_nodes_file(directory, state, process)
-    arguments = _ARGUMENTS[process.kind](directory, state, process)
-    process.pid, process.birth = processes.start(arguments, directory.log(process.name))
+    process.pid, process.birth = processes.start(
+        arguments(directory, state, process), directory.log(process.name)
+    )
     process.wanted = True
+
+
+def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
+    """The command line of a process, without the program."""
+    return _ARGUMENTS[process.kind](directory, state, process)
 
 
 def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
