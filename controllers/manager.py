@@ -1,4 +1,4 @@
-"""The controller manager: all controllers by name, started when leading, stopped before the lease is given back."""
+"""The controller manager: all controllers by name, run for as long as this process leads."""
 
 import asyncio
 import logging

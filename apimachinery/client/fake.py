@@ -174,7 +174,10 @@ class FakeServer:
         if target.key not in self._objects and query.get("fieldManager") and not target.subresource:
             return await self._create(target, body)
         wanted = (body.get("metadata") or {}).get("resourceVersion")
-        return await self._change(target, _merged(copy.deepcopy(self._found(target)), body), wanted)
+        found = self._found(target)
+        return await self._change(
+            target, _with_owners(found, body, _merged(copy.deepcopy(found), body)), wanted
+        )
 
     async def _change(self, target: _Target, new: Object, resource_version: str | None) -> Object:
         old = self._found(target)
@@ -183,6 +186,11 @@ class FakeServer:
         if target.subresource == "status":
             obj = copy.deepcopy(old)
             obj["status"] = copy.deepcopy(new.get("status", {}))
+            # Only the spec (and for some kinds the labels) is held back, as upstream's status strategies do.
+            for name in ("annotations", "finalizers"):
+                obj["metadata"].pop(name, None)
+                if new["metadata"].get(name):
+                    obj["metadata"][name] = copy.deepcopy(new["metadata"][name])
         else:
             obj = copy.deepcopy(new)
             if "status" in old:
@@ -249,6 +257,21 @@ class FakeServer:
                 await self._news.wait_for(lambda: self.revision > upto or cut != self._cut)  # noqa: B023
             if cut != self._cut:
                 raise aiohttp.ClientPayloadError("connection lost")
+
+
+def _with_owners(old: Object, patch: Object, new: Object) -> Object:
+    """Owner references are a list that patches merge by uid; the one such list that components patch."""
+    changes = (patch.get("metadata") or {}).get("ownerReferences")
+    if changes is None:
+        return new
+    references = {one["uid"]: one for one in old["metadata"].get("ownerReferences") or ()}
+    for change in changes:
+        if change.get("$patch") == "delete":
+            references.pop(change["uid"], None)
+        else:
+            references[change["uid"]] = change
+    new["metadata"]["ownerReferences"] = list(references.values())
+    return new
 
 
 def _finalizers(obj: Object) -> list[str]:
