@@ -40,10 +40,7 @@ class FieldSelector:
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Whether an object with these selectable fields is selected."""
-        for term in self.terms:
-            if (fields.get(term.field, "") == term.value) is term.negated:
-                return False
-        return True
+        return all((fields.get(each.field, "") == each.value) is not each.negated for each in self.terms)
 
     def is_empty(self) -> bool:
         """Whether everything is selected."""

@@ -142,7 +142,7 @@ class LabelSelector:
 
     @classmethod
     def from_labels(cls, labels: Mapping[str, str] | None) -> "LabelSelector":
-        """All of `labels`, unchecked (Service and ReplicationController selectors); none select everything."""
+        """All of `labels`, unchecked (selectors of Services and the like); none select everything."""
         return cls(Requirement(key, Operator.EQUALS, (value,)) for key, value in (labels or {}).items())
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
@@ -288,17 +288,17 @@ class _Parser:
 
     def parse(self) -> Iterator[Requirement]:
         while self._peek() != ("", False):
-            token, is_word = self._peek()
-            if not is_word and token != "!":
-                raise SelectorError(f"found '{token}', expected: !, identifier, or 'end of string'")
+            found, is_word = self._peek()
+            if not is_word and found != "!":
+                raise SelectorError(f"found '{found}', expected: !, identifier, or 'end of string'")
             try:
                 yield self._requirement()
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
-            token, is_word = self._next()
-            if is_word or token not in ("", ","):
-                raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
-            if not token:
+            found, is_word = self._next()
+            if is_word or found not in ("", ","):
+                raise SelectorError(f"found '{found}', expected: ',' or 'end of string'")
+            if not found:
                 return
             following, is_word = self._peek()
             if not is_word and following != "!":
@@ -330,41 +330,41 @@ class _Parser:
         return Requirement.checked(key, operator, sorted(set(values)))
 
     def _operator(self) -> Operator:
-        token, is_word = self._next()
-        if token not in _BINARY or (is_word and token not in _KEYWORDS):
-            raise SelectorError(f"found '{token}', expected: in, notin, =, ==, !=, gt, lt")
-        return _BINARY[token]
+        found, is_word = self._next()
+        if found not in _BINARY or (is_word and found not in _KEYWORDS):
+            raise SelectorError(f"found '{found}', expected: in, notin, =, ==, !=, gt, lt")
+        return _BINARY[found]
 
     def _values(self) -> list[str]:
         """`(a, b)`; nothing between commas is the empty value."""
-        token, is_word = self._next()
-        if is_word or token != "(":
-            raise SelectorError(f"found '{token}' expected: '('")
-        token, is_word = self._peek()
-        if not is_word and token not in (",", ")"):
-            raise SelectorError(f"found '{token}', expected: ',', ')' or identifier")
+        found, is_word = self._next()
+        if is_word or found != "(":
+            raise SelectorError(f"found '{found}' expected: '('")
+        found, is_word = self._peek()
+        if not is_word and found not in (",", ")"):
+            raise SelectorError(f"found '{found}', expected: ',', ')' or identifier")
         values, pending = [], ""
         while True:
-            token, is_word = self._next()
+            found, is_word = self._next()
             if is_word:
-                pending = token
-                token, is_word = self._next()
-                if is_word or token not in (",", ")"):
-                    raise SelectorError(f"found '{token}', expected: ',' or ')'")
-            elif token not in (",", ")"):
-                raise SelectorError(f"found '{token}', expected: ',', or identifier")
+                pending = found
+                found, is_word = self._next()
+                if is_word or found not in (",", ")"):
+                    raise SelectorError(f"found '{found}', expected: ',' or ')'")
+            elif found not in (",", ")"):
+                raise SelectorError(f"found '{found}', expected: ',', or identifier")
             values.append(pending)
             pending = ""
-            if token == ")":
+            if found == ")":
                 return values
 
     def _exact_value(self) -> list[str]:
         if self._peek() in (("", False), (",", False)):
             return [""]
-        token, is_word = self._next()
+        found, is_word = self._next()
         if not is_word:
-            raise SelectorError(f"found '{token}', expected: identifier")
-        return [token]
+            raise SelectorError(f"found '{found}', expected: identifier")
+        return [found]
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:

@@ -1,0 +1,117 @@
+"""JSON values as patches see them: copied, compared as strictly as Go does, shown as Go shows them."""
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from apimachinery import errors, json_syntax
+
+_TYPES = {
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+}
+
+
+def load(body: bytes) -> Any:
+    """The JSON value of `body`; raises ValueError with the text of Go's scanner."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        json_syntax.check(body)
+        raise ValueError(str(error)) from None
+
+
+def clone(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: clone(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clone(item) for item in value]
+    return value
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal; numbers only if both are whole or both are not."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(item, right[key]) for key, item in left.items())
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def identity(value: Any) -> Any:
+    """Something hashable that is equal for values that are `same`."""
+    return (type(value), value) if not isinstance(value, dict | list) else (type(value), show(value))
+
+
+def type_name(value: Any) -> str:
+    """Go's name of the type that a decoded JSON value has; `%!s(<nil>)` for null, as in upstream's texts."""
+    return "%!s(<nil>)" if value is None else _TYPES[type(value)]
+
+
+def show(value: Any) -> str:
+    """A value as `%v` prints it: `map[a:1 b:[x y]]`."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{show(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(show, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _show_float(value)
+    return "<nil>" if value is None else str(value)
+
+
+def show_as_text(value: Any) -> str:
+    """A value as `%s` prints it: what is no text is marked."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{show_as_text(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(show_as_text, value))}]"
+    return "%!s(<nil>)" if value is None else f"%!s({type_name(value)}={show(value)})"
+
+
+def _show_float(value: float) -> str:
+    """`%v` of a float64: the shortest digits, with an exponent below 1e-04 and from 1e+06 on."""
+    if value == 0 or not math.isfinite(value):
+        return repr(value).removesuffix(".0")
+    shortest = format(Decimal(repr(value)).normalize(), "e")
+    digits, _, exponent = shortest.partition("e")
+    power = int(exponent)
+    if -4 <= power < 6:
+        return repr(value).removesuffix(".0")
+    return f"{digits}e{power:+03d}"
+
+
+class PatchError(errors.StatusError):
+    """A patch that does not apply. `why` is upstream's own text, which the client may not get to see."""
+
+    def __init__(self, error: errors.StatusError, why: str) -> None:
+        super().__init__(error.code, error.reason, error.message, error.details)
+        self.why = why
+
+
+def rejected(why: str) -> PatchError:
+    """422 without the reason, as upstream gives it."""
+    message = "the server rejected our request due to an error in our request"
+    return PatchError(errors.StatusError(422, "Invalid", message, {}), why)
+
+
+def malformed(why: str) -> PatchError:
+    """400 with the reason."""
+    return PatchError(errors.bad_request(why), why)
+
+
+def failed(why: str) -> PatchError:
+    """500 with the reason and nothing else: what upstream makes of an error without a status."""
+    return PatchError(errors.StatusError(500, "", why), why)
