@@ -1,8 +1,9 @@
 """What is particular to a kind: the hooks that the generic registry calls, all of them optional.
 
-A strategy never does I/O and never reads a clock: what it needs comes in its context. Objects are dicts in the
-*hub* version: the version this server stores (`ctx.resource.storage`), already decoded, defaulted, converted
-and normalised. A hook that takes the object and returns nothing changes it in place. `old` is never changed.
+A strategy never does I/O and never reads a clock: what it needs comes in its context. Objects are dicts in
+the *hub* version: the version this server stores (`ctx.resource.storage`), already decoded, defaulted,
+converted and normalised. A hook that takes the object and returns nothing changes it in place. `old` is never
+changed.
 
 The order of a create, as upstream's `rest.BeforeCreate` (k8s.io/apiserver/pkg/registry/rest/create.go, 1.36):
 wiped system metadata, mutating admission, name, uid and creation time, `prepare_for_create`, generation,
@@ -48,7 +49,7 @@ class StrategyContext:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a kind keeps what its scale subresource shows. Dotted; `selector` names a LabelSelector or text."""
+    """Where a kind keeps what its scale subresource shows; `selector` is a LabelSelector or text."""
 
     spec_replicas: str = "spec.replicas"
     status_replicas: str = "status.replicas"
@@ -60,6 +61,7 @@ class Strategy:
 
     allow_create_on_update: ClassVar[bool] = False  # PUT of what does not exist creates it
     allow_unconditional_update: ClassVar[bool] = True  # an update may leave out the resourceVersion
+    is_graceful: ClassVar[bool] = False  # a delete is first marked, even with no grace at all (pods)
     returns_deleted_object: ClassVar[bool] = False  # DELETE answers the object, not a Status
     default_propagation: ClassVar[str] = "Background"  # what DELETE without a policy does with dependents
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
@@ -96,7 +98,7 @@ class Strategy:
         return self.warnings(new, ctx)
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
-        """Whether `metadata.generation` is 1 at first and grows with each change outside metadata and status."""
+        """Whether `metadata.generation` starts at 1 and grows with changes outside metadata and status."""
         return ctx.resource.custom
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
@@ -119,10 +121,10 @@ class Strategy:
         return 0
 
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
-        """Called when `obj` has got its deletionTimestamp but stays: change it as well (a namespace's phase)."""
+        """Change `obj`, which has got its deletionTimestamp but stays (a namespace's phase)."""
 
     def is_kept(self, obj: Object) -> bool:
-        """Whether something beside metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
+        """Whether more than metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
         return False
 
     # --- reading -------------------------------------------------------------------------------------------

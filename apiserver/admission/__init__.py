@@ -1,0 +1,86 @@
+"""Admission: what the cluster, rather than the kind, has to say about a write.
+
+A plugin is one class in one module; `apiserver.admission.chain` lists them in upstream's order. A mutating
+plugin may be called several times for one write (after a conflict), so it must be safe to repeat.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from apimachinery.errors import Object, StatusError, forbidden
+from apimachinery.resources import Resource
+from apiserver.user import User
+
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
+
+
+@dataclass(slots=True)
+class Attributes:
+    """A write as admission sees it. `resource` is in the hub version, and so are `object` and `old`.
+
+    `object` is None for a delete, `old` for a create.
+    """
+
+    operation: str
+    resource: Resource
+    subresource: str
+    namespace: str
+    name: str
+    object: Object | None
+    old: Object | None
+    user: User
+    dry_run: bool = False
+
+    def refuse(self, why: str) -> StatusError:
+        """The 403 of a plugin that does not admit this."""
+        metadata = (self.object or {}).get("metadata", {})
+        name = self.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+        return forbidden(self.resource.group_resource, name, why)
+
+
+class Plugin:
+    """Admits everything. `resources` and `subresources` are what the plugin looks at; None is all."""
+
+    operations: ClassVar[frozenset[str]] = frozenset({CREATE})
+    resources: ClassVar[frozenset[str] | None] = None  # storage resources: `pods`, `deployments.apps`
+    subresources: ClassVar[frozenset[str] | None] = frozenset({""})
+
+    async def admit(self, attributes: Attributes) -> None:
+        """Change `attributes.object` in place, or raise StatusError."""
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Raise StatusError if the object may not be written as it now is."""
+
+    def handles(self, operation: str, resource: Resource, subresource: str) -> bool:
+        """Whether the plugin looks at such a write at all."""
+        return (
+            operation in self.operations
+            and (self.resources is None or resource.storage_resource in self.resources)
+            and (self.subresources is None or subresource in self.subresources)
+        )
+
+
+class AdmissionChain:
+    """The plugins of a server, in order."""
+
+    def __init__(self, plugins: Sequence[Plugin]) -> None:
+        self._plugins = tuple(plugins)
+        self._handling: dict[tuple[str, str, str], tuple[Plugin, ...]] = {}
+
+    async def admit(self, attributes: Attributes) -> None:
+        for plugin in self._for(attributes):
+            await plugin.admit(attributes)
+
+    async def validate(self, attributes: Attributes) -> None:
+        for plugin in self._for(attributes):
+            await plugin.validate(attributes)
+
+    def _for(self, attributes: Attributes) -> tuple[Plugin, ...]:
+        operation, resource, subresource = attributes.operation, attributes.resource, attributes.subresource
+        key = (operation, resource.storage_resource, subresource)
+        found = self._handling.get(key)
+        if found is None:
+            found = tuple(one for one in self._plugins if one.handles(operation, resource, subresource))
+            self._handling[key] = found
+        return found

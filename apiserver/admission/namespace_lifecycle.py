@@ -1,0 +1,71 @@
+"""Nothing is created in a namespace that does not exist or is ending; the system's namespaces stay.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go, 1.36.
+"""
+
+from apimachinery.errors import GroupResource, Object, StatusError, not_found
+from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
+from apiserver.encoding import loads
+from apiserver.storage.interfaces import Key, Store
+
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_REVIEWS = frozenset(
+    {"subjectaccessreviews.authorization.k8s.io", "localsubjectaccessreviews.authorization.k8s.io"}
+)
+
+
+class NamespaceLifecycle(Plugin):
+    """Looks at every write in a namespace, and at the delete of one."""
+
+    operations = frozenset({CREATE, UPDATE, DELETE})
+    subresources = None
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._phases: dict[str, tuple[int, bool]] = {}
+
+    async def validate(self, attributes: Attributes) -> None:
+        resource = attributes.resource
+        if resource.storage_resource == "namespaces":
+            if attributes.operation == DELETE and attributes.name in IMMORTAL:
+                raise attributes.refuse("this namespace may not be deleted")
+            return
+        if attributes.operation == DELETE or not resource.namespaced:
+            return
+        if resource.storage_resource in _REVIEWS:
+            return
+        terminating = await self._is_terminating(attributes.namespace)
+        if terminating and attributes.operation == CREATE:
+            raise ending(attributes)
+
+    async def admit(self, attributes: Attributes) -> None:
+        await self.validate(attributes)
+
+    async def _is_terminating(self, namespace: str) -> bool:
+        entry = self._store.get(Key("namespaces", "", namespace))
+        if entry is None:
+            await self._store.refresh()
+            entry = self._store.get(Key("namespaces", "", namespace))
+        if entry is None:
+            raise not_found(GroupResource("", "namespaces"), namespace)
+        known = self._phases.get(namespace)
+        if known is None or known[0] != entry.revision:
+            status: Object = loads(entry.value).get("status") or {}
+            known = entry.revision, status.get("phase") == "Terminating"
+            self._phases[namespace] = known
+        return known[1]
+
+
+def ending(attributes: Attributes) -> StatusError:
+    """The 403 of a create in a namespace that is being deleted."""
+    namespace = attributes.namespace
+    error = attributes.refuse(
+        f"unable to create new content in namespace {namespace} because it is being terminated"
+    )
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    error.details = {**(error.details or {}), "causes": [cause]}
+    return error

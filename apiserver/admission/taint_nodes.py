@@ -1,0 +1,26 @@
+"""A new node is tainted until its conditions say that it is ready.
+
+Source: k8s.io/kubernetes/plugin/pkg/admission/nodetaint/admission.go, 1.36.
+"""
+
+from apiserver.admission import CREATE, Attributes, Plugin
+
+_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+class TaintNodesByCondition(Plugin):
+    """Adds the not-ready taint to a new node."""
+
+    operations = frozenset({CREATE})
+    resources = frozenset({"nodes"})
+
+    async def admit(self, attributes: Attributes) -> None:
+        obj = attributes.object
+        if obj is None:
+            return
+        spec = obj.setdefault("spec", {})
+        taints = spec.get("taints") or []
+        if not any(
+            one.get("key") == _TAINT["key"] and one.get("effect") == _TAINT["effect"] for one in taints
+        ):
+            spec["taints"] = [*taints, dict(_TAINT)]

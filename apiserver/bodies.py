@@ -1,0 +1,81 @@
+"""Read a request's body and make an object of it."""
+
+from apimachinery import decoding, errors
+from apimachinery.errors import Object
+from apimachinery.resources import Resource, Subresource
+from apimachinery.schema import Schema
+from apiserver import media_types
+from apiserver.request import BodyTooLargeError, Request
+from apiserver.services import Scope
+
+MAX_BYTES = 3 * 1024 * 1024
+
+# What the client cannot give a new object (rest.WipeObjectMetaSystemFields).
+_SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+async def read(request: Request) -> bytes:
+    """The body; raises 413 beyond 3 MiB."""
+    try:
+        return await request.read_body(MAX_BYTES)
+    except BodyTooLargeError:
+        raise errors.entity_too_large(MAX_BYTES) from None
+
+
+async def read_object(request: Request, scope: Scope, validation: str) -> Object:
+    """The body as an object of the scope's kind: decoded, defaulted, in the version it was sent to."""
+    content_type = media_types.body_type(request.headers.get("content-type", ""))
+    body = await read(request)
+    return decode(request, scope, body, content_type, validation)
+
+
+def decode(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Object:
+    """The object that `body` holds, with defaults; warnings go to the request. Raises 400."""
+    decoded = decoding.decode(body, content_type, scope.resource, scope.services.table, validation)
+    request.warnings.extend(decoded.warnings)
+    obj = decoded.object
+    obj.setdefault("metadata", {})
+    return scope.services.codec.default(obj, scope.resource)
+
+
+async def read_other(
+    request: Request, scope: Scope, target: Resource | Subresource, schema: Schema, validation: str
+) -> Object:
+    """The body as an object of another kind: of a subresource such as Scale or Binding."""
+    content_type = media_types.body_type(request.headers.get("content-type", ""))
+    body = await read(request)
+    decoded = decoding.decode(body, content_type, target, scope.services.table, validation, schema)
+    request.warnings.extend(decoded.warnings)
+    return decoded.object
+
+
+def check_namespace(obj: Object, scope: Scope, namespace: str) -> None:
+    """Fill in the request's namespace, or raise 400 if the object names another."""
+    metadata = obj["metadata"]
+    if not scope.resource.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if not metadata.get("namespace"):
+        metadata["namespace"] = namespace
+    elif metadata["namespace"] != namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_name(obj: Object, name: str) -> None:
+    """Raise 400 if the object has no name, or another than the request."""
+    found = obj["metadata"].get("name") or ""
+    if not found:
+        why = f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        raise errors.bad_request(why)
+    if found != name:
+        raise errors.bad_request(
+            f"the name of the object ({found}) does not match the name on the URL ({name})"
+        )
+
+
+def wipe_system_metadata(obj: Object) -> None:
+    """Forget what only the server says of a new object."""
+    for name in _SYSTEM_METADATA:
+        obj["metadata"].pop(name, None)

@@ -1,0 +1,120 @@
+"""What a server makes by itself when a cluster is new; nothing happens where it is there already.
+
+Source: k8s.io/kubernetes pkg/controlplane (controllers systemnamespaces, kubernetesservice) and
+pkg/registry/scheduling/rest, 1.36. The default roles come with the role-based authorizer.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from pathlib import Path
+
+import orjson
+
+from apimachinery.errors import Object, StatusError, is_reason
+from apiserver.options import ServerOptions
+from apiserver.request import Handler, Request
+from apiserver.services import Services
+from apiserver.storage.interfaces import Key
+from apiserver.user import SERVER
+
+NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+HOOKS = (
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+)
+_PRIORITIES = {
+    "system-node-critical": (
+        2000001000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    "system-cluster-critical": (
+        2000000000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if "
+        "necessary.",
+    ),
+}
+_PORT_NAME = "https"
+
+
+async def run(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> None:
+    """Create what is missing; several servers may do it at once."""
+    for path, obj in _objects(services, options, port):
+        await _ensure(services, dispatch, path, obj)
+
+
+async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> None:
+    """POST `obj` unless it is there; an address that has changed is put right."""
+    request = _request("POST", path, obj)
+    info = request.info
+    resource = services.table.resource(info.group, info.version, info.resource)
+    if resource is None:
+        return
+    entry = services.store.get(Key(resource.storage_resource, info.namespace, obj["metadata"]["name"]))
+    if entry is None:
+        try:
+            await dispatch(request)
+        except StatusError as error:
+            if not is_reason(error, "AlreadyExists"):
+                raise
+    elif obj["kind"] in {"Endpoints", "EndpointSlice"}:
+        await dispatch(_request("PUT", f"{path}/{obj['metadata']['name']}", obj))
+
+
+def _request(method: str, path: str, obj: Object) -> Request:
+    from apiserver import request_info
+
+    request = Request.of(method, path, {"user-agent": "kube-apiserver"}, orjson.dumps(obj))
+    request.info = request_info.parse(method, path, {})
+    request.user = SERVER
+    return request
+
+
+def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[tuple[str, Object]]:
+    for name in NAMESPACES:
+        yield "/api/v1/namespaces", _object("v1", "Namespace", name)
+    for name, (value, description) in _PRIORITIES.items():
+        obj = _object("scheduling.k8s.io/v1", "PriorityClass", name)
+        yield (
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            {**obj, "value": value, "globalDefault": False, "description": description},
+        )
+    yield from _service(services, options, port)
+    if options.client_ca_file:
+        config = _object("v1", "ConfigMap", "extension-apiserver-authentication")
+        config["data"] = {"client-ca-file": Path(options.client_ca_file).read_text()}
+        yield "/api/v1/namespaces/kube-system/configmaps", config
+
+
+def _service(services: Services, options: ServerOptions, port: int) -> Iterable[tuple[str, Object]]:
+    """The service `kubernetes`, its address out of the range, and where it leads."""
+    network = ipaddress.ip_network(options.service_cluster_ip_range)
+    address = str(network[1])
+    if services.world.gates.enabled("MultiCIDRServiceAllocator"):
+        cidr = _object("networking.k8s.io/v1", "ServiceCIDR", "kubernetes")
+        yield "/apis/networking.k8s.io/v1/servicecidrs", {**cidr, "spec": {"cidrs": [str(network)]}}
+    service = _object("v1", "Service", "kubernetes", {"component": "apiserver", "provider": "kubernetes"})
+    service["spec"] = {
+        "type": "ClusterIP",
+        "clusterIP": address,
+        "ports": [{"name": _PORT_NAME, "port": 443, "protocol": "TCP", "targetPort": port}],
+        "sessionAffinity": "None",
+    }
+    yield "/api/v1/namespaces/default/services", service
+    ports = [{"name": _PORT_NAME, "port": port, "protocol": "TCP"}]
+    endpoints = _object("v1", "Endpoints", "kubernetes", {"endpointslice.kubernetes.io/skip-mirror": "true"})
+    endpoints["subsets"] = [{"addresses": [{"ip": options.advertise_address}], "ports": ports}]
+    yield "/api/v1/namespaces/default/endpoints", endpoints
+    slices = _object(
+        "discovery.k8s.io/v1", "EndpointSlice", "kubernetes", {"kubernetes.io/service-name": "kubernetes"}
+    )
+    ready = {"addresses": [options.advertise_address], "conditions": {"ready": True}}
+    slices |= {"addressType": "IPv4", "endpoints": [ready], "ports": ports}
+    yield "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slices
+
+
+def _object(api_version: str, kind: str, name: str, labels: dict[str, str] | None = None) -> Object:
+    metadata: Object = {"name": name}
+    if labels:
+        metadata["labels"] = labels
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}

@@ -1,0 +1,140 @@
+"""The command `apiserver`, with upstream's flag names."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from apimachinery.component import VersionParam, World, parse_gates, run_loop, set_up_logging, stop_on_signals
+from apimachinery.versions import DEFAULT_VERSION, Version
+from apiserver.options import ServerOptions
+
+_FILE = click.Path(exists=True, dir_okay=False)
+
+
+@click.command("apiserver")
+@click.option("--name", default="apiserver", show_default=True, help="Its name in the log: apiserver-1, ...")
+@click.option("--storage-url", required=True, help="The event store: sqlite:///path/to/file or another URL.")
+@click.option(
+    "--emulated-version",
+    type=VersionParam(),
+    default=str(DEFAULT_VERSION),
+    show_default=True,
+    help="The Kubernetes minor to behave as.",
+)
+@click.option(
+    "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Feature gates to set by hand."
+)
+@click.option(
+    "--runtime-config",
+    default="",
+    metavar="api/all=true,GROUP/VERSION=false",
+    help="API versions to turn on or off.",
+)
+@click.option("--bind-address", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--secure-port", type=int, default=6443, show_default=True, help="The port to listen on; 0 is any."
+)
+@click.option(
+    "--advertise-address", default="127.0.0.1", show_default=True, help="The address told to the cluster."
+)
+@click.option("--tls-cert-file", type=_FILE, default=None, help="The server's certificate.")
+@click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
+@click.option("--client-ca-file", type=_FILE, default=None, help="Who signs client certificates.")
+@click.option(
+    "--token-auth-file", type=_FILE, default=None, help="Bearer tokens: lines of token,user,uid,groups."
+)
+@click.option(
+    "--anonymous-auth/--no-anonymous-auth",
+    default=True,
+    show_default=True,
+    help="Serve requests without credentials as system:anonymous.",
+)
+@click.option(
+    "--service-cluster-ip-range", default="10.96.0.0/12", show_default=True, help="Addresses of services."
+)
+@click.option(
+    "--max-requests-inflight", type=int, default=400, show_default=True, help="Reads at once; 0 is no limit."
+)
+@click.option(
+    "--max-mutating-requests-inflight",
+    type=int,
+    default=200,
+    show_default=True,
+    help="Writes at once; 0 is no limit.",
+)
+@click.option(
+    "--shutdown-delay-duration",
+    "shutdown_delay",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Seconds between not being ready and stopping.",
+)
+@click.option("-v", "--v", "verbosity", type=int, default=0, help="Log verbosity.")
+def apiserver(
+    name: str,
+    storage_url: str,
+    emulated_version: Version,
+    gates: str,
+    runtime_config: str,
+    bind_address: str,
+    secure_port: int,
+    advertise_address: str,
+    tls_cert_file: str | None,
+    tls_private_key_file: str | None,
+    client_ca_file: str | None,
+    token_auth_file: str | None,
+    anonymous_auth: bool,
+    service_cluster_ip_range: str,
+    max_requests_inflight: int,
+    max_mutating_requests_inflight: int,
+    shutdown_delay: float,
+    verbosity: int,
+) -> None:
+    """Run an API server in the foreground."""
+    from apimachinery.catalogue import parse_runtime_config
+
+    set_up_logging(verbosity)
+    feature_gates = parse_gates(emulated_version, gates)
+    try:
+        config = parse_runtime_config(runtime_config)
+    except ValueError as error:
+        raise click.UsageError(f"--runtime-config: {error}") from error
+    options = ServerOptions(
+        name=name,
+        storage_url=storage_url,
+        bind_address=bind_address,
+        secure_port=secure_port,
+        tls_cert_file=_path(tls_cert_file),
+        tls_private_key_file=_path(tls_private_key_file),
+        client_ca_file=_path(client_ca_file),
+        token_auth_file=_path(token_auth_file),
+        anonymous_auth=anonymous_auth,
+        runtime_config=config,
+        service_cluster_ip_range=service_cluster_ip_range,
+        advertise_address=advertise_address,
+        max_requests_inflight=max_requests_inflight,
+        max_mutating_requests_inflight=max_mutating_requests_inflight,
+        shutdown_delay_seconds=shutdown_delay,
+        verbosity=verbosity,
+    )
+    from apimachinery.clock import SeededEntropy, SystemClock
+
+    run_loop(_main(options, World(emulated_version, feature_gates, SystemClock(), SeededEntropy())))
+
+
+def _path(path: str | None) -> str:
+    return str(Path(path).absolute()) if path else ""
+
+
+async def _main(options: ServerOptions, world: World) -> None:
+    from apiserver.server import serve
+
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    await serve(options, world, stop)
+
+
+if __name__ == "__main__":
+    apiserver()

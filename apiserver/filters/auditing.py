@@ -1,0 +1,25 @@
+"""Give every request an id, count it and time it."""
+
+from apimachinery.clock import Clock, Entropy
+from apimachinery.errors import StatusError
+from apiserver import statuses
+from apiserver.metrics import RequestMetrics
+from apiserver.request import Handler, Request, Response
+
+
+def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock, entropy: Entropy) -> Handler:
+    """The id is the client's `Audit-ID` or a new one; it comes back in the answer and stands in the log."""
+
+    async def audit(request: Request) -> Response:
+        request.request_id = request.headers.get("audit-id") or entropy.uid()
+        begun = clock.monotonic()
+        try:
+            response = await handler(request)
+        except StatusError as error:
+            response = statuses.response(request, error)
+        metrics.observe(request.info, response.status, clock.monotonic() - begun)
+        response.headers.append(("Audit-Id", request.request_id))
+        response.headers.append(("Cache-Control", "no-cache, private"))
+        return response
+
+    return audit

@@ -1,0 +1,18 @@
+"""Find out who asks."""
+
+from apimachinery import errors
+from apiserver.authentication import Authenticator
+from apiserver.request import Handler, Request, Response
+
+
+def with_authentication(handler: Handler, authenticator: Authenticator) -> Handler:
+    """Fill in `request.user`, or answer 401."""
+
+    async def authenticate(request: Request) -> Response:
+        user = authenticator.authenticate(request)
+        if user is None:
+            raise errors.unauthorized()
+        request.user = user
+        return await handler(request)
+
+    return authenticate

@@ -1,0 +1,38 @@
+"""Send what handlers and strategies warn of as Warning headers.
+
+Source: k8s.io/apiserver/pkg/endpoints/filters/warning.go and apimachinery/pkg/util/net/http.go, 1.36.
+"""
+
+from apimachinery.errors import StatusError
+from apiserver import statuses
+from apiserver.request import Handler, Request, Response
+
+_MAX_BYTES = 4 * 1024  # of all texts; beyond, texts are cut to 256
+_CUT = 256
+
+
+def with_warnings(handler: Handler) -> Handler:
+    """Add a Warning header per distinct text in `request.warnings`, to errors as well."""
+
+    async def warn(request: Request) -> Response:
+        try:
+            response = await handler(request)
+        except StatusError as error:
+            response = statuses.response(request, error)
+        if request.warnings:
+            response.headers.extend(_headers(request.warnings))
+        return response
+
+    return warn
+
+
+def _headers(warnings: list[str]) -> list[tuple[str, str]]:
+    texts = list(dict.fromkeys(text for text in warnings if text))
+    if sum(map(len, texts)) > _MAX_BYTES:
+        texts = [text[:_CUT] for text in texts]
+    return [("Warning", f'299 - "{_quoted(text)}"') for text in texts]
+
+
+def _quoted(text: str) -> str:
+    printable = "".join(char for char in text if char == "\t" or ord(char) >= 32)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')

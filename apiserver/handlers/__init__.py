@@ -1,0 +1,1 @@
+"""What the server does with a request that is allowed: one module per verb."""

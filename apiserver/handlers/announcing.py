@@ -1,0 +1,50 @@
+"""Components tell of their start and stop, and the log keeps it on its time line."""
+
+from apimachinery import errors
+from apimachinery.clock import micro_timestamp
+from apimachinery.errors import GroupResource
+from apiserver import bodies
+from apiserver.encoding import dumps, loads
+from apiserver.request import Request, Response
+from apiserver.services import Services
+from apiserver.storage.interfaces import ComponentEvent
+from apiserver.user import MASTERS_GROUP
+
+_FIELDS = ("component", "what", "version", "gates")
+
+
+async def announce(request: Request, services: Services) -> Response:
+    """POST {component, what, version, gates}; only masters and the cluster's own users may."""
+    if MASTERS_GROUP not in request.user.groups and not request.user.name.startswith("system:"):
+        raise errors.forbidden(GroupResource("", ""), "", f'User "{request.user.name}" cannot announce')
+    try:
+        body = loads(await bodies.read(request))
+    except ValueError as error:
+        raise errors.bad_request(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict) or not all(isinstance(body.get(name, ""), str) for name in _FIELDS):
+        raise errors.bad_request(f"the body must be an object of texts: {', '.join(_FIELDS)}")
+    if not body.get("component") or not body.get("what"):
+        raise errors.bad_request("component and what must be given")
+    values = [body.get(name, "") for name in _FIELDS]
+    await services.log.record(ComponentEvent(0, *values, services.world.clock.now()))
+    return Response(201, dumps({"status": "Success"}) + b"\n")
+
+
+async def timeline(request: Request, services: Services) -> Response:
+    """GET the events after `since` (a revision), oldest first."""
+    since = request.param("since") or "0"
+    if not since.isdigit():
+        raise errors.bad_request(f'since: "{since}" is not a revision')
+    events = await services.log.timeline(int(since))
+    items = [
+        {
+            "revision": one.revision,
+            "component": one.component,
+            "what": one.what,
+            "version": one.version,
+            "gates": one.gates,
+            "time": micro_timestamp(one.time),
+        }
+        for one in events
+    ]
+    return Response(200, dumps({"items": items}) + b"\n")

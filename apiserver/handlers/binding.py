@@ -1,0 +1,103 @@
+"""Bind a pod to a node.
+
+Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST, assignPod), 1.36.
+"""
+
+import copy
+
+from apimachinery import errors, field
+from apimachinery.clock import timestamp
+from apimachinery.errors import GroupKind, GroupResource, Object
+from apimachinery.resources import Resource
+from apiserver import bodies, parameters
+from apiserver.encoding import dumps
+from apiserver.handlers.creating import write_of
+from apiserver.registry import updating
+from apiserver.request import Request, Response
+from apiserver.services import Scope
+from apiserver.storage.interfaces import ConflictError
+
+_PODS_BINDING = GroupResource("", "pods/binding")
+SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+async def bind(request: Request, scope: Scope) -> Response:
+    """POST of a Binding to a pod, or to `bindings`; answers a Status."""
+    options = parameters.write_options(request, "CreateOptions")
+    table = scope.services.table
+    target = table.by_kind("", "v1", "Binding")
+    if not isinstance(target, Resource):
+        raise errors.unknown_path()
+    binding = await bodies.read_other(request, scope, target, target.schema, options.field_validation)
+    binding.setdefault("metadata", {})
+    name = request.info.name or binding["metadata"].get("name") or ""
+    _check(binding, name)
+    pods = table.resource("", "v1", "pods")
+    if pods is None:
+        raise errors.unknown_path()
+    pod_scope = Scope(scope.services, pods, scope.services.registry(pods), "binding")
+    await _assign(request, pod_scope, name, binding, options.dry_run)
+    return Response(201, dumps(SUCCESS) + b"\n")
+
+
+def _check(binding: Object, name: str) -> None:
+    target = binding.get("target") or {}
+    problems = []
+    if target.get("kind") not in {None, "", "Node"}:
+        problems.append(field.not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        problems.append(field.required("target.name"))
+    if problems:
+        raise errors.invalid(GroupKind("", "Binding"), name, problems)
+
+
+async def _assign(request: Request, scope: Scope, name: str, binding: Object, dry_run: bool) -> None:
+    registry = scope.registry
+    write = write_of(request, scope, dry_run=dry_run)
+    while True:
+        entry = registry.entry(request.info.namespace, name)
+        pod = registry.object(entry)
+        new = copy.deepcopy(pod)
+        _set_host(scope, new, binding, name)
+        try:
+            await updating.store(registry, entry, new, write)
+            return
+        except ConflictError:
+            await scope.services.store.refresh()
+
+
+def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:
+    """Write the node into the pod, or raise 409 with the reason why not."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    wanted = binding["metadata"]
+    if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
+        uids = f"UID in precondition: {wanted['uid']}, UID in object meta: {metadata['uid']}"
+        why = f"Precondition failed: {uids}"
+        raise errors.conflict(_PODS_BINDING, name, why)
+    if metadata.get("deletionTimestamp"):
+        raise errors.conflict(
+            _PODS_BINDING, name, f"pod {name} is being deleted, cannot be assigned to a host"
+        )
+    if spec.get("nodeName"):
+        why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+        raise errors.conflict(_PODS_BINDING, name, why)
+    if spec.get("schedulingGates"):
+        raise errors.conflict(_PODS_BINDING, name, f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = binding["target"]["name"]
+    for kind in ("annotations", "labels"):
+        if wanted.get(kind):
+            metadata[kind] = {**(metadata.get(kind) or {}), **wanted[kind]}
+    _set_scheduled(scope, pod)
+
+
+def _set_scheduled(scope: Scope, pod: Object) -> None:
+    """The condition PodScheduled becomes true; if it was, it keeps its time."""
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    now = timestamp(scope.services.world.clock.now())
+    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    for position, old in enumerate(conditions):
+        if old["type"] == "PodScheduled":
+            if old["status"] != "True":
+                conditions[position] = condition
+            return
+    conditions.append(condition)

@@ -1,0 +1,49 @@
+"""POST of a new object.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
+"""
+
+from apimachinery.clock import timestamp
+from apimachinery.errors import Object, StatusError
+from apiserver import authors, bodies, parameters, rendering
+from apiserver.registry import creating
+from apiserver.registry.field_managers import manager_name
+from apiserver.registry.owner_references import deduplicate
+from apiserver.registry.writes import Write
+from apiserver.request import Request, Response
+from apiserver.services import Scope
+
+
+async def create(request: Request, scope: Scope) -> Response:
+    """Decode, wipe what a client may not say, note the manager, and hand over to the registry."""
+    form = rendering.form_of(request)
+    options = parameters.write_options(request, "CreateOptions")
+    obj = await bodies.read_object(request, scope, options.field_validation)
+    bodies.check_namespace(obj, scope, request.info.namespace)
+    if obj["metadata"].get("resourceVersion"):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    bodies.wipe_system_metadata(obj)
+    write = write_of(request, scope, dry_run=options.dry_run)
+    deduplicate(obj, write.warnings)
+    obj = managed(request, scope, None, obj, options.field_manager)
+    result = await creating.create(
+        scope.registry, scope.services.codec.convert(obj, scope.registry.resource), write
+    )
+    return rendering.written(request, scope, result, form)
+
+
+def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
+    """The write that a request makes."""
+    author = authors.author_of(request, str(scope.services.world.version))
+    return Write(request.user, author, request.info.namespace, scope.subresource, dry_run, request.warnings)
+
+
+def managed(request: Request, scope: Scope, live: Object | None, new: Object, manager: str) -> Object:
+    """`new` (in the request's version) with its managedFields as after this update."""
+    return scope.registry.field_manager.update(
+        live,
+        new,
+        manager_name(manager, request.headers.get("user-agent", "")),
+        scope.subresource,
+        timestamp(scope.services.world.clock.now()),
+    )

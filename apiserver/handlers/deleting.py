@@ -1,0 +1,102 @@
+"""DELETE of one object, and of a whole selection.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
+"""
+
+from apimachinery import decoding, errors
+from apimachinery.errors import Object, is_reason
+from apiserver import bodies, media_types, parameters, rendering
+from apiserver.handlers.creating import write_of
+from apiserver.handlers.listing import page_of
+from apiserver.registry import deleting
+from apiserver.registry.writes import Written
+from apiserver.request import Request, Response
+from apiserver.selection import selection
+from apiserver.services import Scope
+
+
+async def delete(request: Request, scope: Scope) -> Response:
+    """Delete by the options of body or query; answers the object, or a Status if it is gone at once."""
+    form = rendering.form_of(request)
+    options = parameters.delete_options(request, await _body(request))
+    write = write_of(request, scope, dry_run=bool(options.get("dryRun")))
+    result = await deleting.delete(scope.registry, request.info.name, options, write)
+    asked_to_cascade = options.get("orphanDependents") is False
+    status = 202 if asked_to_cascade and not result.deleted else 200
+    if result.deleted and not scope.registry.strategy.returns_deleted_object:
+        return rendering.document(_gone(scope, result), rendering.plain(form), status)
+    obj = scope.services.codec.convert(result.obj, scope.resource)
+    return rendering.render(request, scope, obj, form, status)
+
+
+def _gone(scope: Scope, result: Written) -> Object:
+    metadata = result.obj["metadata"]
+    resource = scope.resource.group_resource
+    details = {
+        "name": metadata["name"],
+        "group": resource.group,
+        "kind": resource.resource,
+        "uid": metadata["uid"],
+    }
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {name: value for name, value in details.items() if value},
+    }
+
+
+async def _body(request: Request) -> Object:
+    """The DeleteOptions in the body, empty if there is none; raises 400."""
+    body = await bodies.read(request)
+    if not body:
+        return {}
+    content_type = media_types.body_type(request.headers.get("content-type", ""))
+    try:
+        value = decoding.parse(body, content_type).value
+    except ValueError as error:
+        why = f"couldn't get version/kind; json parse error: {error}"
+        raise decoding.unrecognized("DeleteOptions", why, body) from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or value.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise errors.bad_request("decoded object cannot be converted to DeleteOptions")
+    _check_types(value)
+    return value
+
+
+def _check_types(value: Object) -> None:
+    """Raise 400 where Go could not read the options."""
+    for name, kind in (("gracePeriodSeconds", int), ("orphanDependents", bool), ("propagationPolicy", str)):
+        found = value.get(name)
+        if found is not None and (not isinstance(found, kind) or (kind is int and isinstance(found, bool))):
+            why = f"json: cannot unmarshal {type(found).__name__} into Go struct field DeleteOptions.{name}"
+            raise errors.bad_request(
+                f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {why}'
+            )
+
+
+async def delete_collection(request: Request, scope: Scope) -> Response:
+    """Delete every selected object; answers the list of them."""
+    form = rendering.form_of(request)
+    watch_list = scope.services.world.gates.enabled("WatchList")
+    options = parameters.list_options(request, watch=False, watch_list=watch_list)
+    wanted = selection(request, scope.registry, options)
+    how = parameters.delete_options(request, await _body(request))
+    write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
+    page = await page_of(scope, request.info.namespace or None, options, wanted)
+    items = []
+    for entry in page.entries:
+        write.namespace = entry.key.namespace
+        try:
+            result = await deleting.delete(scope.registry, entry.key.name, dict(how), write)
+        except errors.StatusError as error:
+            if not is_reason(error, "NotFound"):
+                raise
+            continue
+        items.append(scope.services.codec.convert(result.obj, scope.resource))
+    metadata = {"resourceVersion": str(scope.services.store.revision)}
+    if scope.resource.custom:
+        metadata["continue"] = ""
+    return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)

@@ -1,0 +1,138 @@
+"""From what a request is about to the function that serves it."""
+
+from collections.abc import Awaitable, Callable
+
+from apimachinery import errors
+from apimachinery.errors import GroupResource, StatusError
+from apimachinery.resources import Resource
+from apiserver.handlers import (
+    binding,
+    creating,
+    deleting,
+    evicting,
+    get,
+    listing,
+    patching,
+    scaling,
+    updating,
+    watching,
+)
+from apiserver.handlers.paths import Paths
+from apiserver.request import Request, Response, text
+from apiserver.request_info import RequestInfo
+from apiserver.services import Scope, Services
+
+ResourceHandler = Callable[[Request, Scope], Awaitable[Response]]
+
+_VERBS: dict[str, ResourceHandler] = {
+    "get": get.get,
+    "list": listing.list_objects,
+    "watch": watching.watch,
+    "create": creating.create,
+    "update": updating.update,
+    "patch": patching.patch,
+    "delete": deleting.delete,
+    "deletecollection": deleting.delete_collection,
+}
+# Subresources whose body is not the object itself.
+_SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
+    ("scale", "get"): scaling.get,
+    ("scale", "update"): scaling.update,
+    ("scale", "patch"): scaling.patch,
+    ("binding", "create"): binding.bind,
+    ("eviction", "create"): evicting.evict,
+}
+_NAMED = frozenset({"get", "update", "patch", "delete"})
+
+
+class Dispatcher:
+    """Finds the handler. The table is asked at every request: definitions come and go."""
+
+    def __init__(self, services: Services, paths: Paths) -> None:
+        self._services = services
+        self._paths = paths
+        self._scopes: dict[tuple[str, str, str, str], Scope] = {}
+
+    async def dispatch(self, request: Request) -> Response:
+        info = request.info
+        if not info.is_resource:
+            return await self._paths.serve(request)
+        resource = self._services.table.resource(info.group, info.version, info.resource)
+        if resource is None:
+            return await self._unknown(request)
+        if not self._is_placed(info, resource):
+            return not_found()
+        scope = self._scope(info, resource)
+        return await self._handler(info, resource)(request, scope)
+
+    async def _unknown(self, request: Request) -> Response:
+        """Below a group and version that is served, a Status; below others plain text, as upstream's mux."""
+        info = request.info
+        served = dict(self._services.table.groups()).get(info.group, ())
+        if info.version not in served:
+            return not_found()
+        found = self._services.table.resources(info.group, info.version)
+        if any(one.custom for one in found):
+            return not_found()
+        raise errors.unknown_path()
+
+    def _scope(self, info: RequestInfo, resource: Resource) -> Scope:
+        key = (info.group, info.version, info.resource, info.subresource)
+        scope = self._scopes.get(key)
+        if scope is None or scope.resource is not resource:
+            scope = Scope(self._services, resource, self._services.registry(resource), info.subresource)
+            self._scopes[key] = scope
+        return scope
+
+    def _is_placed(self, info: RequestInfo, resource: Resource) -> bool:
+        """Whether the path has a namespace exactly where the resource wants one."""
+        if info.resource == "namespaces":
+            return True
+        if not resource.namespaced:
+            return not info.namespace
+        return bool(info.namespace) or (info.verb in {"list", "watch", "create"} and not info.subresource)
+
+    def _handler(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
+        if len(info.parts) > 3:
+            raise errors.unknown_path()
+        if info.subresource:
+            return self._of_subresource(info, resource)
+        if info.verb not in resource.verbs or info.verb not in _VERBS:
+            raise _refused(info, resource)
+        if resource.storage_resource == "bindings":
+            return binding.bind
+        if info.verb in _NAMED and len(info.parts) < 2:
+            raise errors.bad_request("name must be provided") if resource.custom else _refused(info, resource)
+        if info.verb == "create" and len(info.parts) > 1 and not resource.custom:
+            raise _refused(info, resource)
+        if resource.namespaced and info.verb == "create" and not info.namespace:
+            raise _refused(info, resource)
+        return _VERBS[info.verb]
+
+    def _of_subresource(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
+        subresource = resource.subresources.get(info.subresource)
+        if subresource is None:
+            if resource.custom:
+                raise errors.not_found(resource.group_resource, info.name)
+            raise errors.unknown_path()
+        if info.verb not in subresource.verbs:
+            raise _refused(info, resource)
+        handler = _SUBRESOURCES.get((info.subresource, info.verb))
+        if handler is not None:
+            return handler
+        if subresource.gvk[::2] != resource.gvk[::2] or info.verb not in _VERBS:
+            raise errors.unknown_path()
+        return _VERBS[info.verb]
+
+
+def not_found() -> Response:
+    """What upstream's mux says of a path that nobody serves."""
+    return text(404, "404 page not found\n")
+
+
+def _refused(info: RequestInfo, resource: Resource) -> StatusError:
+    """405: the router's own words for built-in kinds, the handler's for custom ones."""
+    if resource.custom:
+        return errors.method_not_supported(GroupResource(info.group, info.resource), info.verb)
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})

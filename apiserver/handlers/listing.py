@@ -1,0 +1,133 @@
+"""LIST: which revision is listed, which objects, in which chunks.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource) and storage/cacher, 1.36.
+"""
+
+from collections.abc import Sequence
+
+from apimachinery import errors
+from apimachinery.errors import Object
+from apiserver import continuing, parameters, rendering
+from apiserver.encoding import as_item, list_bytes, loads, with_revision
+from apiserver.media_types import Accepted
+from apiserver.parameters import EXACT, ListOptions
+from apiserver.request import Request, Response
+from apiserver.revisions import parse_revision, too_old, wait
+from apiserver.selection import Selection, selection
+from apiserver.services import Scope
+from apiserver.storage.interfaces import CompactedError, Entry, FutureRevisionError, Key, Page
+
+_PLAIN = Accepted("application/json")
+
+
+async def list_objects(request: Request, scope: Scope) -> Response:
+    """A list, or one chunk of it."""
+    form = rendering.form_of(request)
+    watch_list = scope.services.world.gates.enabled("WatchList")
+    options = parameters.list_options(request, watch=False, watch_list=watch_list)
+    wanted = selection(request, scope.registry, options)
+    namespace = request.info.namespace or None
+    page = await page_of(scope, namespace, options, wanted)
+    metadata = _metadata(scope, page, namespace, wanted)
+    if form == _PLAIN:
+        response = Response(200, _bytes(scope, page.entries, metadata))
+    else:
+        codec = scope.services.codec
+        items = [codec.object(scope.resource, one.value, one.revision) for one in page.entries]
+        response = rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
+    return await rendering.compressed(request, response)
+
+
+def _bytes(scope: Scope, entries: Sequence[Entry], metadata: Object) -> bytes:
+    splice = with_revision if scope.resource.custom else as_item
+    served, resource = scope.services.codec.served, scope.resource
+    items = [splice(served(resource, one.value, one.revision), one.revision) for one in entries]
+    return list_bytes(resource.list_kind, resource.api_version, metadata, items)
+
+
+def _metadata(scope: Scope, page: Page, namespace: str | None, wanted: Selection) -> Object:
+    metadata: Object = {"resourceVersion": str(page.revision)}
+    if page.last is not None:
+        metadata["continue"] = continuing.token(page.revision, page.last, namespace)
+        if wanted.is_all:
+            metadata["remainingItemCount"] = page.remaining
+    elif scope.resource.custom:
+        metadata["continue"] = ""  # custom resources are maps upstream, and theirs writes it
+    return metadata
+
+
+async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
+    """The page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410, 504."""
+    store, resource = scope.services.store, scope.resource.storage_resource
+    if options.continue_token:
+        return await _continued(scope, namespace, options, wanted)
+    revision = parse_revision(options.resource_version)
+    # A limited list at a revision without a match is exact (upstream's legacy rule).
+    if options.match == EXACT or (revision and options.limit and not options.match):
+        return await _at(scope, namespace, revision, options.limit, wanted, None)
+    if options.resource_version == "":
+        await store.refresh()
+    else:
+        await wait(store, revision)
+    if wanted.name and (namespace or not scope.resource.namespaced):
+        return _single(scope, namespace, wanted)
+    matches = None if wanted.is_all else wanted.matches_entry
+    return store.list(resource, namespace, None, options.limit, matches)
+
+
+def _single(scope: Scope, namespace: str | None, wanted: Selection) -> Page:
+    store = scope.services.store
+    entry = store.get(scope.registry.key(namespace or "", wanted.name))
+    found = [entry] if entry is not None and wanted.matches_entry(entry) else []
+    return Page(store.revision, found)
+
+
+async def _continued(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
+    if options.resource_version not in {"", "0"}:
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    resource = scope.resource.storage_resource
+    where = continuing.position(options.continue_token, resource, namespace)
+    revision = where.revision if where.revision > 0 else await scope.services.store.refresh()
+    try:
+        return await _at(scope, namespace, revision, options.limit, wanted, where.after)
+    except errors.StatusError as error:
+        if error.reason != "Expired":
+            raise
+        raise continuing.ExpiredContinueError(continuing.token(-1, where.after, namespace)) from None
+
+
+async def _at(
+    scope: Scope,
+    namespace: str | None,
+    revision: int,
+    limit: int,
+    wanted: Selection,
+    after: Key | None,
+) -> Page:
+    """A page of the objects as they were at `revision`."""
+    store, resource = scope.services.store, scope.resource.storage_resource
+    await wait(store, revision)
+    if revision == store.revision:
+        matches = None if wanted.is_all else wanted.matches_entry
+        return store.list(resource, namespace, after, limit, matches)
+    try:
+        page = await store.list_at(revision, resource, namespace)
+    except CompactedError as error:
+        raise too_old(error) from None
+    except FutureRevisionError as error:
+        raise errors.too_large_resource_version(error.asked, error.current) from None
+    entries = [one for one in page.entries if after is None or one.key > after]
+    if not wanted.is_all:
+        entries = [one for one in entries if wanted.matches_entry(one)]
+    if not limit or len(entries) <= limit:
+        return Page(revision, entries)
+    return Page(revision, entries[:limit], entries[limit - 1].key, len(entries) - limit)
+
+
+def objects(scope: Scope, entries: Sequence[Entry]) -> list[Object]:
+    """Entries as objects of the served version (for answers that are not plain lists)."""
+    codec = scope.services.codec
+    return [
+        loads(with_revision(codec.served(scope.resource, one.value, one.revision), one.revision))
+        for one in entries
+    ]

@@ -1,0 +1,191 @@
+"""PATCH: JSON, merge and strategic merge patches, and server-side apply.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from apimachinery import decoding, errors, field
+from apimachinery.clock import timestamp
+from apimachinery.decoding import Parsed
+from apimachinery.errors import Object
+from apimachinery.patching.json_patch import apply_json_patch
+from apimachinery.patching.merge_patch import apply_merge_patch
+from apimachinery.patching.strategic import apply_strategic
+from apimachinery.resources import GroupVersionKind
+from apiserver import bodies, parameters, rendering
+from apiserver.handlers.creating import managed, write_of
+from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from apiserver.parameters import WriteOptions
+from apiserver.registry import updating
+from apiserver.registry.owner_references import deduplicate
+from apiserver.request import Request, Response
+from apiserver.services import Scope
+
+# Makes the new object, in the request's version, of the live one.
+Patcher = Callable[[Object], Object]
+
+
+async def patch(request: Request, scope: Scope) -> Response:
+    """Change the object as it is when the change is written."""
+    form = rendering.form_of(request)
+    content_type = patch_type(request, scope)
+    options = parameters.write_options(request, "PatchOptions")
+    _check_options(options, content_type)
+    body = await bodies.read(request)
+    write = write_of(request, scope, dry_run=options.dry_run)
+    codec, registry = scope.services.codec, scope.registry
+    apply = content_type == APPLY_PATCH
+    config = _configuration(request, scope, body, options) if apply else {}
+    patcher = None if apply else _patcher(scope, body, content_type)
+
+    async def transform(current: Object | None) -> Object:
+        live = codec.convert(current, scope.resource) if current is not None else None
+        if patcher is None:
+            new = _applied(request, scope, live, config, options)
+        else:
+            new = _patched(request, scope, live or {}, patcher, options)
+        return codec.convert(new, registry.resource)
+
+    name = request.info.name
+    result = await updating.update(registry, name, transform, write, uid=_uid(config), force_create=apply)
+    return rendering.written(request, scope, result, form)
+
+
+def patch_type(request: Request, scope: Scope) -> str:
+    """The patch's media type; raises 415. Custom resources have no strategic merge patch."""
+    known = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+    if not scope.resource.custom:
+        known.insert(2, STRATEGIC_PATCH)
+    content_type = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    if content_type not in known:
+        error = errors.unsupported_media_type(known)
+        error.details = None
+        raise error
+    return content_type
+
+
+def _check_options(options: WriteOptions, content_type: str) -> None:
+    problems = []
+    if content_type == APPLY_PATCH:
+        if not options.field_manager:
+            problems.append(field.required("fieldManager", "is required for apply patch"))
+    elif options.force is not None:
+        problems.append(field.forbidden("force", "may not be specified for non-apply patch"))
+    parameters.refuse("PatchOptions", problems)
+
+
+def _uid(config: Object) -> str:
+    return config.get("metadata", {}).get("uid") or ""
+
+
+# --- the three patches -------------------------------------------------------------------------------------
+
+
+def _patcher(scope: Scope, body: bytes, content_type: str) -> Patcher:
+    if content_type == JSON_PATCH:
+        return lambda live: apply_json_patch(live, body)
+    if content_type == MERGE_PATCH:
+        return lambda live: apply_merge_patch(live, body)
+    return lambda live: apply_strategic(live, body, scope.resource.schema)
+
+
+def _patched(request: Request, scope: Scope, live: Object, patcher: Patcher, options: WriteOptions) -> Object:
+    """The patched object as if it had been sent: decoded, defaulted, with its managers."""
+    patched = patcher(live)
+    new = decoded(request, scope, patched, options.field_validation)
+    bodies.check_name(new, request.info.name)
+    bodies.check_namespace(new, scope, request.info.namespace)
+    deduplicate(new, request.warnings)
+    return managed(request, scope, live, new, options.field_manager)
+
+
+def decoded(request: Request, scope: Scope, patched: Any, validation: str) -> Object:
+    """A patched value as an object of the scope's kind; raises 400 and 422."""
+    resource = scope.resource
+    _check_kind(scope, patched)
+    found = decoding.decode_value(
+        Parsed(patched), resource.gvk, resource.schema, validation, custom=resource.custom
+    )
+    request.warnings.extend(found.warnings)
+    found.object.setdefault("metadata", {})
+    return scope.services.codec.default(found.object, resource)
+
+
+def _check_kind(scope: Scope, patched: Any) -> None:
+    """Raise if the patch made the object one of another kind."""
+    resource = scope.resource
+    api_version, kind = patched.get("apiVersion"), patched.get("kind")
+    if (api_version, kind) == (resource.api_version, resource.kind):
+        return
+    group, _, version = str(api_version or "").rpartition("/")
+    if not resource.custom:
+        gvk = GroupVersionKind(group, version, str(kind or ""))
+        scheme = "pkg/api/legacyscheme/scheme.go:30"
+        why = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in scheme "{scheme}"'
+        raise errors.bad_request(why)
+    problems = []
+    if api_version != resource.api_version:
+        problems.append(field.invalid("apiVersion", api_version, f"must be {resource.api_version}"))
+    if kind != resource.kind:
+        problems.append(field.invalid("kind", kind, f"must be {resource.kind}"))
+    name = patched.get("metadata", {}).get("name", "")
+    raise errors.invalid(errors.GroupKind(group, str(kind)), name, problems)
+
+
+# --- apply -------------------------------------------------------------------------------------------------
+
+
+def _configuration(request: Request, scope: Scope, body: bytes, options: WriteOptions) -> Object:
+    """The applied configuration: what the client says and nothing more, no defaults."""
+    try:
+        parsed = decoding.parse(body, APPLY_PATCH)
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding YAML: {error}") from None
+    if not isinstance(parsed.value, dict):
+        raise errors.bad_request("error decoding YAML: the body is not an object")
+    config: Object = parsed.value
+    if options.field_validation != "Ignore":
+        _check_fields(request, scope, parsed, options.field_validation)
+    _check_applied_kind(scope, config)
+    metadata = config.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise errors.bad_request("error decoding YAML: metadata is not an object")
+    metadata.setdefault("name", request.info.name)
+    bodies.check_name(config, request.info.name)
+    bodies.check_namespace(config, scope, request.info.namespace)
+    return config
+
+
+def _check_fields(request: Request, scope: Scope, parsed: Parsed, validation: str) -> None:
+    resource = scope.resource
+    found = decoding.decode_value(parsed, resource.gvk, resource.schema, validation, custom=resource.custom)
+    request.warnings.extend(found.warnings)
+
+
+def _check_applied_kind(scope: Scope, config: Object) -> None:
+    resource = scope.resource
+    api_version, kind = config.get("apiVersion") or "", config.get("kind") or ""
+    if api_version != resource.api_version or kind != resource.kind:
+        group, _, version = str(api_version).rpartition("/")
+        raise errors.bad_request(
+            f"invalid object type: {group}/{version}, Kind={kind}"
+            if (group, kind) != (resource.group, resource.kind)
+            else f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+
+
+def _applied(
+    request: Request, scope: Scope, live: Object | None, config: Object, options: WriteOptions
+) -> Object:
+    new = scope.registry.field_manager.apply(
+        live,
+        config,
+        options.field_manager,
+        bool(options.force),
+        scope.subresource,
+        timestamp(scope.services.world.clock.now()),
+    )
+    return decoded(request, scope, new, "Ignore")

@@ -1,0 +1,167 @@
+"""The paths that are no resources: discovery, OpenAPI, version, health, metrics, components."""
+
+import hashlib
+import platform
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from apimachinery import errors
+from apiserver import media_types
+from apiserver.encoding import dumps
+from apiserver.handlers import announcing, discovering
+from apiserver.health import PROBES
+from apiserver.request import Request, Response, text
+from apiserver.services import Services
+
+PathHandler = Callable[[Request], Awaitable[Response]]
+_OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+class Paths:
+    """Finds what is served at a path; documents are made once per state of the resource table."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._discovery = discovering.Discovery(services)
+        self._documents: dict[str, tuple[bytes, str]] = {}
+        self._exact: dict[str, PathHandler] = {
+            "/version": self._version,
+            "/version/": self._version,
+            "/metrics": self._metrics,
+            "/openapi/v2": self._openapi_v2,
+            "/openapi/v3": self._openapi_v3,
+            "/openapi/v3/": self._openapi_v3,
+            "/kubeskew/v1/components": self._components,
+            "/": self._index,
+        }
+
+    async def serve(self, request: Request) -> Response:
+        """The answer at a path; plain text 404 where nothing is."""
+        handler = self._exact.get(request.path)
+        if handler is not None:
+            return await handler(request)
+        first, _, rest = request.path.lstrip("/").partition("/")
+        if first in PROBES:
+            return self._probe(request, first, rest)
+        if first in {"api", "apis"}:
+            found = self._discovery.serve(request)
+        elif request.path.startswith("/openapi/v3/"):
+            found = self._openapi_v3_group(request, request.path.removeprefix("/openapi/v3/"))
+        else:
+            found = None
+        return found or text(404, "404 page not found\n")
+
+    async def _index(self, request: Request) -> Response:
+        paths = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz"]
+        for group, versions in self._services.table.groups():
+            if group:
+                paths += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
+        return Response(200, dumps({"paths": sorted([*paths, "/version", "/api/v1"])}))
+
+    def _probe(self, request: Request, probe: str, name: str) -> Response:
+        health = self._services.health
+        if name:
+            return health.single(probe, name) or text(404, "404 page not found\n")
+        return health.probe(
+            probe, verbose="verbose" in request.query, exclude=request.query.get("exclude") or []
+        )
+
+    async def _version(self, request: Request) -> Response:
+        return Response(200, dumps(version_document(self._services)) + b"\n")
+
+    async def _metrics(self, request: Request) -> Response:
+        metrics = self._services.metrics
+        return Response(200, metrics.render(), metrics.content_type)
+
+    async def _components(self, request: Request) -> Response:
+        if request.method == "GET":
+            return await announcing.timeline(request, self._services)
+        if request.method != "POST":
+            raise errors.unknown_path()
+        return await announcing.announce(request, self._services)
+
+    # --- OpenAPI -------------------------------------------------------------------------------------------
+
+    async def _openapi_v2(self, request: Request) -> Response:
+        from apimachinery import openapi
+
+        table, version = self._services.table, self._services.world.version
+        if _OPENAPI_V2_PROTOBUF in request.headers.get("accept", ""):
+            return self._document(
+                request,
+                "v2.pb",
+                lambda: openapi.v2_protobuf(openapi.v2(table, version)),
+                _OPENAPI_V2_PROTOBUF,
+            )
+        return self._document(request, "v2", lambda: dumps(openapi.v2(table, version)))
+
+    async def _openapi_v3(self, request: Request) -> Response:
+        from apimachinery import openapi
+
+        table = self._services.table
+
+        def index() -> bytes:
+            document: dict[str, Any] = openapi.v3_index(table)
+            return dumps(document)
+
+        return self._document(request, "v3", index)
+
+    def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
+        from apimachinery import openapi
+
+        parts = path.split("/")
+        if parts[0] == "api" and len(parts) == 2:
+            group, version = "", parts[1]
+        elif parts[0] == "apis" and len(parts) == 3:
+            group, version = parts[1], parts[2]
+        else:
+            return None
+        table = self._services.table
+        if version not in dict(table.groups()).get(group, ()):
+            return None
+        return self._document(request, f"v3/{path}", lambda: dumps(openapi.v3(table, group, version)))
+
+    def _document(
+        self, request: Request, name: str, make: Callable[[], bytes], content_type: str = media_types.JSON
+    ) -> Response:
+        """A document that is made once, with an ETag."""
+        found = self._documents.get(name)
+        if found is None:
+            body = make()
+            found = body, etag(body)
+            self._documents[name] = found
+        return tagged(request, *found, content_type)
+
+
+def etag(body: bytes) -> str:
+    """The ETag of a document: its hash."""
+    return f'"{hashlib.sha512(body).hexdigest().upper()}"'
+
+
+def tagged(request: Request, body: bytes, tag: str, content_type: str) -> Response:
+    """A document, or 304 if the client has it."""
+    headers = [("Etag", tag), ("Vary", "Accept")]
+    if request.headers.get("if-none-match", "").strip('"') == tag.strip('"'):
+        return Response(304, b"", content_type, headers)
+    return Response(200, body, content_type, headers)
+
+
+def version_document(services: Services) -> dict[str, str]:
+    """`/version`: the release that is emulated."""
+    version = services.world.version
+    minor = str(version.minor)
+    return {
+        "major": "1",
+        "minor": minor,
+        "emulationMajor": "1",
+        "emulationMinor": minor,
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": str(version.minor - 1),
+        "gitVersion": version.git_version,
+        "gitCommit": hashlib.sha1(version.git_version.encode()).hexdigest(),  # noqa: S324 - no secret
+        "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z",
+        "goVersion": "go1.25.0",
+        "compiler": "gc",
+        "platform": f"linux/{'arm64' if platform.machine() == 'aarch64' else 'amd64'}",
+    }

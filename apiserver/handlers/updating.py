@@ -1,0 +1,38 @@
+"""PUT of an object, or of one of its subresources that have the object as their body.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
+"""
+
+import copy
+
+from apimachinery.errors import Object
+from apiserver import bodies, parameters, rendering
+from apiserver.handlers.creating import managed, write_of
+from apiserver.registry import updating
+from apiserver.registry.owner_references import deduplicate
+from apiserver.request import Request, Response
+from apiserver.services import Scope
+
+
+async def update(request: Request, scope: Scope) -> Response:
+    """Replace what the client may replace. A resourceVersion or uid in the body is a precondition."""
+    form = rendering.form_of(request)
+    options = parameters.write_options(request, "UpdateOptions")
+    obj = await bodies.read_object(request, scope, options.field_validation)
+    bodies.check_namespace(obj, scope, request.info.namespace)
+    bodies.check_name(obj, request.info.name)
+    write = write_of(request, scope, dry_run=options.dry_run)
+    deduplicate(obj, write.warnings)
+    codec, registry = scope.services.codec, scope.registry
+
+    async def transform(current: Object | None) -> Object:
+        new = copy.deepcopy(obj)
+        if current is None:
+            bodies.wipe_system_metadata(new)
+            new["metadata"].pop("resourceVersion", None)
+        live = codec.convert(current, scope.resource) if current is not None else None
+        return codec.convert(managed(request, scope, live, new, options.field_manager), registry.resource)
+
+    uid = obj["metadata"].get("uid") or ""
+    result = await updating.update(registry, request.info.name, transform, write, uid=uid)
+    return rendering.written(request, scope, result, form)

@@ -1,0 +1,194 @@
+"""WATCH: a cursor over the log, filtered and encoded; an event is encoded once for all who see it alike.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/watch.go and pkg/storage/cacher, 1.36.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import NamedTuple
+
+from apimachinery.errors import Object, StatusError
+from apiserver import parameters, rendering
+from apiserver.encoding import dumps, event_bytes, loads, with_revision
+from apiserver.media_types import Accepted
+from apiserver.parameters import ListOptions
+from apiserver.request import Request, Response
+from apiserver.revisions import parse_watch_revision, too_old, wait
+from apiserver.selection import Selection, selection
+from apiserver.services import Scope
+from apiserver.storage.interfaces import (
+    CompactedError,
+    Entry,
+    Event,
+    FutureRevisionError,
+    SlowWatcherError,
+    Verb,
+    Watch,
+)
+
+MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
+BOOKMARK_SECONDS = 60.0
+_END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
+_ADDED, _MODIFIED, _DELETED = "ADDED", "MODIFIED", "DELETED"
+_TYPES = {Verb.CREATE: _ADDED, Verb.UPDATE: _MODIFIED, Verb.DELETE: _DELETED}
+
+
+class Change(NamedTuple):
+    """What a watcher is told: the object that was `value` at `revision`, shown as of `shown`."""
+
+    type: str
+    value: bytes
+    revision: int
+    shown: int
+
+
+async def watch(request: Request, scope: Scope) -> Response:
+    """Everything that can be wrong with the request is said before the stream begins."""
+    form = rendering.form_of(request)
+    watch_list = scope.services.world.gates.enabled("WatchList")
+    options = parameters.list_options(request, watch=True, watch_list=watch_list)
+    wanted = selection(request, scope.registry, options)
+    revision = parse_watch_revision(options.resource_version)
+    encoder = Encoder(request, scope, form)
+    if options.send_initial_events:
+        await (wait(scope.services.store, revision) if revision else scope.services.store.refresh())
+    return Response(200, stream(scope, options, wanted, revision, encoder))
+
+
+async def stream(
+    scope: Scope, options: ListOptions, wanted: Selection, revision: int, encoder: "Encoder"
+) -> AsyncIterator[bytes]:
+    """The chunks of a watch; each holds whole lines."""
+    store, lifetime = scope.services.store, scope.services.lifetime
+    initial = options.send_initial_events or (revision == 0 and options.send_initial_events is None)
+    entries: list[Entry] = []
+    since = revision
+    if initial:
+        page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
+        entries, since = list(page.entries), page.revision
+    elif revision == 0:
+        since = store.revision
+    try:
+        cursor = _open(scope, wanted, since)
+    except CompactedError as error:
+        yield encoder.error(too_old(error))
+        return
+    timer = asyncio.get_running_loop().call_later(_seconds(scope, options), cursor.close)
+    lifetime.watches.add(cursor)
+    try:
+        if entries:
+            yield encoder.lines(Change(_ADDED, one.value, one.revision, one.revision) for one in entries)
+        if options.send_initial_events and options.bookmarks:
+            yield encoder.bookmark(since, _END_OF_INITIAL)
+        async for chunk in _follow(scope, options, wanted, cursor, since, encoder):
+            yield chunk
+    except SlowWatcherError:
+        return
+    except CompactedError as error:
+        yield encoder.error(too_old(error))
+    finally:
+        timer.cancel()
+        lifetime.watches.discard(cursor)
+        cursor.close()
+
+
+async def _follow(
+    scope: Scope, options: ListOptions, wanted: Selection, cursor: Watch, since: int, encoder: "Encoder"
+) -> AsyncIterator[bytes]:
+    """The events of a cursor, and bookmarks now and then and at the end."""
+    clock = scope.services.world.clock
+    last_bookmark = clock.monotonic()
+    async for batch in cursor:
+        changes = [change for event in batch if event.revision > since for change in _changes(event, wanted)]
+        if changes:
+            yield encoder.lines(changes)
+        elif options.bookmarks and clock.monotonic() - last_bookmark >= BOOKMARK_SECONDS:
+            last_bookmark = clock.monotonic()
+            yield encoder.bookmark(cursor.revision, {})
+    if options.bookmarks and cursor.revision >= since:
+        yield encoder.bookmark(cursor.revision, {})
+
+
+def _open(scope: Scope, wanted: Selection, since: int) -> Watch:
+    """A cursor after `since`; one in the future begins now, and its events are held back until then."""
+    store, resource = scope.services.store, scope.resource.storage_resource
+    try:
+        return store.watch(resource, wanted.namespace, wanted.name or None, since)
+    except FutureRevisionError:
+        return store.watch(resource, wanted.namespace, wanted.name or None, store.revision)
+
+
+def _seconds(scope: Scope, options: ListOptions) -> float:
+    if options.timeout_seconds:
+        return float(options.timeout_seconds)
+    return MIN_SECONDS * (1.0 + scope.services.world.entropy.random())
+
+
+def _changes(event: Event, wanted: Selection) -> Iterable[Change]:
+    """What an event is to a watcher: with a selector, objects come and go as they begin or cease to match."""
+    revision = event.revision
+    if wanted.is_all:
+        return (Change(_TYPES[event.verb], event.value, revision, revision),)
+    was = event.previous_value is not None and wanted.matches(event.previous_value, event.previous)
+    if event.verb is Verb.DELETE:
+        return (Change(_DELETED, event.value, revision, revision),) if was else ()
+    if wanted.matches(event.value, revision):
+        return (Change(_MODIFIED if was else _ADDED, event.value, revision, revision),)
+    if was and event.previous_value is not None:
+        return (Change(_DELETED, event.previous_value, event.previous, revision),)
+    return ()
+
+
+class Encoder:
+    """Makes the lines of one watch."""
+
+    def __init__(self, request: Request, scope: Scope, form: Accepted) -> None:
+        self._request = request
+        self._scope = scope
+        self._form = form
+        self._kept = scope.services.encoded_events
+        self._first = True
+
+    def lines(self, changes: Iterable[Change]) -> bytes:
+        line = self._line if self._form.convert else self._plain_line
+        return b"".join([line(change) for change in changes])
+
+    def bookmark(self, revision: int, annotations: Object) -> bytes:
+        """A bookmark: an object of the kind that has nothing but a resourceVersion."""
+        metadata: Object = {"resourceVersion": str(revision)}
+        if annotations:
+            metadata["annotations"] = annotations
+        resource = self._scope.resource
+        obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        return event_bytes("BOOKMARK", dumps(self._converted(obj)))
+
+    def error(self, error: StatusError) -> bytes:
+        return event_bytes("ERROR", dumps(error.status()))
+
+    def _plain_line(self, change: Change) -> bytes:
+        key = (change.shown, change.type, self._scope.resource.api_version)
+        line = self._kept.get(key)
+        if line is None:
+            line = event_bytes(change.type, self._object(change))
+            self._kept.put(key, line)
+        return line
+
+    def _line(self, change: Change) -> bytes:
+        return event_bytes(change.type, dumps(self._converted(loads(self._object(change)))))
+
+    def _object(self, change: Change) -> bytes:
+        codec = self._scope.services.codec
+        try:
+            data = codec.served(self._scope.resource, change.value, change.revision)
+        except StatusError as error:
+            return dumps(error.status())
+        return with_revision(data, change.shown)
+
+    def _converted(self, obj: Object) -> Object:
+        if self._form.convert != "Table":
+            return (
+                rendering.convert(self._request, self._scope, obj, self._form) if self._form.convert else obj
+            )
+        metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        first, self._first = self._first, False
+        return rendering.table(self._request, self._scope, [obj], self._form, metadata, header=first)

@@ -1,0 +1,30 @@
+"""What one API server is started with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Upstream's flags, where they have one; paths may be empty.
+
+    Without a certificate the server speaks plain HTTP (in tests and behind something that speaks TLS).
+    """
+
+    name: str = "apiserver"
+    storage_url: str = "sqlite://"
+    bind_address: str = "127.0.0.1"
+    secure_port: int = 0
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    client_ca_file: str = ""
+    token_auth_file: str = ""
+    anonymous_auth: bool = True
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    service_cluster_ip_range: str = "10.96.0.0/12"
+    advertise_address: str = "127.0.0.1"
+    max_requests_inflight: int = 400
+    max_mutating_requests_inflight: int = 200
+    shutdown_delay_seconds: float = 0.0
+    shutdown_grace_seconds: float = 5.0
+    verbosity: int = 0

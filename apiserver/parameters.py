@@ -1,0 +1,172 @@
+"""Query parameters as options: read as Go reads them, checked as upstream checks them.
+
+Source: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation and meta/v1/validation, 1.36.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from apimachinery import errors, field
+from apimachinery.errors import GroupKind, Object
+from apimachinery.field import FieldError
+from apiserver.request import Request
+
+_META = "meta.k8s.io"
+_MAX_MANAGER = 128
+EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
+
+
+def integer(request: Request, name: str) -> int | None:
+    """An integer parameter, None if it is not given; raises 400."""
+    text = request.param(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def boolean(request: Request, name: str) -> bool | None:
+    """A boolean parameter, None if it is not given: all but `false` and `0` is true."""
+    if name not in request.query:
+        return None
+    return request.query[name][0].lower() not in {"false", "0"}
+
+
+def refuse(kind: str, problems: Sequence[FieldError]) -> None:
+    """Raise 422 for options of `kind` if there are problems."""
+    if problems:
+        raise errors.invalid(GroupKind(_META, kind), "", problems)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Of a list or watch, checked."""
+
+    label_selector: str
+    field_selector: str
+    watch: bool
+    bookmarks: bool
+    resource_version: str
+    match: str
+    timeout_seconds: int | None
+    limit: int
+    continue_token: str
+    send_initial_events: bool | None
+
+
+def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOptions:
+    """The options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422."""
+    options = ListOptions(
+        request.param("labelSelector"),
+        request.param("fieldSelector"),
+        watch,
+        bool(boolean(request, "allowWatchBookmarks")),
+        request.param("resourceVersion"),
+        request.param("resourceVersionMatch"),
+        integer(request, "timeoutSeconds"),
+        integer(request, "limit") or 0,
+        request.param("continue"),
+        boolean(request, "sendInitialEvents"),
+    )
+    refuse("ListOptions", _watch_problems(options, watch_list) if watch else _list_problems(options))
+    return options
+
+
+def _list_problems(options: ListOptions) -> list[FieldError]:
+    problems, match = [], options.match
+    path = "resourceVersionMatch"
+    if match:
+        if not options.resource_version:
+            why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            problems.append(field.forbidden(path, why))
+        if options.continue_token:
+            why = "resourceVersionMatch is forbidden when continue is provided"
+            problems.append(field.forbidden(path, why))
+        if match not in {EXACT, NOT_OLDER_THAN}:
+            problems.append(field.not_supported(path, match, (EXACT, NOT_OLDER_THAN, "")))
+        if match == EXACT and options.resource_version == "0":
+            why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            problems.append(field.forbidden(path, why))
+    if options.send_initial_events is not None:
+        problems.append(field.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return problems
+
+
+def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
+    problems, match = [], options.match
+    path = "resourceVersionMatch"
+    if options.send_initial_events is not None:
+        if match != NOT_OLDER_THAN:
+            why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            problems.append(field.forbidden(path, why))
+        if not watch_list:
+            why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            problems.append(field.forbidden("sendInitialEvents", why))
+    if match:
+        if options.send_initial_events is None:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            problems.append(field.forbidden(path, why))
+        if match != NOT_OLDER_THAN:
+            problems.append(field.not_supported(path, match, (NOT_OLDER_THAN,)))
+    if options.continue_token:
+        why = "resourceVersionMatch is forbidden when continue is provided"
+        problems.append(field.forbidden(path, why))
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Of a create, update or patch, checked."""
+
+    dry_run: bool
+    field_manager: str
+    field_validation: str
+    force: bool | None = None
+
+
+def write_options(request: Request, kind: str, default_validation: str = "Warn") -> WriteOptions:
+    """The options of a write; `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises 422."""
+    dry_run = request.query.get("dryRun") or []
+    manager, validation = request.param("fieldManager"), request.param("fieldValidation")
+    problems = dry_run_problems(dry_run)
+    if len(manager.encode()) > _MAX_MANAGER:
+        problems.append(field.too_long("fieldManager", _MAX_MANAGER))
+    if not manager.isprintable():
+        problems.append(field.invalid("fieldManager", manager, "should only contain printable characters"))
+    if validation not in {"", "Ignore", "Warn", "Strict"}:
+        problems.append(field.not_supported("fieldValidation", validation, ("Ignore", "Strict", "Warn")))
+    refuse(kind, problems)
+    return WriteOptions(bool(dry_run), manager, validation or default_validation, boolean(request, "force"))
+
+
+def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
+    """A dry run is asked for by exactly `All`."""
+    if all(value == "All" for value in values):
+        return []
+    return [field.not_supported("dryRun", list(values), ("All",))]
+
+
+def delete_options(request: Request, body: Object) -> Object:
+    """DeleteOptions of the body, or of the query where the body is empty; checked. Raises 400 and 422."""
+    options = {name: value for name, value in body.items() if name not in {"kind", "apiVersion"}}
+    if not options:
+        options = {
+            "gracePeriodSeconds": integer(request, "gracePeriodSeconds"),
+            "orphanDependents": boolean(request, "orphanDependents"),
+            "propagationPolicy": request.param("propagationPolicy") or None,
+            "dryRun": request.query.get("dryRun"),
+        }
+        options = {name: value for name, value in options.items() if value is not None}
+    problems = []
+    policy = options.get("propagationPolicy")
+    if policy and options.get("orphanDependents") is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        problems.append(field.invalid("propagationPolicy", policy, why))
+    if policy not in {None, "", "Background", "Foreground", "Orphan"}:
+        known = ("Background", "Foreground", "Orphan", "nil")
+        problems.append(field.not_supported("propagationPolicy", policy, known))
+    problems += dry_run_problems(options.get("dryRun") or [])
+    refuse("DeleteOptions", problems)
+    return options

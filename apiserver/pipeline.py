@@ -1,0 +1,39 @@
+"""The way of a request through the server. The order below is the documentation."""
+
+from apimachinery.clock import Clock, Entropy
+from apiserver.authentication import Authenticator
+from apiserver.authorization import Authorizer
+from apiserver.filters.auditing import with_audit
+from apiserver.filters.authenticating import with_authentication
+from apiserver.filters.authorizing import with_authorization
+from apiserver.filters.deadlines import with_deadline
+from apiserver.filters.impersonating import with_impersonation
+from apiserver.filters.in_flight import with_max_in_flight
+from apiserver.filters.panics import with_panic_recovery
+from apiserver.filters.request_infos import with_request_info
+from apiserver.filters.warning_headers import with_warnings
+from apiserver.metrics import RequestMetrics
+from apiserver.request import Handler
+
+
+def build(
+    handler: Handler,
+    *,
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+    metrics: RequestMetrics,
+    clock: Clock,
+    entropy: Entropy,
+    max_reads: int,
+    max_writes: int,
+) -> Handler:
+    """`handler` behind every filter; read from the bottom, the outermost, up."""
+    handler = with_authorization(handler, authorizer)
+    handler = with_max_in_flight(handler, max_reads, max_writes)
+    handler = with_impersonation(handler, authorizer)
+    handler = with_audit(handler, metrics, clock, entropy)
+    handler = with_authentication(handler, authenticator)
+    handler = with_warnings(handler)
+    handler = with_deadline(handler)
+    handler = with_request_info(handler)
+    return with_panic_recovery(handler)

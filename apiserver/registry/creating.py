@@ -1,0 +1,91 @@
+"""Create an object.
+
+Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Create) and registry/rest/create.go, 1.36.
+"""
+
+from apimachinery import errors
+from apimachinery.clock import timestamp
+from apimachinery.errors import Object, StatusError
+from apiserver import admission
+from apiserver.encoding import encode, loads
+from apiserver.registry import checks
+from apiserver.registry.registry import Registry
+from apiserver.registry.writes import Write, Written
+from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
+
+_NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
+_MAX_GENERATED = 63 - 5
+
+
+async def create(registry: Registry, obj: Object, write: Write) -> Written:
+    """Write a new object (decoded, in the hub version, system metadata wiped); raises 409 if it exists."""
+    prefix = obj["metadata"].get("generateName") if not obj["metadata"].get("name") else None
+    attempts = _NAME_ATTEMPTS if prefix and registry.services.world.gates.enabled("RetryGenerateName") else 1
+    for attempt in range(1, attempts + 1):
+        try:
+            return await _create(registry, obj, write)
+        except StatusError as error:
+            if error.reason != "AlreadyExists" or not prefix or attempt == attempts:
+                raise
+            obj["metadata"].pop("name")
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+async def _create(registry: Registry, obj: Object, write: Write) -> Written:
+    metadata, services = obj["metadata"], registry.services
+    generated = not metadata.get("name") and bool(metadata.get("generateName"))
+    await services.admission.admit(
+        registry.attributes(admission.CREATE, write, metadata.get("name") or "", obj, None)
+    )
+    prepare(registry, obj, write)
+    await services.admission.validate(
+        registry.attributes(admission.CREATE, write, metadata["name"], obj, None)
+    )
+    key = registry.key(write.namespace, metadata["name"])
+    value = encode(obj)
+    if write.dry_run:
+        current = services.store.get(key)
+        if current is not None:
+            raise _exists(registry, current, metadata["name"], generated)
+        return Written(obj, 0, None, created=True)
+    now = services.world.clock.now()
+    change = Change(Verb.CREATE, key, metadata["uid"], value, 0, write.author, now)
+    try:
+        event = await services.store.write(change)
+    except ConflictError as conflict:
+        raise _exists(registry, conflict.current, metadata["name"], generated) from None
+    services.codec.remember(event.revision, registry.resource)
+    registry.learn(obj, event.revision)
+    metadata["resourceVersion"] = str(event.revision)
+    return Written(obj, event.revision, value, created=True)
+
+
+def prepare(registry: Registry, obj: Object, write: Write) -> None:
+    """Everything between admission and the store (rest.BeforeCreate); raises 422."""
+    ctx = registry.context(write)
+    strategy = registry.strategy
+    metadata = obj["metadata"]
+    metadata["creationTimestamp"] = timestamp(ctx.now)
+    metadata["uid"] = ctx.entropy.uid()
+    if registry.resource.namespaced:
+        metadata["namespace"] = write.namespace
+    else:
+        metadata.pop("namespace", None)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = metadata["generateName"][:_MAX_GENERATED] + ctx.entropy.suffix()
+    strategy.prepare_for_create(obj, ctx)
+    if strategy.counts_generation(ctx):
+        metadata["generation"] = 1
+    checks.drop_disabled_fields(registry, obj, None)
+    checks.check_new(registry, strategy, obj, ctx)
+    write.warnings.extend(strategy.warnings(obj, ctx))
+
+
+def _exists(registry: Registry, current: Entry | None, name: str, generated: bool) -> StatusError:
+    error = errors.already_exists(registry.resource.group_resource, name)
+    if generated:
+        error.message += ", the server was not able to generate a unique name for the object"
+        return error
+    if current is not None and loads(current.value)["metadata"].get("deletionTimestamp"):
+        error.message = f"object is being deleted: {error.message}"
+    return error

@@ -1,0 +1,175 @@
+"""Delete an object: at once, gracefully, or when its finalizers are gone.
+
+Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Delete) and registry/rest/delete.go, 1.36.
+"""
+
+from datetime import timedelta
+
+from apimachinery import errors
+from apimachinery.clock import parse_timestamp, timestamp
+from apimachinery.errors import GroupResource, Object
+from apiserver import admission
+from apiserver.encoding import encode
+from apiserver.registry import updating
+from apiserver.registry.registry import Registry
+from apiserver.registry.strategy import Strategy
+from apiserver.registry.writes import Write, Written
+from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+
+
+async def delete(registry: Registry, name: str, options: Object, write: Write) -> Written:
+    """Delete by `options` (DeleteOptions, checked); raises 404 and 409."""
+    while True:
+        entry = registry.entry(write.namespace, name)
+        try:
+            return await _delete(registry, entry, options, write)
+        except ConflictError:
+            await registry.services.store.refresh()
+
+
+async def _delete(registry: Registry, entry: Entry, options: Object, write: Write) -> Written:
+    services, strategy = registry.services, registry.strategy
+    old = registry.object(entry)
+    check_preconditions(registry, entry, options)
+    await services.admission.admit(registry.attributes(admission.DELETE, write, entry.key.name, None, old))
+    await services.admission.validate(registry.attributes(admission.DELETE, write, entry.key.name, None, old))
+    new = registry.object(entry)
+    if strategy.is_graceful and old["metadata"].get("deletionTimestamp"):
+        shorter = _shorten(new, options)
+        if shorter is False:
+            return Written(old, entry.revision, entry.value)
+    if strategy.is_kept(new):
+        return await _mark_kept(registry, entry, new, write)
+    _set_finalizers(strategy, new, options)
+    finalizers = bool(new["metadata"].get("finalizers"))
+    if strategy.is_graceful:
+        period = _mark_graceful(registry, strategy, new, options)
+        if finalizers or period > 0:
+            return await _store_marked(registry, entry, new, write)
+        marked = await _store_marked(registry, entry, new, write)
+        return marked if write.dry_run else await _remove_marked(registry, entry, marked, write)
+    if finalizers:
+        mark(registry, new, 0)
+        return await _store_marked(registry, entry, new, write)
+    return await _remove(registry, entry, old, write)
+
+
+def check_preconditions(registry: Registry, entry: Entry, options: Object) -> None:
+    """Raise 409 if the object is not the one that was meant."""
+    wanted = options.get("preconditions") or {}
+    what = GroupResource(registry.resource.group, registry.resource.kind)  # upstream names the kind here
+    uid, revision = wanted.get("uid"), wanted.get("resourceVersion")
+    if uid is not None and uid != entry.uid:
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({entry.uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(what, entry.key.name, why)
+    if revision is not None and revision != str(entry.revision):
+        why = (
+            f"the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in "
+            f"record ({entry.revision}). The object might have been modified"
+        )
+        raise errors.conflict(what, entry.key.name, why)
+
+
+def mark(registry: Registry, obj: Object, seconds: int) -> None:
+    """Note that `obj` is being deleted; nothing changes if that stands there already."""
+    metadata = obj["metadata"]
+    if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation"):
+        metadata["generation"] += 1
+    if not metadata.get("deletionTimestamp"):
+        moment = registry.services.world.clock.now() + timedelta(seconds=seconds)
+        metadata["deletionTimestamp"] = timestamp(moment)
+    metadata["deletionGracePeriodSeconds"] = seconds
+
+
+def _mark_graceful(registry: Registry, strategy: Strategy, obj: Object, options: Object) -> int:
+    """Mark with the strategy's grace, or with what `_shorten` has left of it; gives the seconds."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        mark(registry, obj, strategy.graceful_period(obj, options))
+    seconds: int = metadata.get("deletionGracePeriodSeconds") or 0
+    return seconds
+
+
+def _shorten(obj: Object, options: Object) -> bool:
+    """Bring the end of an object that is being deleted nearer; False if these options do not."""
+    metadata, wanted = obj["metadata"], options.get("gracePeriodSeconds")
+    granted = metadata.get("deletionGracePeriodSeconds")
+    if granted is None:
+        return True
+    if wanted is None or wanted >= granted:
+        return False
+    begun = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=granted)
+    metadata["deletionTimestamp"] = timestamp(begun + timedelta(seconds=wanted))
+    metadata["deletionGracePeriodSeconds"] = wanted
+    return True
+
+
+def _set_finalizers(strategy: Strategy, obj: Object, options: Object) -> None:
+    """Put in or take out the garbage collector's finalizers as the propagation asks."""
+    policy = propagation(strategy, obj, options)
+    old = obj["metadata"].get("finalizers") or []
+    new = [name for name in old if name not in {ORPHAN, FOREGROUND}]
+    new += {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, [])
+    if set(new) == set(old):
+        return
+    if new:
+        obj["metadata"]["finalizers"] = new
+    else:
+        obj["metadata"].pop("finalizers", None)
+
+
+def propagation(strategy: Strategy, obj: Object, options: Object) -> str:
+    """Background, Foreground or Orphan: as asked, else as the finalizers say, else as the kind does."""
+    if options.get("orphanDependents") is not None:
+        return "Orphan" if options["orphanDependents"] else "Background"
+    if options.get("propagationPolicy"):
+        return str(options["propagationPolicy"])
+    finalizers = obj["metadata"].get("finalizers") or []
+    for name, policy in ((ORPHAN, "Orphan"), (FOREGROUND, "Foreground")):
+        if name in finalizers:
+            return policy
+    return strategy.default_propagation
+
+
+async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+    """Begin the end of an object that its own spec keeps: a namespace."""
+    old_timestamp = new["metadata"].get("deletionTimestamp")
+    if old_timestamp:
+        return Written(new, entry.revision, entry.value)
+    new["metadata"]["deletionTimestamp"] = timestamp(registry.services.world.clock.now())
+    return await _store_marked(registry, entry, new, write)
+
+
+async def _store_marked(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+    registry.strategy.mark_deleted(new, registry.context(write))
+    if new == registry.object(entry):
+        return Written(new, entry.revision, entry.value)
+    return await updating.store(registry, entry, new, write)
+
+
+async def _remove_marked(registry: Registry, entry: Entry, marked: Written, write: Write) -> Written:
+    """Delete what has been marked without grace, whoever changes it meanwhile; its end is no error either."""
+    while True:
+        current = registry.services.store.get(entry.key)
+        if current is None or current.uid != entry.uid:
+            return marked
+        try:
+            return await _remove(registry, current, registry.object(current), write)
+        except ConflictError:
+            await registry.services.store.refresh()
+
+
+async def _remove(registry: Registry, entry: Entry, last: Object, write: Write) -> Written:
+    """Delete for good; `last` is the object as watchers and the client see it go."""
+    if not write.dry_run:
+        now = registry.services.world.clock.now()
+        change = Change(Verb.DELETE, entry.key, entry.uid, encode(last), entry.revision, write.author, now)
+        event = await registry.services.store.write(change)
+        registry.services.codec.remember(event.revision, registry.resource)
+    last["metadata"]["resourceVersion"] = str(entry.revision)
+    return Written(last, entry.revision, None, deleted=True)

@@ -1,0 +1,32 @@
+"""Who owns which field of an object: a resource's field manager, over the schemas of all its versions."""
+
+from typing import TYPE_CHECKING
+
+from apimachinery.managedfields import FieldManager
+
+from apimachinery.resources import Resource
+from apimachinery.schema import Schema
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+MAX_MANAGER = 128
+
+
+def field_manager(services: "Services", resource: Resource) -> FieldManager:
+    """The field manager of a resource; it knows the schema of every registered version."""
+
+    def schema_for(api_version: str) -> Schema | None:
+        group, _, version = api_version.rpartition("/")
+        found = services.table.by_kind(group, version, resource.kind)
+        return found.schema if found else None
+
+    return FieldManager(schema_for)
+
+
+def manager_name(field_manager_param: str, user_agent: str) -> str:
+    """The manager of a write: as the client says, else the first word of its user agent."""
+    if field_manager_param:
+        return field_manager_param
+    name = "".join(char for char in user_agent.split("/", 1)[0][:MAX_MANAGER] if char.isprintable())
+    return name or "unknown"

@@ -1,0 +1,28 @@
+"""Owner references that say the same thing twice are said once, with a warning.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAndAddWarning), 1.36.
+"""
+
+from apimachinery.errors import Object
+
+_TEXT = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and "
+    "may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+)
+
+
+def deduplicate(obj: Object, warnings: list[str]) -> None:
+    """Drop references that are equal to an earlier one."""
+    references = obj["metadata"].get("ownerReferences") or []
+    if len(references) < 2:
+        return
+    kept: list[Object] = []
+    twice: list[str] = []
+    for reference in references:
+        if reference in kept:
+            twice.append(reference.get("uid", ""))
+        else:
+            kept.append(reference)
+    if twice:
+        obj["metadata"]["ownerReferences"] = kept
+        warnings.append(_TEXT + ", ".join(dict.fromkeys(twice)))

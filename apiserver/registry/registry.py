@@ -1,0 +1,132 @@
+"""One resource, whatever its kind: keys, strategies, contexts, and reading it from the store.
+
+The verbs that write are functions in `creating`, `updating` and `deleting`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from apimachinery.errors import GroupKind, Object, not_found
+from apimachinery.resources import Resource
+from apiserver.admission import Attributes
+from apiserver.encoding import loads
+from apiserver.generations import Generations
+from apiserver.registry.field_managers import field_manager
+from apiserver.registry.strategies import STRATEGIES
+from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.registry.writes import Write
+from apiserver.storage.interfaces import Entry, Key
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+_REMEMBERED = 50_000  # labels and fields of that many revisions, twice
+
+
+class Selectable(NamedTuple):
+    """What selectors look at."""
+
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
+
+
+class Registry:
+    """The generic registry of one resource; `resource` is its hub version."""
+
+    def __init__(self, services: "Services", resource: Resource) -> None:
+        self.services = services
+        self.resource = resource
+        self.strategy = STRATEGIES.get(resource.group_resource, Strategy)()
+        self._subresources: dict[str, Strategy] = {"": self.strategy, "status": self.strategy.status()}
+        for name, strategy in self.strategy.subresources.items():
+            self._subresources[name] = strategy()
+        self._selectable: Generations[int, Selectable] = Generations(_REMEMBERED)
+        self.field_manager = field_manager(services, resource)
+
+    @property
+    def kind(self) -> GroupKind:
+        return self.resource.group_kind
+
+    def strategy_of(self, subresource: str) -> Strategy:
+        """The strategy of a subresource that has the object itself as its body."""
+        return self._subresources.get(subresource, self.strategy)
+
+    def key(self, namespace: str, name: str) -> Key:
+        return Key(self.resource.storage_resource, namespace if self.resource.namespaced else "", name)
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def entry(self, namespace: str, name: str) -> Entry:
+        """The current object; raises 404."""
+        entry = self.services.store.get(self.key(namespace, name))
+        if entry is None:
+            raise not_found(self.resource.group_resource, name)
+        return entry
+
+    def object(self, entry: Entry) -> Object:
+        """The object of an entry in the hub version, fresh, with its resourceVersion."""
+        return self.services.codec.object(self.resource, entry.value, entry.revision)
+
+    def selectable(self, value: bytes, revision: int) -> Selectable:
+        """Labels and fields of the object that `value` was at `revision`."""
+        found = self._selectable.get(revision)
+        if found is None:
+            found = self.learn(loads(self.services.codec.served(self.resource, value, revision)), revision)
+        return found
+
+    def learn(self, obj: Object, revision: int) -> Selectable:
+        """Remember the labels and fields of an object that is at hand anyway."""
+        labels = obj["metadata"].get("labels") or {}
+        found = Selectable(dict(labels), self.strategy.fields(obj))
+        self._selectable.put(revision, found)
+        return found
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def context(self, write: Write) -> StrategyContext:
+        """What the strategy sees of the world, for one write."""
+        world = self.services.world
+        return StrategyContext(
+            world.version,
+            world.gates,
+            world.clock.now(),
+            world.entropy,
+            self.services.table,
+            self.resource,
+            write.user,
+            self._objects,
+            self._object,
+            write.subresource,
+            self.services.service_ip_range,
+        )
+
+    def attributes(
+        self, operation: str, write: Write, name: str, obj: Object | None, old: Object | None
+    ) -> Attributes:
+        """The write as admission sees it."""
+        return Attributes(
+            operation,
+            self.resource,
+            write.subresource,
+            write.namespace,
+            name,
+            obj,
+            old,
+            write.user,
+            write.dry_run,
+        )
+
+    def _objects(self, resource: str, namespace: str | None) -> Iterator[Object]:
+        for entry in self.services.store.list(resource, namespace).entries:
+            yield _loaded(entry)
+
+    def _object(self, resource: str, namespace: str, name: str) -> Object | None:
+        entry = self.services.store.get(Key(resource, namespace, name))
+        return _loaded(entry) if entry else None
+
+
+def _loaded(entry: Entry) -> Object:
+    """Another resource's object as stored: strategies look at few, stable fields of it."""
+    obj: Object = loads(entry.value)
+    obj["metadata"]["resourceVersion"] = str(entry.revision)
+    return obj

@@ -1,0 +1,167 @@
+"""Change an object, again and again until the change meets the object it was made for.
+
+Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Update), registry/rest/update.go and
+storage/etcd3/store.go (GuaranteedUpdate), 1.36.
+"""
+
+import copy
+from collections.abc import Awaitable, Callable
+
+from apimachinery import errors, field
+from apimachinery.errors import GroupKind, Object, StatusError
+from apiserver import admission
+from apiserver.encoding import encode
+from apiserver.registry import checks, creating
+from apiserver.registry.registry import Registry
+from apiserver.registry.strategy import Strategy
+from apiserver.registry.writes import Write, Written
+from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
+
+# Makes the new object of the current one (None: there is none); both in the hub version.
+Transform = Callable[[Object | None], Awaitable[Object]]
+
+
+async def update(
+    registry: Registry,
+    name: str,
+    transform: Transform,
+    write: Write,
+    *,
+    uid: str = "",
+    force_create: bool = False,
+) -> Written:
+    """Write what `transform` makes of the object. `uid` is a precondition if it is not empty.
+
+    Raises 404, 409 (the transformed object names another resourceVersion), 422.
+    """
+    store = registry.services.store
+    while True:
+        entry = store.get(registry.key(write.namespace, name))
+        if entry is None:
+            if uid:
+                why = (
+                    f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                )
+                raise errors.conflict(registry.resource.group_resource, name, why)
+            return await _create(registry, name, transform, write, force_create=force_create)
+        if uid and uid != entry.uid:
+            raise _other_uid(registry, entry, uid)
+        try:
+            return await _update(registry, entry, transform, write)
+        except ConflictError:
+            await store.refresh()
+
+
+async def _create(
+    registry: Registry, name: str, transform: Transform, write: Write, *, force_create: bool
+) -> Written:
+    if not (force_create or registry.strategy.allow_create_on_update) or write.subresource:
+        raise errors.not_found(registry.resource.group_resource, name)
+    return await creating.create(registry, await transform(None), write)
+
+
+async def _update(registry: Registry, entry: Entry, transform: Transform, write: Write) -> Written:
+    services = registry.services
+    old = registry.object(entry)
+    new = await transform(copy.deepcopy(old))
+    strategy = registry.strategy_of(write.subresource)
+    _check_revision(registry, strategy, new, entry)
+    await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
+    prepare(registry, strategy, new, old, write)
+    await services.admission.validate(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
+    if ends(registry, new, old):
+        return await _delete(registry, entry, new, write)
+    if new == old and services.codec.served(registry.resource, entry.value, entry.revision) is entry.value:
+        return Written(old, entry.revision, entry.value)
+    return await store(registry, entry, new, write)
+
+
+def _check_revision(registry: Registry, strategy: Strategy, new: Object, entry: Entry) -> None:
+    revision = new["metadata"].get("resourceVersion") or "0"
+    if revision == "0":
+        if not strategy.allow_unconditional_update:
+            problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            kind = GroupKind(*registry.resource.group_resource)  # upstream names the resource here
+            raise errors.invalid(kind, entry.key.name, [problem])
+        new["metadata"]["resourceVersion"] = str(entry.revision)
+    elif not revision.isdigit():
+        why = f'strconv.ParseUint: parsing "{revision}": invalid syntax'
+        problem = field.invalid("resourceVersion", revision, why)
+        raise StatusError(500, "", str(problem), {})
+    elif int(revision) != entry.revision:
+        raise errors.conflict(registry.resource.group_resource, entry.key.name, errors.MODIFIED)
+
+
+def prepare(registry: Registry, strategy: Strategy, new: Object, old: Object, write: Write) -> None:
+    """Everything between admission and the store (rest.BeforeUpdate); raises 422."""
+    ctx = registry.context(write)
+    metadata = new["metadata"]
+    if registry.resource.namespaced:
+        metadata.setdefault("namespace", write.namespace)
+    else:
+        metadata.pop("namespace", None)
+    generation = old["metadata"].get("generation")
+    if generation is None:
+        metadata.pop("generation", None)
+    else:
+        metadata["generation"] = generation
+    strategy.prepare_for_update(new, old, ctx)
+    if strategy.counts_generation(ctx) and _differs(new, old):
+        metadata["generation"] = (generation or 0) + 1
+    checks.drop_disabled_fields(registry, new, old)
+    checks.check_change(registry, strategy, new, old, ctx)
+    write.warnings.extend(strategy.update_warnings(new, old, ctx))
+
+
+def _differs(new: Object, old: Object) -> bool:
+    """Whether anything but metadata and status differs (a deletion counts by itself, when it is marked)."""
+    names = (new.keys() | old.keys()) - {"metadata", "status", "apiVersion", "kind"}
+    return any(new.get(name) != old.get(name) for name in names)
+
+
+def ends(registry: Registry, new: Object, old: Object) -> bool:
+    """Whether the change lets go of an object that is being deleted (ShouldDeleteDuringUpdate)."""
+    if new["metadata"].get("finalizers") or not old["metadata"].get("deletionTimestamp"):
+        return False
+    return not old["metadata"].get("deletionGracePeriodSeconds") and not registry.strategy.is_kept(new)
+
+
+async def _delete(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+    """The object goes with this change; what the client sees is the change at the revision before."""
+    if not write.dry_run:
+        now = registry.services.world.clock.now()
+        change = Change(Verb.DELETE, entry.key, entry.uid, encode(new), entry.revision, write.author, now)
+        event = await registry.services.store.write(change)
+        registry.services.codec.remember(event.revision, registry.resource)
+    return Written(new, entry.revision, None, deleted=True)
+
+
+async def store(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+    """Write `new` over `entry`; raises ConflictError."""
+    if write.dry_run:
+        new["metadata"]["resourceVersion"] = str(entry.revision)
+        return Written(new, entry.revision)
+    services = registry.services
+    value = encode(new)
+    now = services.world.clock.now()
+    change = Change(Verb.UPDATE, entry.key, entry.uid, value, entry.revision, write.author, now)
+    event = await services.store.write(change)
+    services.codec.remember(event.revision, registry.resource)
+    registry.learn(new, event.revision)
+    new["metadata"]["resourceVersion"] = str(event.revision)
+    return Written(new, event.revision, value)
+
+
+def _other_uid(registry: Registry, entry: Entry, uid: str) -> StatusError:
+    key, resource = entry.key, registry.resource
+    place = (
+        f"apiextensions.kubernetes.io/{resource.group}/{resource.plural}"
+        if resource.custom
+        else resource.plural
+    )
+    path = "/".join(part for part in ("", "registry", place, key.namespace, key.name) if part or not place)
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /{path.lstrip('/')}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {entry.uid}"
+    )
+    return errors.conflict(resource.group_resource, key.name, why)

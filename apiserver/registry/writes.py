@@ -1,0 +1,34 @@
+"""What a write is given and what it gives back, between handlers and registry."""
+
+from dataclasses import dataclass, field
+
+from apimachinery.errors import Object
+from apiserver.storage.interfaces import Author
+from apiserver.user import User
+
+
+@dataclass(slots=True)
+class Write:
+    """One write. Texts put into `warnings` reach the client as Warning headers."""
+
+    user: User
+    author: Author
+    namespace: str = ""
+    subresource: str = ""
+    dry_run: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object after a write, in the hub version.
+
+    `value` is what the log holds (without resourceVersion), None for a dry run; `revision` its revision, 0
+    for what a dry run would have created.
+    """
+
+    obj: Object
+    revision: int
+    value: bytes | None = None
+    created: bool = False
+    deleted: bool = False

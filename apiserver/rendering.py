@@ -1,0 +1,143 @@
+"""Objects as answers: the kept bytes where they serve, and the other forms made from them."""
+
+import asyncio
+import gzip
+from collections.abc import Sequence
+
+from apimachinery.errors import Object, StatusError
+from apiserver import media_types
+from apiserver.encoding import dumps, loads, with_revision
+from apiserver.media_types import Accepted
+from apiserver.registry.writes import Written
+from apiserver.request import Request, Response
+from apiserver.services import Scope
+
+_COMPRESSED_FROM = 128 * 1024  # bytes; as upstream
+_LEVEL = 1
+_METADATA_KIND = "PartialObjectMetadata"
+
+
+def form_of(request: Request) -> Accepted:
+    """What the client wants the answer to be; raises 406."""
+    return media_types.accepted(request.headers.get("accept", ""))
+
+
+def plain(form: Accepted) -> Accepted:
+    """The same media type without a conversion: Statuses are never Tables."""
+    return Accepted(form.media_type)
+
+
+def current(request: Request, scope: Scope, value: bytes, revision: int, form: Accepted) -> Response:
+    """The stored object at `revision`."""
+    data = scope.services.codec.served(scope.resource, value, revision)
+    if form == _PLAIN:
+        return Response(200, with_revision(data, revision) + b"\n")
+    return render(request, scope, loads(with_revision(data, revision)), form)
+
+
+_PLAIN = Accepted(media_types.JSON)
+
+
+def written(request: Request, scope: Scope, result: Written, form: Accepted) -> Response:
+    """The object after a write."""
+    status = 201 if result.created else 200
+    if result.value is not None and form == _PLAIN:
+        data = scope.services.codec.served(scope.resource, result.value, result.revision)
+        return Response(status, with_revision(data, result.revision) + b"\n")
+    obj = scope.services.codec.convert(result.obj, scope.resource)
+    return render(request, scope, obj, form, status)
+
+
+def render(request: Request, scope: Scope, obj: Object, form: Accepted, status: int = 200) -> Response:
+    """An object in the served version, in the form asked for."""
+    return document(convert(request, scope, obj, form), form, status)
+
+
+def document(body: Object, form: Accepted, status: int = 200) -> Response:
+    """Any document, as JSON or YAML."""
+    if form.media_type == media_types.YAML:
+        return Response(status, media_types.to_yaml(body), media_types.YAML)
+    return Response(status, dumps(body) + b"\n")
+
+
+def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Object:
+    """One object as itself, as a Table of one row, or as its metadata."""
+    match form.convert:
+        case "":
+            return obj
+        case "Table":
+            return table(request, scope, [obj], form, {"resourceVersion": obj["metadata"]["resourceVersion"]})
+        case "PartialObjectMetadata":
+            return partial(obj, form.version)
+        case _:
+            raise StatusError(500, "", "content is not a list", {})
+
+
+def partial(obj: Object, version: str) -> Object:
+    """The metadata of an object as an object."""
+    return {"kind": _METADATA_KIND, "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+
+
+def convert_list(
+    request: Request, scope: Scope, items: Sequence[Object], metadata: Object, form: Accepted
+) -> Object:
+    """A list in one of the forms that are not plain JSON of the list."""
+    match form.convert:
+        case "":
+            if not scope.resource.custom:
+                items = [{k: v for k, v in one.items() if k not in {"kind", "apiVersion"}} for one in items]
+            return {
+                "kind": scope.resource.list_kind,
+                "apiVersion": scope.resource.api_version,
+                "metadata": metadata,
+                "items": items,
+            }
+        case "Table":
+            return table(request, scope, items, form, metadata)
+        case "PartialObjectMetadataList":
+            return {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": f"meta.k8s.io/{form.version}",
+                "metadata": metadata,
+                "items": [partial(one, form.version) for one in items],
+            }
+        case _:
+            raise StatusError(500, "", "content is a list, but a single object was asked for", {})
+
+
+def table(
+    request: Request,
+    scope: Scope,
+    items: Sequence[Object],
+    form: Accepted,
+    metadata: Object,
+    *,
+    header: bool = True,
+) -> Object:
+    """A Table of objects; its cells are made by the module of tables."""
+    from apiserver import tables
+
+    include = request.param("includeObject") or "Metadata"
+    made: Object = tables.render(
+        scope.resource,
+        items,
+        include_object=include,
+        now=scope.services.world.clock.now(),
+        version=form.version,
+        metadata=metadata,
+    )
+    if not header:
+        made["columnDefinitions"] = None
+    return made
+
+
+async def compressed(request: Request, response: Response) -> Response:
+    """The same answer, compressed if it is large and the client takes that."""
+    body = response.body
+    if not isinstance(body, bytes) or len(body) < _COMPRESSED_FROM:
+        return response
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return response
+    response.body = await asyncio.to_thread(gzip.compress, body, _LEVEL, mtime=0)
+    response.headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
+    return response

@@ -1,0 +1,120 @@
+"""Requests and responses of the server, whatever brings them: a socket or a call in the same process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qs, unquote
+
+from apiserver.user import User
+
+if TYPE_CHECKING:
+    from apiserver.request_info import RequestInfo
+    from apiserver.storage.interfaces import Watch
+
+BodyReader = Callable[[int], Awaitable[bytes]]
+
+
+class BodyTooLargeError(Exception):
+    """The body is larger than the reader was asked to read."""
+
+
+class Peer(NamedTuple):
+    """The subject of a client certificate that the transport has verified."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+
+
+async def no_body(_limit: int) -> bytes:
+    """The reader of a request that has no body."""
+    return b""
+
+
+def body_of(data: bytes) -> BodyReader:
+    """A reader of a body that is in memory."""
+
+    async def read(limit: int) -> bytes:
+        if len(data) > limit:
+            raise BodyTooLargeError
+        return data
+
+    return read
+
+
+@dataclass(slots=True)
+class Request:
+    """One request. The first part comes from the transport, the second is filled in by the filters.
+
+    `headers` is asked for lower-case names. `query` holds every value of a parameter, in order, decoded.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, list[str]]
+    headers: Mapping[str, str]
+    read_body: BodyReader = no_body
+    peer: Peer | None = None
+    info: "RequestInfo" = field(init=False)
+    user: User = field(init=False)
+    request_id: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        method: str,
+        target: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        peer: Peer | None = None,
+    ) -> "Request":
+        """A request as a caller in the same process writes it; `target` is path and query."""
+        path, _, query = target.partition("?")
+        lowered = {name.lower(): value for name, value in (headers or {}).items()}
+        return cls(method, unquote(path), parse_query(query), lowered, body_of(body), peer)
+
+    def param(self, name: str) -> str:
+        """The first value of a query parameter, empty if there is none."""
+        values = self.query.get(name)
+        return values[0] if values else ""
+
+
+def parse_query(text: str) -> Mapping[str, list[str]]:
+    """The parameters of a query string, decoded, with empty values kept."""
+    return parse_qs(text, keep_blank_values=True) if text else {}
+
+
+Headers = list[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class Response:
+    """An answer. `body` is bytes, or for a watch an iterator of chunks that the transport must close."""
+
+    status: int
+    body: bytes | AsyncIterator[bytes]
+    content_type: str = "application/json"
+    headers: Headers = field(default_factory=list)
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def text(status: int, body: str, headers: Headers | None = None) -> Response:
+    """A plain text answer."""
+    return Response(status, body.encode(), "text/plain; charset=utf-8", headers or [])
+
+
+@dataclass(slots=True)
+class Lifetime:
+    """How far the server is in its life, as filters and watches need to know."""
+
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    watches: "set[Watch]" = field(default_factory=set)
+
+    def stop(self) -> None:
+        """End every watch, and let readiness fail."""
+        self.stopping.set()
+        for watch in tuple(self.watches):
+            watch.close()

@@ -1,0 +1,111 @@
+"""What a request is about, read from its method, path and query once.
+
+Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go, 1.36.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_VERBS = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_SPECIAL_PREFIXES = frozenset({"proxy", "watch"})
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """`verb` is upstream's (get, list, watch, create, update, patch, delete, deletecollection, proxy).
+
+    For a non-resource request `verb` is the method in lower case and all else but `path` is empty.
+    """
+
+    is_resource: bool
+    path: str
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def is_long_running(self) -> bool:
+        """Whether the request may outlive every deadline (a watch, a log)."""
+        return self.verb in {"watch", "proxy"} or self.subresource in _LONG_RUNNING
+
+    @property
+    def is_mutating(self) -> bool:
+        """Whether the request counts against the limit of writes in flight."""
+        return self.verb not in {"get", "list", "watch"}
+
+
+_LONG_RUNNING = frozenset({"log", "exec", "attach", "portforward", "proxy"})
+
+
+def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo:
+    """The RequestInfo of a request; `path` is decoded."""
+    plain = RequestInfo(False, path, method.lower())
+    parts = [part for part in path.split("/") if part]
+    if len(parts) < 3 or parts[0] not in {"api", "apis"}:
+        return plain
+    if parts[0] == "apis":
+        if len(parts) < 4:
+            return plain
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        group, version, rest = "", parts[1], parts[2:]
+    verb = _VERBS.get(method, "")
+    if rest[0] in _SPECIAL_PREFIXES:
+        if len(rest) < 2:
+            return plain
+        verb, rest = rest[0], rest[1:]
+    namespace, rest = _namespace(rest)
+    resource, name, subresource = _split(rest)
+    if not name and verb == "get":
+        verb = "watch" if _is_watch(query) else "list"
+    elif verb == "get" and not subresource and _is_watch(query):
+        verb = "watch"
+    elif not name and verb == "delete":
+        verb = "deletecollection"
+    if verb in {"list", "watch", "deletecollection"} and not name:
+        name = _name_of_selector(query)
+    return RequestInfo(True, path, verb, group, version, resource, subresource, namespace, name, tuple(rest))
+
+
+def _namespace(rest: list[str]) -> tuple[str, list[str]]:
+    """The namespace and what follows it; a namespace itself is in the namespace of its name."""
+    if rest[0] != "namespaces":
+        return "", rest
+    if len(rest) == 1:
+        return "", rest
+    if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+        return rest[1], rest[2:]
+    return rest[1], rest
+
+
+def _split(rest: list[str]) -> tuple[str, str, str]:
+    padded = [*rest[:3], "", "", ""]
+    return padded[0], padded[1], padded[2]
+
+
+def _is_watch(query: Mapping[str, list[str]]) -> bool:
+    """Go's conversion of a boolean parameter: anything but empty, `false` and `0` is true."""
+    if "watch" not in query:
+        return False
+    return query["watch"][0].lower() not in {"false", "0"}
+
+
+def _name_of_selector(query: Mapping[str, list[str]]) -> str:
+    for term in (query.get("fieldSelector") or [""])[0].split(","):
+        field, _, value = term.partition("=")
+        if field == "metadata.name" and not value.startswith("!"):
+            return value.removeprefix("=")
+    return ""

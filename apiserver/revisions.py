@@ -1,0 +1,44 @@
+"""Resource versions as clients give them, and waiting for one."""
+
+from apimachinery import errors
+from apimachinery.errors import StatusError
+from apiserver.storage.interfaces import CompactedError, FutureRevisionError, Store
+
+WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeout)
+
+
+def parse_revision(text: str) -> int:
+    """A revision in a list or get; raises 400."""
+    try:
+        return _parse(text)
+    except StatusError as error:
+        raise errors.bad_request(f"invalid resource version: {error.message}") from None
+
+
+def parse_watch_revision(text: str) -> int:
+    """A revision in a watch; raises 500, as upstream does."""
+    return _parse(text)
+
+
+def _parse(text: str) -> int:
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise StatusError(500, "", why)
+    return int(text)
+
+
+async def wait(store: Store, revision: int) -> None:
+    """Return once `revision` is applied here; raises 504."""
+    if revision <= store.revision:
+        return
+    try:
+        await store.wait_for(revision, WAIT_SECONDS)
+    except FutureRevisionError as error:
+        raise errors.too_large_resource_version(revision, error.current) from None
+
+
+def too_old(error: CompactedError) -> StatusError:
+    """The 410 of a list or watch at a revision that is gone."""
+    return StatusError(410, "Expired", f"too old resource version: {error.asked} ({error.horizon})")

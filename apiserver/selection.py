@@ -1,0 +1,66 @@
+"""Which objects of a list or watch a client wants: its selectors, over labels and selectable fields."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from apimachinery import errors
+from apimachinery.fields import FieldSelector
+from apimachinery.labels import LabelSelector, SelectorError
+from apiserver.parameters import ListOptions
+from apiserver.registry.registry import Registry
+from apiserver.request import Request
+from apiserver.storage.interfaces import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Label and field selectors together; `name` is the one name that can match, if that is known."""
+
+    registry: Registry
+    labels: LabelSelector
+    fields: FieldSelector
+    name: str
+    namespace: str | None
+
+    @property
+    def filter(self) -> Callable[[Entry], bool] | None:
+        """What a store asks per entry, None if everything is wanted."""
+        return None if self.is_all else self.matches_entry
+
+    @property
+    def is_all(self) -> bool:
+        return self.labels.is_empty() and self.fields.is_empty()
+
+    def matches(self, value: bytes, revision: int) -> bool:
+        """Whether the object that `value` was at `revision` is selected."""
+        found = self.registry.selectable(value, revision)
+        return self.labels.matches(found.labels) and self.fields.matches(found.fields)
+
+    def matches_entry(self, entry: Entry) -> bool:
+        return self.matches(entry.value, entry.revision)
+
+
+def selection(request: Request, registry: Registry, options: ListOptions) -> Selection:
+    """The selection of a request; raises 400."""
+    try:
+        labels = LabelSelector.parse(options.label_selector)
+        fields = FieldSelector.parse(options.field_selector)
+    except SelectorError as error:
+        raise errors.bad_request(str(error)) from None
+    known = {"metadata.name", "metadata.namespace", *registry.strategy.field_labels}
+    for term in fields.terms:
+        if term.field not in known:
+            raise errors.bad_request(_unknown(registry, term.field))
+    name = fields.exact_match("metadata.name") or ""
+    in_path = request.info.parts[1] if len(request.info.parts) > 1 else ""
+    if in_path and name and name != in_path:
+        raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
+    if in_path:
+        fields = FieldSelector((*fields.terms, *FieldSelector.parse(f"metadata.name={in_path}").terms))
+    return Selection(registry, labels, fields, in_path or name, request.info.namespace or None)
+
+
+def _unknown(registry: Registry, label: str) -> str:
+    if registry.strategy.field_labels or registry.resource.custom:
+        return f"field label not supported: {label}"
+    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -1,0 +1,137 @@
+"""One API server: built from its options, called in process or over a socket, stopped in order."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from apimachinery.catalogue import catalogue_for
+from apimachinery.component import World
+from apiserver import bootstrap, pipeline
+from apiserver.admission.chain import admission_chain
+from apiserver.authentication.certificates import CertificateAuthenticator
+from apiserver.authentication.tokens import TokenAuthenticator
+from apiserver.authentication.union import UnionAuthenticator
+from apiserver.authorization import AuthenticatedMayAll
+from apiserver.codec import Codec
+from apiserver.front import Front, listen, tls_context
+from apiserver.handlers.dispatching import Dispatcher
+from apiserver.handlers.paths import Paths
+from apiserver.health import HealthChecks
+from apiserver.metrics import RequestMetrics
+from apiserver.options import ServerOptions
+from apiserver.request import Handler, Lifetime, Request, Response
+from apiserver.services import Services
+from apiserver.storage.interfaces import ComponentEvent, Log, Store
+
+log = logging.getLogger(__name__)
+
+
+class APIServer:
+    """A server over a store. `handle` is the whole pipeline, `services` what is behind it."""
+
+    def __init__(self, options: ServerOptions, world: World, store: Store, event_log: Log) -> None:
+        table = catalogue_for(world.version, world.gates, options.runtime_config)
+        self.options = options
+        self.services = Services(
+            name=options.name,
+            world=world,
+            table=table,
+            store=store,
+            log=event_log,
+            codec=Codec(table, world),
+            admission=admission_chain(store),
+            authorizer=AuthenticatedMayAll(),
+            metrics=RequestMetrics(),
+            lifetime=Lifetime(),
+            health=HealthChecks(),
+            service_ip_range=options.service_cluster_ip_range,
+        )
+        self._dispatcher = Dispatcher(self.services, Paths(self.services))
+        self.handle: Handler = self._pipeline()
+        self._bootstrapped = False
+        self._front: Front | None = None
+        self._listener: asyncio.AbstractServer | None = None
+        self.port = options.secure_port
+        self._add_checks()
+
+    def _pipeline(self) -> Handler:
+        options, services = self.options, self.services
+        lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
+        authenticator = UnionAuthenticator(
+            [CertificateAuthenticator(), TokenAuthenticator(lines)], anonymous=options.anonymous_auth
+        )
+        return pipeline.build(
+            self._dispatcher.dispatch,
+            authenticator=authenticator,
+            authorizer=services.authorizer,
+            metrics=services.metrics,
+            clock=services.world.clock,
+            entropy=services.world.entropy,
+            max_reads=options.max_requests_inflight,
+            max_writes=options.max_mutating_requests_inflight,
+        )
+
+    def _add_checks(self) -> None:
+        health, lifetime = self.services.health, self.services.lifetime
+        health.add("ping", lambda: True)
+        health.add("log", lambda: True)
+        health.add("etcd", lambda: True)
+        for name in bootstrap.HOOKS:
+            health.add(name, lambda: self._bootstrapped)
+        health.add("shutdown", lambda: not lifetime.stopping.is_set(), ("readyz",))
+
+    async def dispatch(self, request: Request) -> Response:
+        """Serve a request of the server's own: no filters but its user must be set."""
+        return await self._dispatcher.dispatch(request)
+
+    async def start(self) -> None:
+        """Make what a fresh cluster has, then listen; ready when this returns."""
+        options, world = self.options, self.services.world
+        await self._listen()
+        await bootstrap.run(self.services, self._dispatcher.dispatch, options, self.port)
+        self._bootstrapped = True
+        await self._record("started")
+        log.info("%s %s serving on %s:%d", options.name, world.version, options.bind_address, self.port)
+
+    async def _listen(self) -> None:
+        options = self.options
+        context = None
+        if options.tls_cert_file:
+            context = tls_context(options.tls_cert_file, options.tls_private_key_file, options.client_ca_file)
+        self._front = Front(self.handle)
+        self._listener = await listen(self._front, options.bind_address, options.secure_port, context)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stop accepting, end watches, let what is under way finish; the store stays open."""
+        self.services.lifetime.stop()
+        if self._listener is not None:
+            self._listener.close()
+        if self._front is not None:
+            await self._front.shutdown(self.options.shutdown_grace_seconds)
+        await self._record("stopped")
+
+    async def _record(self, what: str) -> None:
+        world = self.services.world
+        event = ComponentEvent(
+            0, self.options.name, what, str(world.version), world.gates.flag(), world.clock.now()
+        )
+        await self.services.log.record(event)
+
+
+async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> None:
+    """Open the storage, serve until `stop` is set, and shut down in order."""
+    from apiserver.storage.sql_log import SQLLog
+    from apiserver.storage.store import CachedStore
+
+    event_log = await SQLLog.open(options.storage_url, world.clock)
+    try:
+        async with await CachedStore.open(event_log, world.clock) as store:
+            server = APIServer(options, world, store, event_log)
+            await server.start()
+            await stop.wait()
+            server.services.lifetime.stopping.set()  # not ready from here on
+            await world.clock.sleep(options.shutdown_delay_seconds)
+            await server.stop()
+    finally:
+        await event_log.close()

@@ -1,0 +1,61 @@
+"""What the handlers of one server share: its world, its resources, its store."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from apimachinery.component import World
+from apimachinery.resources import Resource, ResourceTable
+from apiserver.admission import AdmissionChain
+from apiserver.authorization import Authorizer
+from apiserver.codec import Codec
+from apiserver.generations import Generations
+from apiserver.metrics import RequestMetrics
+from apiserver.registry.registry import Registry
+from apiserver.request import Lifetime
+from apiserver.storage.interfaces import Log, Store
+
+if TYPE_CHECKING:
+    from apiserver.health import HealthChecks
+
+_ENCODED_EVENTS = 1_000  # lines kept for watchers that are a little behind each other
+
+
+@dataclass(slots=True)
+class Services:
+    """Built once per server; the table may change while it runs, everything else stays."""
+
+    name: str
+    world: World
+    table: ResourceTable
+    store: Store
+    log: Log
+    codec: Codec
+    admission: AdmissionChain
+    authorizer: Authorizer
+    metrics: RequestMetrics
+    lifetime: Lifetime
+    health: "HealthChecks"
+    service_ip_range: str
+    encoded_events: Generations[tuple[int, str, str], bytes] = field(
+        default_factory=lambda: Generations(_ENCODED_EVENTS)
+    )
+    registries: dict[int, Registry] = field(default_factory=dict)
+
+    def registry(self, resource: Resource) -> Registry:
+        """The registry of a resource; the versions of one resource share theirs."""
+        hub = self.codec.hub(resource)
+        registry = self.registries.get(id(hub))
+        if registry is None:
+            registry = Registry(self, hub)
+            self.registries[id(hub)] = registry
+        return registry
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a request acts: the resource as served, its registry, the subresource (or empty)."""
+
+    services: Services
+    resource: Resource
+    registry: Registry
+    subresource: str = ""
