@@ -36,7 +36,7 @@ class Front(web.Server):
         self._handle = handler
         self._on_lost: dict[Any, Callable[[], object]] = {}
 
-    def connection_lost(self, handler: RequestHandler[Any], exc: BaseException | None = None) -> None:
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         end = self._on_lost.pop(handler, None)
         if end is not None:
             end()
@@ -113,16 +113,14 @@ def _headers(response: Response) -> list[tuple[str, str]]:
     return [("Content-Type", response.content_type), *response.headers]
 
 
-async def listen(
-    front: Front, address: str, port: int, context: ssl.SSLContext | None
-) -> asyncio.AbstractServer:
+async def listen(front: Front, address: str, port: int, context: ssl.SSLContext | None) -> asyncio.Server:
     """Accept connections for `front`; port 0 is any."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(front, address, port, ssl=context, backlog=1024)
 
 
 def tls_context(certificate: str, key: str, client_ca: str) -> ssl.SSLContext:
-    """TLS with the server's certificate; client certificates are asked for, and checked if `client_ca` is given."""
+    """TLS with the server's certificate; client certificates are verified against `client_ca`."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["http/1.1"])

@@ -50,7 +50,7 @@ class APIServer:
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
         self._front: Front | None = None
-        self._listener: asyncio.AbstractServer | None = None
+        self._listener: asyncio.Server | None = None
         self.port = options.secure_port
         self._add_checks()
 
@@ -101,6 +101,7 @@ class APIServer:
         self._front = Front(self.handle)
         self._listener = await listen(self._front, options.bind_address, options.secure_port, context)
         self.port = self._listener.sockets[0].getsockname()[1]
+        self.services.address = f"{options.advertise_address}:{self.port}"
 
     async def stop(self) -> None:
         """Stop accepting, end watches, let what is under way finish; the store stays open."""

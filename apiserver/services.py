@@ -36,6 +36,7 @@ class Services:
     lifetime: Lifetime
     health: "HealthChecks"
     service_ip_range: str
+    address: str = ""  # host and port, as discovery tells clients
     encoded_events: Generations[tuple[int, str, str], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS)
     )

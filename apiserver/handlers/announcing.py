@@ -25,8 +25,9 @@ async def announce(request: Request, services: Services) -> Response:
         raise errors.bad_request(f"the body must be an object of texts: {', '.join(_FIELDS)}")
     if not body.get("component") or not body.get("what"):
         raise errors.bad_request("component and what must be given")
-    values = [body.get(name, "") for name in _FIELDS]
-    await services.log.record(ComponentEvent(0, *values, services.world.clock.now()))
+    component, what, version, gates = (body.get(name, "") for name in _FIELDS)
+    now = services.world.clock.now()
+    await services.log.record(ComponentEvent(0, component, what, version, gates, now))
     return Response(201, dumps({"status": "Success"}) + b"\n")
 
 

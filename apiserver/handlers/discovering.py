@@ -7,16 +7,15 @@ import hashlib
 import re
 
 from apimachinery import discovery
+from apimachinery.discovery import Document
 from apiserver import rendering
 from apiserver.encoding import dumps
 from apiserver.media_types import Accepted
-from apiserver.request import Request, Response
+from apiserver.request import Request, Response, text
 from apiserver.services import Services
 
-_AGGREGATED = re.compile(
-    r"application/json;\s*g=apidiscovery\.k8s\.io;\s*v=(v2|v2beta1);\s*as=APIGroupDiscoveryList"
-)
-_AGGREGATED_SINCE = 26  # beta; v2 since 1.30
+_PARAMETER = re.compile(r"\s*;\s*")
+_KIND = "APIGroupDiscoveryList"
 
 
 class Discovery:
@@ -24,52 +23,56 @@ class Discovery:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._versions = discovery.aggregated_versions(services.world.gates)
 
-    def serve(self, request: Request) -> Response | None:
-        """The document at a path, None if there is none."""
+    def serve(self, request: Request) -> Response:
+        """The document at a path below `/api` or `/apis`."""
         table = self._services.table
-        parts = [part for part in request.path.split("/") if part]
-        match parts:
+        match [part for part in request.path.split("/") if part]:
             case ["api"]:
                 return self._root(request, legacy=True)
             case ["apis"]:
                 return self._root(request, legacy=False)
-            case ["api", version]:
-                group = ""
-            case ["apis", group]:
-                found = discovery.group(table, group)
-                return self._document(request, found) if found else None
-            case ["apis", group, version]:
-                pass
+            case ["apis", group] if group in dict(table.groups()):
+                return self._document(request, discovery.group(table, group))
+            case ["api", version] if version in dict(table.groups()).get("", ()):
+                return self._document(request, discovery.resource_list(table, "", version))
+            case ["apis", group, version] if version in dict(table.groups()).get(group, ()):
+                return self._document(request, discovery.resource_list(table, group, version))
             case _:
-                return None
-        if version not in dict(table.groups()).get(group, ()):
-            return None
-        return self._document(request, discovery.resource_list(table, group, version))
+                return text(404, "404 page not found\n")
 
     def _root(self, request: Request, *, legacy: bool) -> Response:
         version = self._aggregated_version(request.headers.get("accept", ""))
-        if not version:
-            table = self._services.table
-            document = discovery.api_versions(table) if legacy else discovery.group_list(table)
-            return self._document(request, document)
+        if version:
+            return self._aggregated(request, version, legacy=legacy)
+        if legacy:
+            return self._document(request, discovery.api_versions(self._services.address))
+        return self._document(request, discovery.group_list(self._services.table))
+
+    def _aggregated(self, request: Request, version: str, *, legacy: bool) -> Response:
         beta = version == "v2beta1"
         body = dumps(discovery.aggregated(self._services.table, legacy=legacy, beta=beta))
         tag = hashlib.sha512(body).hexdigest().upper()
-        kind = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+        kind = f"application/json;g={discovery.AGGREGATED_GROUP};v={version};as={_KIND}"
         headers = [("Etag", f'"{tag}"'), ("Vary", "Accept")]
         if request.headers.get("if-none-match", "").strip('"') == tag:
             return Response(304, b"", kind, headers)
         return Response(200, body, kind, headers)
 
     def _aggregated_version(self, accept: str) -> str:
-        """The version of the aggregated document that the client asks for first and this release speaks."""
-        minor = self._services.world.version.minor
-        for found in _AGGREGATED.finditer(accept):
-            if (found[1] == "v2beta1" and minor >= _AGGREGATED_SINCE) or (found[1] == "v2" and minor >= 30):
-                return found[1]
+        """The version of the aggregated document that the client asks for first and this server offers."""
+        for clause in accept.split(","):
+            media_type, *parameters = _PARAMETER.split(clause.strip())
+            wanted = dict(one.split("=", 1) for one in parameters if "=" in one)
+            if wanted.get("g") != discovery.AGGREGATED_GROUP or wanted.get("as") != _KIND:
+                if media_type in {"application/json", "*/*"} and "as" not in wanted:
+                    return ""
+                continue
+            if wanted.get("v") in self._versions and media_type == "application/json":
+                return wanted["v"]
         return ""
 
-    def _document(self, request: Request, document: dict[str, object]) -> Response:
+    def _document(self, request: Request, document: Document) -> Response:
         form = rendering.form_of(request)
         return rendering.document(document, Accepted(form.media_type))

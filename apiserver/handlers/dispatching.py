@@ -21,6 +21,7 @@ from apiserver.handlers.paths import Paths
 from apiserver.request import Request, Response, text
 from apiserver.request_info import RequestInfo
 from apiserver.services import Scope, Services
+from apiserver.storage.interfaces import StorageError
 
 ResourceHandler = Callable[[Request, Scope], Awaitable[Response]]
 
@@ -63,7 +64,10 @@ class Dispatcher:
         if not self._is_placed(info, resource):
             return not_found()
         scope = self._scope(info, resource)
-        return await self._handler(info, resource)(request, scope)
+        try:
+            return await self._handler(info, resource)(request, scope)
+        except StorageError as error:
+            raise errors.internal(str(error)) from error
 
     async def _unknown(self, request: Request) -> Response:
         """Below a group and version that is served, a Status; below others plain text, as upstream's mux."""

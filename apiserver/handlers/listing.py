@@ -116,7 +116,7 @@ async def _at(
         raise too_old(error) from None
     except FutureRevisionError as error:
         raise errors.too_large_resource_version(error.asked, error.current) from None
-    entries = [one for one in page.entries if after is None or one.key > after]
+    entries = [one for one in page.entries if after is None or one.key.path > after.path]
     if not wanted.is_all:
         entries = [one for one in entries if wanted.matches_entry(one)]
     if not limit or len(entries) <= limit:

@@ -160,8 +160,9 @@ def _other_uid(registry: Registry, entry: Entry, uid: str) -> StatusError:
         else resource.plural
     )
     path = "/".join(part for part in ("", "registry", place, key.namespace, key.name) if part or not place)
+    failed = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {entry.uid}"
     why = (
         f"StorageError: invalid object, Code: 4, Key: /{path.lstrip('/')}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {entry.uid}"
+        f"AdditionalErrorMsg: {failed}"
     )
     return errors.conflict(resource.group_resource, key.name, why)
