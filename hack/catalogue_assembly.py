@@ -5,7 +5,7 @@
     minors       [oldest, newest]
     specs        every distinct field, once (see catalogue_types)
     definitions  {name: {"in": [[first, last]…], "f": {field: spec index | [[first, last, index]…]},
-                         "mt": "atomic", "e": {enum value: [[first, last]…]}}}
+                         "mt": map type or history, "e": {enum value: [[first, last]…]}}}
     kinds        {api version/Kind: definition}
     resources, storage, columns, groups   (see catalogue_resources)
 """
@@ -150,7 +150,8 @@ class Assembly:
             }
             return made
         if any("mt" in version for version in versions.values()):
-            made["mt"] = newest.get("mt", "granular")
+            history = runs({minor: version.get("mt", "granular") for minor, version in versions.items()})
+            made["mt"] = history if len({run[2] for run in history}) > 1 else history[0][2]
         made["f"] = {field: self._field(name, field, versions, span) for field in _field_names(versions)}
         return made
 

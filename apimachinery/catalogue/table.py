@@ -88,8 +88,7 @@ class Catalogue:
 
     def kind_schema(self, group: str, version: str, kind: str) -> Schema | None:
         """The schema of any kind, also of bodies that are no resource (Scale, Eviction, PodExecOptions)."""
-        name = self._document["kinds"].get(f"{group}/{version}/{kind}".lstrip("/"))
-        return self._types[name] if name is not None and name in self._types else None
+        return self._types.of_kind(group, version, kind)
 
     def registered(self) -> Iterable[tuple[str, str]]:
         """Every group and version this release knows, served or not."""

@@ -72,6 +72,11 @@ class Types(Mapping[str, Schema]):
             raise KeyError(name)
         return self._definition(name)
 
+    def of_kind(self, group: str, version: str, kind: str) -> Schema | None:
+        """The schema of any kind, also of bodies that are no resource (Scale, Eviction, PodExecOptions)."""
+        name = data.load()["kinds"].get(f"{group}/{version}/{kind}".lstrip("/"))
+        return self[name] if name is not None and name in self else None
+
     def _definition(self, name: str) -> Schema:
         built = self._built.get(name)
         if built is not None:
@@ -85,7 +90,10 @@ class Types(Mapping[str, Schema]):
         if "e" in entry:
             return self._enum(name, entry)
         fields: dict[str, Field] = {}
-        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=entry.get("mt", "granular"))
+        map_type = entry.get("mt", "granular")
+        if not isinstance(map_type, str):
+            map_type = data.at(map_type, self._minor)
+        schema = Schema(Kind.OBJECT, name, fields=fields, map_type=map_type)
         self._built[name] = schema  # before its fields: types may contain themselves
         for field, history in entry["f"].items():
             index = history if isinstance(history, int) else data.at(history, self._minor)
