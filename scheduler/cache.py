@@ -1,0 +1,101 @@
+"""What runs where, as far as the scheduler knows: the informers' news plus its own decisions.
+
+A pod is *assumed* on a node from the decision until the informer shows it there. One event loop runs both
+the cycle and the informers, and a cycle does not wait between its first look at the nodes and its decision:
+so it reads the live values, and a snapshot is never taken.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+
+Object = dict[str, Any]
+
+
+class Cache:
+    """Nodes with their pods."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeInfo] = {}
+        self._pods: dict[str, str] = {}  # pod uid → node name
+        self._assumed: dict[str, str] = {}  # the same, of those not yet confirmed
+        self._present: list[NodeInfo] | None = None  # nodes that exist, in order of arrival
+
+    # -- nodes
+
+    def set_node(self, node: Object) -> None:
+        name = node["metadata"]["name"]
+        info = self._info(name)
+        if info.node is None:
+            self._present = None
+        info.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        info = self._nodes.get(name)
+        if info is None:
+            return
+        info.node = None
+        self._present = None
+        self._drop_if_empty(info)
+
+    def nodes(self) -> Sequence[NodeInfo]:
+        if self._present is None:
+            self._present = [info for info in self._nodes.values() if info.node is not None]
+        return self._present
+
+    def node(self, name: str) -> NodeInfo | None:
+        info = self._nodes.get(name)
+        return info if info is not None and info.node is not None else None
+
+    # -- pods
+
+    def add_pod(self, pod: PodInfo) -> None:
+        """A pod that is on a node, new or changed; confirms an assumed one, wherever that was."""
+        self.remove_pod(pod.uid)
+        self._place(pod, pod.spec["nodeName"])
+
+    def remove_pod(self, uid: str) -> None:
+        self._assumed.pop(uid, None)
+        name = self._pods.pop(uid, None)
+        if name is not None:
+            info = self._nodes[name]
+            info.remove_pod(uid)
+            self._drop_if_empty(info)
+
+    def assume(self, pod: PodInfo, node: str) -> None:
+        """Count the pod as running on the node from now on; raises ValueError if it is somewhere."""
+        if pod.uid in self._pods:
+            raise ValueError(f"pod {pod.uid}({pod.key}) is in the cache, so can't be assumed")
+        self._place(pod, node)
+        self._assumed[pod.uid] = node
+
+    def forget(self, uid: str) -> None:
+        """Undo `assume`; a pod that the informer has confirmed stays."""
+        if uid in self._assumed:
+            self.remove_pod(uid)
+
+    def is_assumed(self, uid: str) -> bool:
+        return uid in self._assumed
+
+    def knows(self, uid: str) -> bool:
+        return uid in self._pods
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"nodes": len(self.nodes()), "pods": len(self._pods), "assumed_pods": len(self._assumed)}
+
+    def _place(self, pod: PodInfo, node: str) -> None:
+        self._info(node).add_pod(pod)
+        self._pods[pod.uid] = node
+
+    def _info(self, name: str) -> NodeInfo:
+        info = self._nodes.get(name)
+        if info is None:
+            info = self._nodes[name] = NodeInfo(name)
+        return info
+
+    def _drop_if_empty(self, info: NodeInfo) -> None:
+        if info.node is None and not info.pods:
+            self._nodes.pop(info.name, None)

@@ -1,0 +1,306 @@
+"""One pod, from the queue to a node: `schedule_one`, the scheduling cycle, the binding cycle.
+
+Scheduling cycles run one after the other and do not wait between looking at the nodes and deciding; binding
+cycles run beside them. Every way out of a failed attempt undoes all reservations and gives the pod back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from apimachinery.client.rest import CONNECTION_ERRORS
+from apimachinery.clock import Clock, Entropy
+from apimachinery.errors import StatusError
+from scheduler.cache import Cache
+from scheduler.diagnosis import Diagnosis
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.events import Action, ClusterEvent, EventResource
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import SUCCESS, Code, Status, failed
+from scheduler.metrics import Metrics
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+from scheduler.queue import QueuedPod, SchedulingQueue
+from scheduler.sampling import NodeSampler
+
+Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+_POD_FORGOTTEN = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+_NO_NODES = "no nodes available to schedule pods"
+
+
+class PodReporter(Protocol):
+    """Tells people, and the pod's status, how an attempt ended."""
+
+    def scheduled(self, pod: PodInfo, node: str) -> None: ...
+
+    async def not_scheduled(
+        self, pod: PodInfo, reason: str, message: str, nominated_node: str | None
+    ) -> None: ...
+
+
+class Scheduler:
+    """Takes pods from the queue and binds them."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        queue: SchedulingQueue,
+        cache: Cache,
+        reporter: PodReporter,
+        current: Callable[[str, str], Object | None],
+        clock: Clock,
+        entropy: Entropy,
+        metrics: Metrics,
+    ) -> None:
+        """`current` gives the informer's newest version of a pod (namespace, name)."""
+        self._profile = profile
+        self._queue = queue
+        self._cache = cache
+        self._reporter = reporter
+        self._current = current
+        self._clock = clock
+        self._entropy = entropy
+        self._metrics = metrics
+        self._sampler = NodeSampler()
+        self._binding: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled; then wait for what is being bound."""
+        try:
+            while True:
+                await self.schedule_one()
+        finally:
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Return when no pod is being bound."""
+        while self._binding:
+            await asyncio.gather(*self._binding, return_exceptions=True)
+
+    async def schedule_one(self) -> None:
+        queued = await self._queue.pop()
+        if self._is_over(queued.info):
+            self._queue.done(queued.uid)
+            return
+        began = self._clock.monotonic()
+        state = CycleState()
+        try:
+            node = await self._scheduling_cycle(state, queued, began)
+        except Exception as error:  # a plugin's bug must not end the scheduler
+            log.exception("scheduling %s", queued.info.key)
+            await self._fail(queued, failed(error), None, began)
+            return
+        if node is None:
+            return
+        task = asyncio.create_task(self._binding_cycle(state, queued, node, began))
+        self._binding.add(task)
+        task.add_done_callback(self._binding.discard)
+        await asyncio.sleep(0)  # let binding cycles and informers have their turn
+
+    def _is_over(self, pod: PodInfo) -> bool:
+        """Deleted meanwhile, or already on its way to a node."""
+        current = self._current(pod.namespace, pod.name)
+        gone = current is None or current["metadata"].get("uid") != pod.uid
+        return gone or bool(pod.pod["metadata"].get("deletionTimestamp")) or self._cache.is_assumed(pod.uid)
+
+    # -- scheduling cycle
+
+    async def _scheduling_cycle(self, state: CycleState, queued: QueuedPod, began: float) -> str | None:
+        """The node that the pod now counts as running on, or None after the failure has been handled."""
+        pod = queued.info
+        found = self._find_node(state, pod)
+        self._metrics.algorithm_seconds.observe(self._clock.monotonic() - began)
+        if isinstance(found, Status):
+            await self._fail(queued, found, None, began)
+            return None
+        if isinstance(found, Diagnosis):
+            await self._reject(state, queued, found, began)
+            return None
+        self._cache.assume(pod, found)
+        status = self._profile.run_reserves(state, pod, found)
+        if not status.is_success:
+            await self._undo(state, pod, found)
+            await self._fail_with(queued, status, began)
+            return None
+        return found
+
+    def _find_node(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
+        nodes = self._cache.nodes()
+        if not nodes:
+            return self._no_nodes()
+        feasible = self._feasible(state, pod, nodes)
+        if not isinstance(feasible, list):
+            return feasible
+        if len(feasible) == 1:
+            return feasible[0].name
+        scores = self._profile.run_scores(state, pod, feasible)
+        if isinstance(scores, Status):
+            return scores
+        return self._best(scores)
+
+    @staticmethod
+    def _no_nodes() -> Diagnosis:
+        return Diagnosis(0, pre_filter=_NO_NODES)
+
+    def _feasible(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> list[NodeInfo] | Status | Diagnosis:
+        result, limiting = self._profile.run_pre_filters(state, pod, nodes)
+        if not result.status.is_success:
+            if not result.status.is_rejected:
+                return result.status
+            return self._rejected_by_pre_filter(nodes, result.status)
+        rejected: dict[str, Status] = {}
+        candidates = nodes
+        if result.nodes is not None:
+            candidates = [node for node in nodes if node.name in result.nodes]
+            absent = Status(
+                Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}]",), limiting[0]
+            )
+            rejected = {node.name: absent for node in nodes if node.name not in result.nodes}
+        feasible = self._filter(state, pod, candidates, rejected)
+        if isinstance(feasible, Status) or feasible:
+            return feasible
+        diagnosis = Diagnosis(len(nodes), rejected)
+        diagnosis.plugins = {status.plugin for status in rejected.values()}
+        diagnosis.pending = {each.plugin for each in rejected.values() if each.code is Code.PENDING}
+        return diagnosis
+
+    @staticmethod
+    def _rejected_by_pre_filter(nodes: Sequence[NodeInfo], status: Status) -> Diagnosis:
+        diagnosis = Diagnosis(len(nodes), {node.name: status for node in nodes}, pre_filter=status.message)
+        (diagnosis.pending if status.code is Code.PENDING else diagnosis.plugins).add(status.plugin)
+        return diagnosis
+
+    def _filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], rejected: dict[str, Status]
+    ) -> list[NodeInfo] | Status:
+        """The nodes that fit, at most as many as are worth scoring; fills in why the others do not."""
+        filters = [(plugin.name, plugin.filter) for plugin in self._profile.active_filters(state)]
+        feasible: list[NodeInfo] = []
+        for node in self._sampler.in_turn(nodes):
+            for name, run in filters:
+                status = run(state, pod, node)
+                if status is SUCCESS or status.is_success:
+                    continue
+                if not status.is_rejected:
+                    return Status(Code.ERROR, (f'running "{name}" filter plugin: {status.message}',), name)
+                rejected[node.name] = status.of(name)
+                break
+            else:
+                feasible.append(node)
+                if len(feasible) >= self._sampler.wanted(len(nodes)):
+                    break
+        self._sampler.looked_at(len(feasible) + len(rejected))
+        return feasible
+
+    def _best(self, scores: Mapping[str, int]) -> str:
+        """A node with the highest score; by lot if there are several."""
+        highest = max(scores.values())
+        best = [name for name, score in scores.items() if score == highest]
+        return best[int(self._entropy.random() * len(best))]
+
+    # -- binding cycle
+
+    async def _binding_cycle(self, state: CycleState, queued: QueuedPod, node: str, began: float) -> None:
+        pod = queued.info
+        try:
+            status = await self._bind(state, pod, node)
+        except asyncio.CancelledError:
+            await self._undo(state, pod, node)
+            raise
+        except Exception as error:
+            log.exception("binding %s", pod.key)
+            status = failed(error)
+        if not status.is_success:
+            await self._undo(state, pod, node)
+            # The pod held resources for a while; whoever was rejected meanwhile may fit now.
+            self._queue.move(_POD_FORGOTTEN, pod.pod, None)
+            await self._fail_with(queued, status, began)
+            return
+        self._queue.done(pod.uid)
+        self._reporter.scheduled(pod, node)
+        self._profile.run_post_binds(state, pod, node)
+        self._observe_success(queued, began)
+
+    async def _bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        for step in (self._profile.run_permits, self._profile.run_pre_binds, self._profile.run_binds):
+            status = await step(state, pod, node)
+            if not status.is_success:
+                return status
+        return SUCCESS
+
+    async def _undo(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        try:
+            await self._profile.run_unreserves(state, pod, node)
+        finally:
+            self._cache.forget(pod.uid)
+
+    # -- failures
+
+    async def _reject(self, state: CycleState, queued: QueuedPod, diagnosis: Diagnosis, began: float) -> None:
+        """The pod fits nowhere: see whether a PostFilter helps, then put the pod aside."""
+        result = None
+        if self._profile.post_filters and diagnosis.nodes:
+            result = await self._profile.run_post_filters(
+                state, queued.info, diagnosis.rejected, self._cache.nodes()
+            )
+            if result.status.code is Code.ERROR:
+                log.error("%s", result.status.message)
+            diagnosis.post_filter = result.status.message
+        queued.rejected_by, queued.pending_by = diagnosis.plugins, diagnosis.pending
+        status = Status(Code.UNSCHEDULABLE, (diagnosis.message(),))
+        if not diagnosis.nodes:
+            status = Status(Code.UNSCHEDULABLE, (_NO_NODES,))
+        await self._fail(queued, status, result.nominated_node if result else None, began)
+
+    async def _fail_with(self, queued: QueuedPod, status: Status, began: float) -> None:
+        """A failure of Reserve or later: one plugin is to blame."""
+        if status.is_rejected:
+            nodes = len(self._cache.nodes())
+            diagnosis = Diagnosis(nodes, {"": status})
+            queued.rejected_by = {status.plugin} if status.plugin else set()
+            status = Status(status.code, (diagnosis.message(),))
+        await self._fail(queued, status, None, began)
+
+    async def _fail(self, queued: QueuedPod, status: Status, nominated: str | None, began: float) -> None:
+        rejected = status.is_rejected
+        self._observe("unschedulable" if rejected else "error", began)
+        pod = self._newest(queued)
+        if pod is None:
+            self._queue.done(queued.uid)
+            return
+        queued.info = pod
+        self._queue.give_back(queued)
+        try:
+            await self._reporter.not_scheduled(
+                pod, "Unschedulable" if rejected else "SchedulerError", status.message, nominated
+            )
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            log.warning("cannot update the status of pod %s: %s", pod.key, error)
+
+    def _newest(self, queued: QueuedPod) -> PodInfo | None:
+        """The pod as it is now, if it still waits for a node."""
+        pod = queued.info
+        current = self._current(pod.namespace, pod.name)
+        if current is None or current["metadata"].get("uid") != pod.uid or current["spec"].get("nodeName"):
+            return None
+        return pod if current is pod.pod else PodInfo(current)
+
+    # -- numbers
+
+    def _observe(self, result: str, began: float) -> None:
+        labels = {"result": result, "profile": self._profile.name}
+        self._metrics.attempts.labels(**labels).inc()
+        self._metrics.attempt_seconds.labels(**labels).observe(self._clock.monotonic() - began)
+
+    def _observe_success(self, queued: QueuedPod, began: float) -> None:
+        self._observe("scheduled", began)
+        self._metrics.pod_attempts.observe(queued.attempts)
+        attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
+        waited = self._clock.monotonic() - queued.first_enqueued
+        self._metrics.sli_seconds.labels(attempts=attempts).observe(waited)

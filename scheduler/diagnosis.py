@@ -1,0 +1,34 @@
+"""Why a pod fits nowhere, in the words people know.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/types.go, FitError, 1.36.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler.framework.status import Status
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What every node, or PreFilter, or PostFilter said."""
+
+    nodes: int
+    rejected: Mapping[str, Status] = field(default_factory=dict)
+    pre_filter: str = ""
+    post_filter: str = ""
+    plugins: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+
+    def message(self) -> str:
+        """`0/3 nodes are available: 3 Insufficient cpu. preemption: …`"""
+        text = f"0/{self.nodes} nodes are available:"
+        if self.pre_filter:
+            text += f" {self.pre_filter}."
+        else:
+            reasons = Counter(reason for status in self.rejected.values() for reason in status.reasons)
+            if reasons:
+                listed = sorted(f"{count} {reason}" for reason, count in reasons.items())
+                text += f" {', '.join(listed)}."
+        return f"{text} {self.post_filter}" if self.post_filter else text

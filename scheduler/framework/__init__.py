@@ -1,0 +1,1 @@
+"""What plugins and the cycle agree on. Nothing here does I/O or knows a plugin."""

@@ -1,0 +1,66 @@
+"""What happens in the cluster, and which of it may make a rejected pod schedulable."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntFlag, StrEnum, auto
+from typing import Any
+
+Object = dict[str, Any]
+
+
+class EventResource(StrEnum):
+    """Values are upstream's, as metrics show them."""
+
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULED_POD = "UnschedulablePod"
+    NODE = "Node"
+    RESOURCE_CLAIM = "ResourceClaim"
+    RESOURCE_SLICE = "ResourceSlice"
+    DEVICE_CLASS = "DeviceClass"
+    ANY = "*"
+
+
+class Action(IntFlag):
+    """What happened; an update is told apart by what it changed."""
+
+    ADD = auto()
+    DELETE = auto()
+    UPDATE = auto()
+    UPDATE_NODE_ALLOCATABLE = auto()
+    UPDATE_NODE_LABEL = auto()
+    UPDATE_NODE_TAINT = auto()
+    UPDATE_POD_LABEL = auto()
+    UPDATE_POD_SCALE_DOWN = auto()
+    UPDATE_POD_GATES_ELIMINATED = auto()
+    UPDATE_POD_GENERATED_CLAIM = auto()
+    ANY = (1 << 10) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """One or several kinds of change to one kind of object."""
+
+    resource: EventResource
+    action: Action
+    label: str = ""
+
+    def covers(self, event: "ClusterEvent") -> bool:
+        """Whether `event` is one of those that this registration is about."""
+        if EventResource.ANY in (self.resource, event.resource):
+            return True
+        return self.resource is event.resource and bool(self.action & event.action)
+
+
+# (pod, old object, new object) → may the pod be schedulable now? Either object may be None.
+Hint = Callable[[Object, Object | None, Object | None], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class EventHint:
+    """A plugin's interest in an event; without a hint, every such event requeues the pod."""
+
+    event: ClusterEvent
+    hint: Hint | None = None
+
+
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, Action.ANY, "UnschedulableTimeout")

@@ -1,0 +1,141 @@
+"""One protocol per extension point. A plugin is a class with a `name` and some of these methods."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.events import EventHint
+from scheduler.framework.status import SUCCESS, Status
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+
+MAX_NODE_SCORE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """`nodes` limits where the pod can go; None is everywhere."""
+
+    status: Status = SUCCESS
+    nodes: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """A success may nominate a node for the next attempt; "" withdraws a nomination, None leaves it."""
+
+    status: Status
+    nominated_node: str | None = None
+
+
+class Plugin(Protocol):
+    """Every plugin."""
+
+    @property
+    def name(self) -> str: ...
+
+
+@runtime_checkable
+class PreEnqueue(Plugin, Protocol):
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Before a pod enters the active queue; anything but success keeps it out. Must be quick."""
+        ...
+
+
+@runtime_checkable
+class QueueSort(Plugin, Protocol):
+    def sort_key(self, pod: PodInfo, enqueued: float) -> tuple[Any, ...]:
+        """Pods with the smaller key are scheduled first. `enqueued` is a monotonic time."""
+        ...
+
+
+@runtime_checkable
+class PreFilter(Plugin, Protocol):
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        """Once per attempt. Skip: its filter is not called for this pod."""
+        ...
+
+
+@runtime_checkable
+class Filter(Plugin, Protocol):
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        """Whether the pod fits the node. Must not change either."""
+        ...
+
+
+@runtime_checkable
+class PostFilter(Plugin, Protocol):
+    async def post_filter(
+        self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
+    ) -> PostFilterResult:
+        """When no node fits; a success says that a retry may work, and is the last one asked."""
+        ...
+
+
+@runtime_checkable
+class PreScore(Plugin, Protocol):
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        """Once per attempt with the nodes that fit. Skip: its score is not asked for."""
+        ...
+
+
+@runtime_checkable
+class Score(Plugin, Protocol):
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """How good the node is; 0 … MAX_NODE_SCORE unless `normalize` brings it there."""
+        ...
+
+
+@runtime_checkable
+class NormalizeScore(Plugin, Protocol):
+    def normalize(self, scores: dict[str, int]) -> None:
+        """Bring this plugin's scores, by node name, into 0 … MAX_NODE_SCORE."""
+        ...
+
+
+@runtime_checkable
+class Reserve(Plugin, Protocol):
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Take in memory what the pod will use on the node."""
+        ...
+
+    async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """Undo `reserve` and whatever followed. Also called if reserve failed or was not called; never
+        raises."""
+        ...
+
+
+@runtime_checkable
+class Permit(Plugin, Protocol):
+    async def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Before binding; may wait."""
+        ...
+
+
+@runtime_checkable
+class PreBind(Plugin, Protocol):
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Write what must be there before the pod is bound."""
+        ...
+
+
+@runtime_checkable
+class Bind(Plugin, Protocol):
+    async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        """Bind the pod; Skip leaves it to the next plugin."""
+        ...
+
+
+@runtime_checkable
+class PostBind(Plugin, Protocol):
+    def post_bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        """After a success; informational."""
+        ...
+
+
+@runtime_checkable
+class Enqueue(Plugin, Protocol):
+    def events_to_register(self) -> Sequence[EventHint]:
+        """Which events may unstick a pod that this plugin rejected."""
+        ...

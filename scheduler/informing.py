@@ -1,0 +1,129 @@
+"""News of pods and nodes: into the cache, into the queue, and to the pods that wait for them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from apimachinery.client.informer import InformerFactory
+from apimachinery.client.refs import NODES, PODS
+from scheduler.cache import Cache
+from scheduler.framework.events import Action, ClusterEvent, EventResource
+from scheduler.pods import PodInfo, pod_requests
+from scheduler.queue import SchedulingQueue
+
+Object = dict[str, Any]
+
+_POD_ADDED = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD, "AssignedPodAdd")
+_POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+_POD_SHRUNK = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown")
+_NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, "NodeAdd")
+_Part = Callable[[Object], Any]
+_NODE_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
+    (Action.UPDATE_NODE_ALLOCATABLE, "NodeAllocatableUpdate", lambda node: _status(node).get("allocatable")),
+    (Action.UPDATE_NODE_LABEL, "NodeLabelUpdate", lambda node: node["metadata"].get("labels")),
+    (Action.UPDATE_NODE_TAINT, "NodeTaintUpdate", lambda node: _taints(node)),
+)
+_PENDING_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
+    (
+        Action.UPDATE_POD_GATES_ELIMINATED,
+        "PodSchedulingGatesEliminated",
+        lambda pod: bool(pod["spec"].get("schedulingGates")),
+    ),
+    (Action.UPDATE_POD_LABEL, "PodLabelUpdate", lambda pod: pod["metadata"].get("labels")),
+    (
+        Action.UPDATE_POD_GENERATED_CLAIM,
+        "PodGeneratedResourceClaimUpdate",
+        lambda pod: _status(pod).get("resourceClaimStatuses"),
+    ),
+    (Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown", lambda pod: pod_requests(pod["spec"])),
+)
+
+
+def _status(obj: Object) -> Object:
+    return obj.get("status") or {}
+
+
+def _taints(node: Object) -> Any:
+    spec = node.get("spec") or {}
+    return spec.get("taints"), bool(spec.get("unschedulable"))
+
+
+def is_assigned(pod: Object | None) -> bool:
+    """On a node, and still using it."""
+    return pod is not None and bool(pod["spec"].get("nodeName")) and not _is_over(pod)
+
+
+def _is_over(pod: Object) -> bool:
+    return _status(pod).get("phase") in ("Succeeded", "Failed")
+
+
+class ClusterInformers:
+    """Connects the informers of pods and nodes."""
+
+    def __init__(self, cache: Cache, queue: SchedulingQueue, scheduler_name: str) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._scheduler_name = scheduler_name
+
+    def connect(self, factory: InformerFactory) -> None:
+        factory.informer(NODES).add_handler(
+            lambda node: self._node(None, node), self._node, lambda node: self._node(node, None)
+        )
+        factory.informer(PODS).add_handler(
+            lambda pod: self._pod(None, pod), self._pod, lambda pod: self._pod(pod, None)
+        )
+
+    def _node(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            if old is not None:
+                self._cache.remove_node(old["metadata"]["name"])
+            return
+        self._cache.set_node(new)
+        if old is None:
+            self._queue.move(_NODE_ADDED, None, new)
+            return
+        for action, label, part in _NODE_CHANGES:
+            if part(old) != part(new):
+                self._queue.move(ClusterEvent(EventResource.NODE, action, label), old, new)
+
+    def _pod(self, old: Object | None, new: Object | None) -> None:
+        if self._is_ours(old) and not self._is_ours(new) and old is not None:
+            self._queue.delete(old["metadata"]["uid"])
+        if is_assigned(new) or is_assigned(old):
+            self._assigned(old, new)
+        elif new is not None and self._is_ours(new):
+            self._pending(old, new)
+
+    def _is_ours(self, pod: Object | None) -> bool:
+        """Pending, and to be scheduled by us."""
+        if pod is None or pod["spec"].get("nodeName") or _is_over(pod):
+            return False
+        return (pod["spec"].get("schedulerName") or "default-scheduler") == self._scheduler_name
+
+    def _pending(self, old: Object | None, new: Object) -> None:
+        info = PodInfo(new)
+        if self._cache.is_assumed(info.uid):
+            return
+        if old is None or not self._is_ours(old):
+            self._queue.add(info)
+            return
+        events = [
+            ClusterEvent(EventResource.UNSCHEDULED_POD, action, label)
+            for action, label, part in _PENDING_CHANGES
+            if part(old) != part(new)
+        ]
+        self._queue.update(info, old, events)
+
+    def _assigned(self, old: Object | None, new: Object | None) -> None:
+        if new is None or not is_assigned(new):
+            if old is not None:
+                self._cache.remove_pod(old["metadata"]["uid"])
+                self._queue.move(_POD_DELETED, old, new)
+            return
+        if not is_assigned(old):
+            self._cache.add_pod(PodInfo(new))
+            self._queue.move(_POD_ADDED, old, new)
+            return
+        if old is not None and old["spec"] != new["spec"]:
+            self._cache.add_pod(PodInfo(new))
+            if pod_requests(old["spec"]) != pod_requests(new["spec"]):
+                self._queue.move(_POD_SHRUNK, old, new)

@@ -1,0 +1,52 @@
+"""Node selectors and affinity terms: does a node match?
+
+Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity, 1.36.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Object = Mapping[str, Any]
+
+
+def requirement_matches(requirement: Object, values: Mapping[str, str]) -> bool:
+    """One `matchExpressions` or `matchFields` entry against labels or fields; nonsense matches nothing."""
+    operator, wanted = requirement.get("operator"), requirement.get("values") or []
+    value = values.get(requirement["key"])
+    match operator:
+        case "In":
+            return value in wanted if value is not None else False
+        case "NotIn":
+            return value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" if value is not None and len(wanted) == 1:
+            return _ordered(operator, value, wanted[0])
+    return False
+
+
+def _ordered(operator: str, value: str, limit: str) -> bool:
+    try:
+        number, bound = int(value), int(limit)
+    except ValueError:
+        return False
+    return number > bound if operator == "Gt" else number < bound
+
+
+def term_matches(term: Object, labels: Mapping[str, str], name: str) -> bool:
+    """A NodeSelectorTerm; an empty one matches no node."""
+    expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
+    if not expressions and not fields:
+        return False
+    return _all(expressions, labels) and _all(fields, {"metadata.name": name})
+
+
+def _all(requirements: Iterable[Object], values: Mapping[str, str]) -> bool:
+    return all(requirement_matches(requirement, values) for requirement in requirements)
+
+
+def selector_matches(selector: Object, labels: Mapping[str, str], name: str) -> bool:
+    """A NodeSelector: any of its terms."""
+    return any(term_matches(term, labels, name) for term in selector.get("nodeSelectorTerms") or ())

@@ -1,0 +1,61 @@
+"""A node with the pods on it: kept current pod by pod, so that reading it costs nothing."""
+
+from functools import cached_property
+from typing import Any
+
+from scheduler import pods
+from scheduler.pods import Amounts, HostPort, PodInfo
+
+Object = dict[str, Any]
+
+
+class NodeInfo:
+    """A node, the sum of what its pods ask for, and the host ports they take.
+
+    Pods may come before their node: then `node` is None and the node takes no part in scheduling.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Object | None = None
+        self.pods: dict[str, PodInfo] = {}  # by uid
+        self.requested: Amounts = {}
+        self.scored: Amounts = {}
+        self.ports: dict[HostPort, int] = {}
+        self.allocatable: Amounts = {}
+        self.labels: dict[str, str] = {}
+        self.taints: list[Object] = []
+        self.unschedulable = False
+        self.max_pods = 0
+
+    def set_node(self, node: Object) -> None:
+        self.node = node
+        spec = node.get("spec") or {}
+        self.allocatable = pods.amounts((node.get("status") or {}).get("allocatable"))
+        self.max_pods = self.allocatable.get("pods", 0)
+        self.labels = node["metadata"].get("labels") or {}
+        self.taints = spec.get("taints") or []
+        self.unschedulable = bool(spec.get("unschedulable"))
+        self.__dict__.pop("extended_resources", None)
+
+    @cached_property
+    def extended_resources(self) -> frozenset[str]:
+        """The resources beyond cpu, memory, storage and pods that the node says it has, even if none."""
+        return frozenset(self.allocatable) - {"cpu", "memory", "ephemeral-storage", "pods"}
+
+    def add_pod(self, pod: PodInfo) -> None:
+        self.pods[pod.uid] = pod
+        self._count(pod, 1)
+
+    def remove_pod(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        if pod is not None:
+            self._count(pod, -1)
+
+    def _count(self, pod: PodInfo, sign: int) -> None:
+        pods.add(self.requested, pod.requests, sign)
+        pods.add(self.scored, pod.scored_requests, sign)
+        for port in pod.host_ports:
+            self.ports[port] = self.ports.get(port, 0) + sign
+            if not self.ports[port]:
+                del self.ports[port]

@@ -1,0 +1,30 @@
+"""DefaultBinder: binds through the pod's `binding` subresource."""
+
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from apimachinery.errors import StatusError
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.status import SUCCESS, Status, failed
+from scheduler.pods import PodInfo
+
+NAME = "DefaultBinder"
+
+
+class DefaultBinder:
+    name = NAME
+
+    def __init__(self, client: APIClient) -> None:
+        self._client = client
+
+    async def bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"kind": "Node", "name": node},
+        }
+        try:
+            await self._client.create(PODS, binding, pod.namespace, name=pod.name, subresource="binding")
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            return failed(error)
+        return SUCCESS

@@ -1,0 +1,96 @@
+"""NodeAffinity: node selector, required and preferred node affinity."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from scheduler.node_selectors import selector_matches, term_matches
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+
+NAME = "NodeAffinity"
+REASON = "node(s) didn't match Pod's node affinity/selector"
+
+_REJECTED = unresolvable(REASON)
+
+
+class NodeAffinity:
+    name = NAME
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        event = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        return (EventHint(event, _node_matches),)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        if not pod.spec.get("nodeSelector") and required(pod.spec) is None:
+            return PreFilterResult(SKIP)
+        return PreFilterResult(nodes=named_nodes(pod.spec))
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        return SUCCESS if fits(pod.spec, node.labels, node.name) else _REJECTED
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        return SUCCESS if _preferred(pod.spec) else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """The sum of the weights of the preferred terms that match."""
+        return sum(
+            term["weight"]
+            for term in _preferred(pod.spec)
+            if term_matches(term.get("preference") or {}, node.labels, node.name)
+        )
+
+    def normalize(self, scores: dict[str, int]) -> None:
+        best = max(scores.values(), default=0)
+        for name, weight in scores.items():
+            scores[name] = weight * MAX_NODE_SCORE // best if best else 0
+
+
+def _node_affinity(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (spec.get("affinity") or {}).get("nodeAffinity") or {}
+
+
+def required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = _node_affinity(spec).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    return found
+
+
+def _preferred(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return _node_affinity(spec).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+
+
+def named_nodes(spec: Mapping[str, Any]) -> frozenset[str] | None:
+    """The nodes that the required terms name, if each of them names some (pods of daemon sets)."""
+    names: set[str] = set()
+    for term in (required(spec) or {}).get("nodeSelectorTerms") or ():
+        sets = [
+            set(field.get("values") or ())
+            for field in term.get("matchFields") or ()
+            if field["key"] == "metadata.name" and field["operator"] == "In"
+        ]
+        if not sets:
+            return None
+        names |= set.intersection(*sets)
+    return frozenset(names) if names else None
+
+
+def fits(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
+    selector = spec.get("nodeSelector")
+    if selector and any(labels.get(key) != value for key, value in selector.items()):
+        return False
+    affinity = required(spec)
+    return affinity is None or selector_matches(affinity, labels, name)
+
+
+def _node_matches(pod: Object, old: Object | None, new: Object | None) -> bool:
+    """A node matters once its new labels match."""
+    if new is None:
+        return False
+    metadata = new["metadata"]
+    was = old is not None and fits(pod["spec"], old["metadata"].get("labels") or {}, metadata["name"])
+    return not was and fits(pod["spec"], metadata.get("labels") or {}, metadata["name"])

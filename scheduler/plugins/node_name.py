@@ -1,0 +1,29 @@
+"""NodeName: a pod that asks for a node by name goes there or nowhere."""
+
+from collections.abc import Sequence
+
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from scheduler.framework.status import SUCCESS, Status, unresolvable
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+
+NAME = "NodeName"
+REASON = "node(s) didn't match the requested node name"
+
+_MISMATCH = unresolvable(REASON)
+
+
+class NodeName:
+    name = NAME
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return (EventHint(ClusterEvent(EventResource.NODE, Action.ADD)),)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        return SUCCESS if fits(pod, node) else _MISMATCH
+
+
+def fits(pod: PodInfo, node: NodeInfo) -> bool:
+    wanted = pod.spec.get("nodeName")
+    return not wanted or wanted == node.name

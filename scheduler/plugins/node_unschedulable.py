@@ -1,0 +1,32 @@
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate that."""
+
+from collections.abc import Sequence
+
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from scheduler.framework.status import SUCCESS, Status, unresolvable
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+from scheduler.taints import tolerates
+
+NAME = "NodeUnschedulable"
+REASON = "node(s) were unschedulable"
+
+_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+_REJECTED = unresolvable(REASON)
+
+
+class NodeUnschedulable:
+    name = NAME
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return (EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)),)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        return SUCCESS if fits(pod, node) else _REJECTED
+
+
+def fits(pod: PodInfo, node: NodeInfo) -> bool:
+    if not node.unschedulable:
+        return True
+    return any(tolerates(each, _TAINT) for each in pod.spec.get("tolerations") or ())

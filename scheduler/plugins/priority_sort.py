@@ -1,0 +1,14 @@
+"""PrioritySort: the higher priority first, then who waited longer."""
+
+from typing import Any
+
+from scheduler.pods import PodInfo
+
+NAME = "PrioritySort"
+
+
+class PrioritySort:
+    name = NAME
+
+    def sort_key(self, pod: PodInfo, enqueued: float) -> tuple[Any, ...]:
+        return (-pod.priority, enqueued)

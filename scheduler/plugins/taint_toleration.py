@@ -1,0 +1,58 @@
+"""TaintToleration: hard taints keep pods away, soft ones make a node less attractive."""
+
+from collections.abc import Sequence
+
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from scheduler.framework.interfaces import MAX_NODE_SCORE
+from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+from scheduler.rules import SchedulerRules
+from scheduler.taints import tolerates, untolerated
+
+NAME = "TaintToleration"
+REASON = "node(s) had untolerated taint(s)"
+
+
+class TaintToleration:
+    name = NAME
+
+    def __init__(self, rules: SchedulerRules) -> None:
+        self._names_taint = rules.taint_in_reason
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return (EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)),)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        if not node.taints:
+            return SUCCESS
+        taint = untolerated(node.taints, pod.spec.get("tolerations") or ())
+        if taint is None:
+            return SUCCESS
+        if not self._names_taint:
+            return unresolvable(REASON)
+        return unresolvable(f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}")
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        soft = any(taint.get("effect") == "PreferNoSchedule" for node in nodes for taint in node.taints)
+        return SUCCESS if soft else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """How many soft taints the pod does not tolerate."""
+        tolerations = [
+            each
+            for each in pod.spec.get("tolerations") or ()
+            if not each.get("effect") or each["effect"] == "PreferNoSchedule"
+        ]
+        return sum(
+            1
+            for taint in node.taints
+            if taint.get("effect") == "PreferNoSchedule"
+            and not any(tolerates(each, taint) for each in tolerations)
+        )
+
+    def normalize(self, scores: dict[str, int]) -> None:
+        worst = max(scores.values(), default=0)
+        for name, count in scores.items():
+            scores[name] = MAX_NODE_SCORE - (count * MAX_NODE_SCORE // worst if worst else 0)

@@ -1,0 +1,252 @@
+"""Which pod is next: active, backing off after a failure, or waiting for something to change.
+
+A pod that was rejected waits until an event of the kind that a rejecting plugin asked for makes it worth
+another try. Events that come while a pod is being tried are remembered and judged when it comes back.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from apimachinery.clock import Clock
+from scheduler.backoff import backoff_seconds
+from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent, EventResource
+from scheduler.framework.profile import Profile
+from scheduler.metrics import Metrics
+from scheduler.pods import PodInfo
+
+Object = dict[str, Any]
+
+LEFTOVER_SECONDS = 300.0  # a rejected pod is tried again after this long, whatever happened
+FLUSH_SECONDS = 30.0
+_LONGEST_WAIT_SECONDS = 3600.0
+
+
+@dataclass(slots=True)
+class QueuedPod:
+    """A pod with its history in the queue. Times are monotonic."""
+
+    info: PodInfo
+    enqueued: float
+    first_enqueued: float
+    attempts: int = 0
+    failures: int = 0
+    tried: float = 0.0  # when the last attempt ended
+    rejected_by: set[str] = field(default_factory=set)
+    pending_by: set[str] = field(default_factory=set)
+    gated_by: str = ""
+
+    @property
+    def uid(self) -> str:
+        return self.info.uid
+
+    @property
+    def ready_at(self) -> float:
+        """When its backoff ends."""
+        return self.tried + backoff_seconds(self.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class _Happened:
+    event: ClusterEvent
+    old: Object | None
+    new: Object | None
+
+
+class SchedulingQueue:
+    """The pods that wait for a node."""
+
+    def __init__(self, clock: Clock, profile: Profile, metrics: Metrics | None = None) -> None:
+        self._clock = clock
+        self._profile = profile
+        self._metrics = metrics
+        self._active: dict[str, QueuedPod] = {}
+        self._heap: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
+        self._backoff: dict[str, QueuedPod] = {}
+        self._waiting: dict[str, QueuedPod] = {}  # rejected or gated
+        self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
+        self._happened: list[_Happened] = []
+        self._forgotten = 0  # how many events were dropped from the front of `_happened`
+        self._serial = itertools.count()
+        self._changed = asyncio.Event()
+        self._flushed = clock.monotonic()
+
+    # -- in
+
+    def add(self, pod: PodInfo) -> None:
+        """A pod that was not in the queue before."""
+        now = self._clock.monotonic()
+        self._enqueue(QueuedPod(pod, now, now), "UnscheduledPodAdd")
+
+    def update(self, pod: PodInfo, old: Object, events: list[ClusterEvent]) -> None:
+        """A newer version of a pending pod; `events` says what changed in it."""
+        queued = self._find(pod.uid)
+        if queued is None:
+            if pod.uid in self._in_flight:
+                self._remember(_Happened(event, old, pod.pod) for event in events)
+            else:
+                self.add(pod)
+            return
+        queued.info = pod
+        if pod.uid not in self._waiting:
+            return
+        if queued.gated_by or any(self._helps(queued, _Happened(event, old, pod.pod)) for event in events):
+            del self._waiting[pod.uid]
+            self._requeue(queued, events[0].label if events else "UnscheduledPodUpdate")
+
+    def delete(self, uid: str) -> None:
+        for queue in (self._active, self._backoff, self._waiting):
+            queue.pop(uid, None)
+
+    def give_back(self, queued: QueuedPod) -> None:
+        """After a failed attempt; `rejected_by` says who rejected it, nobody means an error."""
+        seen = self._in_flight.get(queued.uid)
+        since = [] if seen is None else self._happened[seen - self._forgotten :]
+        self.done(queued.uid)
+        queued.tried = queued.enqueued = self._clock.monotonic()
+        queued.failures += 1
+        if queued.pending_by and any(self._helps(queued, each) for each in since):
+            queued.tried = float("-inf")  # no backoff for a pod that only waited
+        if not queued.rejected_by or any(self._helps(queued, each) for each in since):
+            self._requeue(queued, "ScheduleAttemptFailure")
+        else:
+            self._waiting[queued.uid] = queued
+            self._count("unschedulable", "ScheduleAttemptFailure")
+
+    def done(self, uid: str) -> None:
+        """The attempt is over: the pod is bound, gone, or about to be given back."""
+        self._in_flight.pop(uid, None)
+        if not self._in_flight:
+            self._forgotten += len(self._happened)
+            self._happened.clear()
+
+    # -- events
+
+    def move(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+        """Something changed: requeue the pods for which it may matter."""
+        happened = _Happened(event, old, new)
+        if self._in_flight:
+            self._happened.append(happened)
+        for queued in [each for each in self._waiting.values() if self._helps(each, happened)]:
+            del self._waiting[queued.uid]
+            self._requeue(queued, event.label)
+
+    def _remember(self, events: Iterator[_Happened]) -> None:
+        if self._in_flight:
+            self._happened.extend(events)
+
+    def _helps(self, queued: QueuedPod, happened: _Happened) -> bool:
+        concerned = {queued.gated_by} if queued.gated_by else queued.rejected_by | queued.pending_by
+        if not concerned or happened.event.resource is EventResource.ANY:
+            return True
+        return any(self._asked_for(plugin, queued, happened) for plugin in concerned)
+
+    def _asked_for(self, plugin: str, queued: QueuedPod, happened: _Happened) -> bool:
+        for registered in self._profile.hints.get(plugin, ()):
+            if registered.event.covers(happened.event) and (
+                registered.hint is None or registered.hint(queued.info.pod, happened.old, happened.new)
+            ):
+                return True
+        return False
+
+    # -- out
+
+    async def pop(self) -> QueuedPod:
+        """The next pod to try; waits for one. `done` or `give_back` must follow."""
+        while True:
+            self._flush()
+            queued = self._take()
+            if queued is not None:
+                queued.attempts += 1
+                self._in_flight[queued.uid] = self._forgotten + len(self._happened)
+                queued.rejected_by, queued.pending_by = set(), set()
+                return queued
+            await self._wait()
+
+    def _take(self) -> QueuedPod | None:
+        while self._heap:
+            _, _, queued = heapq.heappop(self._heap)
+            if self._active.get(queued.uid) is queued:
+                del self._active[queued.uid]
+                return queued
+        return None
+
+    async def _wait(self) -> None:
+        self._changed.clear()
+        changed = asyncio.ensure_future(self._changed.wait())
+        timer = asyncio.ensure_future(self._clock.sleep(self._until_next()))
+        try:
+            await asyncio.wait({changed, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+            timer.cancel()
+
+    def _until_next(self) -> float:
+        """Seconds until something leaves the backoff queue or has waited too long."""
+        now = self._clock.monotonic()
+        moments = [each.ready_at for each in self._backoff.values()]
+        if self._waiting:
+            moments.append(self._flushed + FLUSH_SECONDS)
+        return max(0.001, min(moments, default=now + _LONGEST_WAIT_SECONDS) - now)
+
+    def _flush(self) -> None:
+        now = self._clock.monotonic()
+        for queued in [each for each in self._backoff.values() if each.ready_at <= now]:
+            del self._backoff[queued.uid]
+            self._enqueue(queued, "BackoffComplete")
+        if now - self._flushed < FLUSH_SECONDS:
+            return
+        self._flushed = now
+        stale = [each for each in self._waiting.values() if now - each.enqueued > LEFTOVER_SECONDS]
+        for queued in stale:
+            del self._waiting[queued.uid]
+            self._requeue(queued, UNSCHEDULABLE_TIMEOUT.label)
+
+    # -- placing
+
+    def _requeue(self, queued: QueuedPod, event: str) -> None:
+        if queued.ready_at > self._clock.monotonic():
+            self._backoff[queued.uid] = queued
+            self._count("backoff", event)
+            self._changed.set()
+        else:
+            self._enqueue(queued, event)
+
+    def _enqueue(self, queued: QueuedPod, event: str) -> None:
+        """Into the active queue, unless a plugin keeps it out."""
+        queued.gated_by = ""
+        for plugin in self._profile.pre_enqueue:
+            if not plugin.pre_enqueue(queued.info).is_success:
+                queued.gated_by = plugin.name
+                self._waiting[queued.uid] = queued
+                self._count("gated", event)
+                return
+        queued.enqueued = self._clock.monotonic()
+        self._active[queued.uid] = queued
+        key = self._profile.queue_sort.sort_key(queued.info, queued.enqueued)
+        heapq.heappush(self._heap, (key, next(self._serial), queued))
+        self._count("active", event)
+        self._changed.set()
+
+    def _find(self, uid: str) -> QueuedPod | None:
+        return self._active.get(uid) or self._backoff.get(uid) or self._waiting.get(uid)
+
+    # -- numbers
+
+    def _count(self, queue: str, event: str) -> None:
+        if self._metrics is not None:
+            self._metrics.incoming.labels(queue=queue, event=event).inc()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Pods per queue, by upstream's names."""
+        gated = sum(1 for each in self._waiting.values() if each.gated_by)
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backoff),
+            "unschedulable": len(self._waiting) - gated,
+            "gated": gated,
+        }

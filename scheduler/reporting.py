@@ -1,0 +1,55 @@
+"""How an attempt ended, for people and for other components: events and the PodScheduled condition."""
+
+from typing import Any
+
+from apimachinery.client.recorder import EventRecorder
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import STRATEGIC_PATCH, APIClient
+from apimachinery.clock import Clock, timestamp
+from scheduler.pods import PodInfo
+
+Object = dict[str, Any]
+
+_NOTE_LIMIT = 1024  # of an event, with the ellipsis
+
+
+class Reporter:
+    """Writes through the API."""
+
+    def __init__(self, client: APIClient, recorder: EventRecorder, clock: Clock) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+
+    def scheduled(self, pod: PodInfo, node: str) -> None:
+        message = f"Successfully assigned {pod.key} to {node}"
+        self._recorder.event(pod.pod, "Normal", "Scheduled", message, action="Binding")
+
+    async def not_scheduled(
+        self, pod: PodInfo, reason: str, message: str, nominated_node: str | None
+    ) -> None:
+        """An event, and the pod's condition if it changed; raises StatusError or a connection error."""
+        note = message if len(message) <= _NOTE_LIMIT else message[: _NOTE_LIMIT - 4] + " ..."
+        self._recorder.event(pod.pod, "Warning", "FailedScheduling", note, action="Scheduling")
+        status: Object = {}
+        condition = self._condition(pod.pod, reason, message)
+        if condition is not None:
+            status["conditions"] = [condition]
+        current = (pod.pod.get("status") or {}).get("nominatedNodeName") or ""
+        if nominated_node is not None and nominated_node != current:
+            status["nominatedNodeName"] = nominated_node or None
+        if status:
+            body = {"metadata": {"uid": pod.uid}, "status": status}
+            await self._client.patch(
+                PODS, pod.name, pod.namespace, body, STRATEGIC_PATCH, subresource="status"
+            )
+
+    def _condition(self, pod: Object, reason: str, message: str) -> Object | None:
+        """The new PodScheduled condition; None if the pod has it already."""
+        conditions = (pod.get("status") or {}).get("conditions") or []
+        old: Object = next((each for each in conditions if each["type"] == "PodScheduled"), {})
+        new = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        if all(old.get(key) == value for key, value in new.items()):
+            return None
+        since = old.get("lastTransitionTime") if old.get("status") == "False" else None
+        return {**new, "lastProbeTime": None, "lastTransitionTime": since or timestamp(self._clock.now())}

@@ -1,0 +1,38 @@
+"""How many nodes that fit are enough, and where to begin to look.
+
+Source: k8s.io/kubernetes/pkg/scheduler/schedule_one.go, numFeasibleNodesToFind, 1.36.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from scheduler.nodes import NodeInfo
+
+_ALL_UP_TO = 100  # nodes; below, every node is looked at
+_MIN_PERCENT = 5
+
+
+class NodeSampler:
+    """Goes round the nodes, so that all of them get their turn."""
+
+    def __init__(self) -> None:
+        self._start = 0
+        self._length = 0
+
+    @staticmethod
+    def wanted(nodes: int) -> int:
+        """How many feasible nodes end the search in a cluster of that size."""
+        if nodes < _ALL_UP_TO:
+            return max(nodes, 1)
+        percent = max(50 - nodes // 125, _MIN_PERCENT)
+        return max(nodes * percent // 100, _ALL_UP_TO)
+
+    def in_turn(self, nodes: Sequence[NodeInfo]) -> Iterator[NodeInfo]:
+        self._length = len(nodes)
+        start = self._start % self._length if nodes else 0
+        yield from nodes[start:]
+        yield from nodes[:start]
+
+    def looked_at(self, number: int) -> None:
+        """The next search begins behind these."""
+        if self._length:
+            self._start = (self._start + number) % self._length

@@ -1,0 +1,107 @@
+"""A whole scheduler over one API client: informers, cache, queue, plugins and the loop."""
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from apimachinery.client.informer import InformerFactory
+from apimachinery.client.recorder import EventRecorder
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import APIClient
+from apimachinery.component import World
+from scheduler.cache import Cache
+from scheduler.cycle import Scheduler
+from scheduler.extended_resources import (
+    ExtendedResources,
+    IndexedExtendedResources,
+    ListedExtendedResources,
+)
+from scheduler.informing import ClusterInformers
+from scheduler.metrics import Metrics
+from scheduler.plugins.registry import PluginContext, default_profile
+from scheduler.queue import SchedulingQueue
+from scheduler.reporting import Reporter
+from scheduler.rules import SchedulerRules
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+COMPONENT = "default-scheduler"
+
+
+class SchedulerService:
+    """Start it, let it lead, stop it. `lead` schedules until told to end; informers run all the time."""
+
+    def __init__(
+        self, world: World, client: APIClient, registry: "CollectorRegistry", host: str = ""
+    ) -> None:
+        self._rules = SchedulerRules.of(world.version, world.gates)
+        self.metrics = Metrics(registry)
+        self._informers = InformerFactory(client, world.clock, world.entropy)
+        self._recorder = EventRecorder(client, world.clock, COMPONENT, host, modern=True)
+        self.cache = Cache()
+        profile = default_profile(PluginContext(client, self._rules, self._extended()))
+        self.queue = SchedulingQueue(world.clock, profile, self.metrics)
+        pods = self._informers.informer(PODS)
+        self.scheduler = Scheduler(
+            profile,
+            self.queue,
+            self.cache,
+            Reporter(client, self._recorder, world.clock),
+            pods.get,
+            world.clock,
+            world.entropy,
+            self.metrics,
+        )
+        ClusterInformers(self.cache, self.queue, profile.name).connect(self._informers)
+        self.leading = False
+        self._watch_sizes()
+
+    def _extended(self) -> ExtendedResources | None:
+        if not self._rules.extended_resources:
+            return None
+        return (
+            IndexedExtendedResources() if self._rules.extended_resource_index else ListedExtendedResources()
+        )
+
+    def _watch_sizes(self) -> None:
+        """Sizes are read when the metrics are."""
+        for queue in ("active", "backoff", "unschedulable", "gated"):
+            self.metrics.pending.labels(queue=queue).set_function(partial(self._queued, queue))
+        for kind in ("nodes", "pods", "assumed_pods"):
+            self.metrics.cache_size.labels(type=kind).set_function(partial(self._cached, kind))
+
+    def _queued(self, queue: str) -> int:
+        return self.queue.sizes[queue]
+
+    def _cached(self, kind: str) -> int:
+        return self.cache.sizes[kind]
+
+    @property
+    def ready(self) -> bool:
+        return self.leading and self._informers.has_synced
+
+    def start(self) -> None:
+        """Begin to follow the cluster."""
+        self._informers.start()
+
+    async def synced(self) -> None:
+        await self._informers.synced()
+
+    async def lead(self, ended: asyncio.Event) -> None:
+        """Schedule until `ended` is set; what is being bound then is finished."""
+        await self.synced()
+        self.leading = True
+        running = asyncio.create_task(self.scheduler.run(), name="scheduler")
+        ending = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.leading = False
+            ending.cancel()
+            running.cancel()
+            await asyncio.gather(running, ending, return_exceptions=True)
+
+    async def stop(self) -> None:
+        await self._recorder.close()
+        await self._informers.stop()
