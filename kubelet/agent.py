@@ -126,10 +126,10 @@ class NodeAgent:
         self._spawn("lease", lease.run())
         self._spawn("status", self._reporter.run())
         self._recorder.event(node, "Normal", "Starting", "Starting kubelet.")
-        devices = asyncio.create_task(self._dra.start(node, self._pods.active_uids))
+        self._dra.start(node)
         await self._pods.start()
+        self._dra.reconcile(self._pods.active_uids)
         self._reporter.refresh()
-        await devices
 
     def _spawn(self, name: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))

@@ -47,6 +47,7 @@ class Behaviour:
     backoff_seconds: tuple[float, float]  # first, longest
     dynamic_resources: bool
     extended_resources: bool
+    dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
     wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
 
 
@@ -67,5 +68,6 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
+        dra_validates_first=minor >= 34,
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
     )

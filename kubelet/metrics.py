@@ -1,5 +1,7 @@
 """The kubelet's metrics, with upstream's names. One set per process, shared by its nodes."""
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -43,9 +45,18 @@ class KubeletMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self.dra_claims_in_use = Gauge(
+        self._claims_in_use = Gauge(
             "dra_resource_claims_in_use",
-            "The number of ResourceClaims that are currently in use on the node, by driver",
+            "The number of ResourceClaims that are currently in use on the node, by driver name",
             ["driver_name"],
             registry=registry,
         )
+        self._in_use: dict[str, Mapping[str, int]] = {}  # node → driver → claims
+
+    def set_claims_in_use(self, node: str, by_driver: Mapping[str, int]) -> None:
+        """What one node uses; the metric is the sum over the nodes of this process."""
+        before = self._in_use.get(node, {})
+        self._in_use[node] = dict(by_driver)
+        for driver in {*before, *by_driver}:
+            total = sum(counts.get(driver, 0) for counts in self._in_use.values())
+            self._claims_in_use.labels(driver).set(total)

@@ -1,21 +1,40 @@
-"""DRA on one node: none yet."""
+"""DRA on one node.
 
-from collections.abc import Callable
+The manager with its checkpoint, the drivers of the node's configuration, and their slices.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+from apimachinery.client.refs import dra_refs
 from apimachinery.client.rest import APIClient
 from apimachinery.component import World
 from kubelet.behaviour import Behaviour
-from kubelet.devices import NoDevices
+from kubelet.devices import NoDevices, PodDevices
+from kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
+from kubelet.dra.claims import ClaimCache
+from kubelet.dra.driver import ExampleDriver
+from kubelet.dra.manager import DRAManager
+from kubelet.dra.plugin import DRAPlugin, PluginRegistry
+from kubelet.dra.slices import SlicePublisher, SliceWiper
+from kubelet.dra.texts import CLASSIC, MODERN
 from kubelet.layout import NodeLayout
 from kubelet.metrics import KubeletMetrics
-from kubelet.node_config import NodeConfig
+from kubelet.node_config import DriverConfig, NodeConfig
+
+log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
+# Before, claims are allocated by drivers' own controllers: there is nothing for the example driver to
+# publish.
+_OLDEST_WITH_SLICES = 31
+
 
 class NodeDRA:
-    """The devices of one node."""
+    """The devices of one node. `restore`, `start`, `stop`."""
 
     def __init__(
         self,
@@ -26,14 +45,109 @@ class NodeDRA:
         client: APIClient,
         metrics: KubeletMetrics,
     ) -> None:
-        self.devices = NoDevices()
-        self.published = True
+        self._config = config
+        self._layout = layout
+        self._clock = world.clock
+        self._client = client
+        self._refs = dra_refs(world.version)
+        self._publishers: dict[str, SlicePublisher] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._started = False
+        self._offers_slices = behaviour.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
+        texts = MODERN if behaviour.dra_validates_first else CLASSIC
+        self.plugins = PluginRegistry(texts.unregistered)
+        self.wiper = SliceWiper(
+            client, world.clock, self._refs.slices, config.name, behaviour.wiping_delay_seconds
+        )
+        self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(world.version)))
+        self._manager: DRAManager | None = None
+        if behaviour.dynamic_resources:
+            self._manager = DRAManager(
+                config.name,
+                client,
+                self._refs.claims,
+                self.plugins,
+                self._cache,
+                layout.cdi,
+                behaviour,
+                texts,
+                world.clock,
+                metrics,
+            )
+
+    @property
+    def devices(self) -> PodDevices:
+        """What the pod lifecycle works with."""
+        return self._manager or NoDevices()
+
+    @property
+    def published(self) -> bool:
+        """Whether the slices of all drivers are at the API server."""
+        return self._started and all(publisher.published for publisher in self._publishers.values())
 
     def restore(self) -> None:
-        """Read what the last kubelet left."""
+        """Take over what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
+        if self._manager is None:
+            return
+        try:
+            self._cache.load()
+        except CheckpointError as error:
+            text = f"create ResourceClaim cache: error calling GetOrCreate() on checkpoint state: {error}"
+            raise CheckpointError(text) from error
 
-    async def start(self, node: Object, active_pods: Callable[[], set[str]]) -> None:
-        """Start drivers."""
+    def start(self, node: Object) -> None:
+        """Have the node's own drivers, and wipe what is left of earlier ones before they publish."""
+        if self._offers_slices:
+            for config in self._config.drivers:
+                self._add_driver(config, node)
+            self._spawn(self._publish(), "slices")
+        elif self._config.drivers:
+            log.warning("node %s: drivers need DynamicResourceAllocation and 1.31", self._config.name)
+        self._started = True
+
+    def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
+        """Begin to give back what pods left behind; only once all pods are known."""
+        if self._manager is not None:
+            self._spawn(self._manager.reconcile(active_pods), "reconcile")
+
+    def register(self, plugin: DRAPlugin) -> None:
+        """A driver's plugin is there."""
+        self.plugins.register(plugin)
+        self.wiper.driver_came(plugin.driver)
+
+    def deregister(self, plugin: DRAPlugin) -> None:
+        """A driver's plugin left; its slices go too if no other comes in time."""
+        self.plugins.deregister(plugin)
+        if not self.plugins.registered(plugin.driver):
+            self.wiper.driver_left(plugin.driver)
 
     async def stop(self) -> None:
-        """Stop drivers."""
+        """Stop drivers and loops; slices, claims and containers stay as they are."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(publisher.stop() for publisher in self._publishers.values()))
+        await self.wiper.stop()
+
+    def _add_driver(self, config: DriverConfig, node: Object) -> None:
+        driver = ExampleDriver(
+            config,
+            self._config.name,
+            self._layout.plugin(config.name),
+            self._layout.cdi,
+            self._client,
+            self._refs.claims,
+        )
+        self._publishers[config.name] = SlicePublisher(
+            self._client, self._clock, self._refs.slices, config.name, node, driver.devices()
+        )
+        self.register(driver)
+
+    async def _publish(self) -> None:
+        # Upstream too wipes at its start: better to offer nothing than pods that wait for a driver in vain.
+        await self.wiper.wipe()
+        await asyncio.gather(*(publisher.run() for publisher in self._publishers.values()))
+
+    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=f"DRA {what} of {self._config.name}"))

@@ -266,13 +266,12 @@ async def test_others_parts_of_the_status_stay(node, client):
     """Conditions and fields that are not the kubelet's survive its writes."""
     await node.start()
     theirs = {"type": "example.com/checked", "status": "True"}
-    await node.create(
-        status={"conditions": [theirs], "extendedResourceClaimStatus": {"resourceClaimName": "c"}}
-    )
+    claims = [{"name": "unused", "resourceClaimName": None}]
+    await node.create(status={"conditions": [theirs], "resourceClaimStatuses": claims})
     pod = await node.running()
 
     assert theirs in pod["status"]["conditions"]
-    assert pod["status"]["extendedResourceClaimStatus"] == {"resourceClaimName": "c"}
+    assert pod["status"]["resourceClaimStatuses"] == claims
 
 
 async def test_a_quiet_pod_costs_nothing(node, server):

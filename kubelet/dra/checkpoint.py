@@ -1,0 +1,168 @@
+"""The file `dra_manager_state`: claims in use, kept over restarts of the kubelet. Its format depends on
+the release.
+
+From 1.32 on: `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/checkpoint). Before:
+`{"version": "v1", "entries": […], "checksum": …}`, whose checksum was a hash of Go's dump of the
+structs; here it is one of the entries' JSON, which changes nothing that can be observed between
+releases. Neither release reads the other's file: the kubelet does not start then, as upstream.
+"""
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from apimachinery.versions import Version
+from kubelet.dra.claims import ClaimInfo
+from kubelet.dra.plugin import PreparedDevice
+from kubelet.files import write_atomically
+
+Object = dict[str, Any]
+
+FILE_NAME = "dra_manager_state"
+_TYPE = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}
+
+
+class CheckpointError(Exception):
+    """The checkpoint cannot be read."""
+
+
+class Codec(Protocol):
+    """One format."""
+
+    def encode(self, infos: Sequence[ClaimInfo]) -> bytes: ...
+
+    def decode(self, content: bytes) -> list[ClaimInfo]:
+        """Raises CheckpointError."""
+        ...
+
+
+class ModernCodec:
+    """1.32 and later; share IDs are known since 1.34, and lost in a file that an older kubelet rewrites."""
+
+    def __init__(self, *, share_ids: bool) -> None:
+        self._share_ids = share_ids
+
+    def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
+        entries = [_entry(info, share_ids=self._share_ids) for info in infos]
+        data = orjson.dumps({**_TYPE, "Entries": entries})
+        return orjson.dumps({"Data": data.decode(), "Checksum": zlib.crc32(data)})
+
+    def decode(self, content: bytes) -> list[ClaimInfo]:
+        outer = _parsed(content)
+        # Go matches keys without regard to case: an older file has a checksum, but of no data.
+        data, checksum = outer.get("Data", ""), outer.get("Checksum", outer.get("checksum", 0))
+        if zlib.crc32(data.encode()) != checksum:
+            raise CheckpointError("checkpoint is corrupted")
+        entries = _parsed(data.encode()).get("Entries") or [] if data else []
+        return [_info(entry, share_ids=self._share_ids) for entry in entries]
+
+
+class ClassicCodec:
+    """1.31 and earlier."""
+
+    def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
+        entries = [_entry(info, share_ids=False) for info in infos]
+        return orjson.dumps({"version": "v1", "entries": entries, "checksum": _checksum(entries)})
+
+    def decode(self, content: bytes) -> list[ClaimInfo]:
+        outer = _parsed(content)
+        entries = outer.get("entries") or []
+        if outer.get("version") != "v1" or outer.get("checksum") != _checksum(entries):
+            raise CheckpointError("checkpoint is corrupted")
+        return [_info(entry, share_ids=False) for entry in entries]
+
+
+def codec_for(version: Version) -> Codec:
+    """The format that a kubelet of that release reads and writes."""
+    if version.minor < 32:
+        return ClassicCodec()
+    return ModernCodec(share_ids=version.minor >= 34)
+
+
+class CheckpointFile:
+    """The checkpoint of one node."""
+
+    def __init__(self, directory: Path, codec: Codec) -> None:
+        self._path = directory / FILE_NAME
+        self._codec = codec
+
+    def load(self) -> list[ClaimInfo]:
+        """What the last kubelet stored; nothing if there was none. Raises CheckpointError."""
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
+        return self._codec.decode(content)
+
+    def store(self, infos: Sequence[ClaimInfo]) -> None:
+        write_atomically(self._path, self._codec.encode(infos))
+
+
+def _parsed(content: bytes) -> Object:
+    try:
+        parsed = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        text = "unexpected end of JSON input" if _cut_short(content) else str(error)
+        raise CheckpointError(text) from error
+    if not isinstance(parsed, dict):
+        raise CheckpointError("checkpoint is corrupted")
+    return parsed
+
+
+def _cut_short(content: bytes) -> bool:
+    return not content.rstrip().endswith(b"}")
+
+
+def _checksum(entries: Sequence[Object]) -> int:
+    return zlib.crc32(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS))
+
+
+def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:
+    return {
+        "ClaimUID": info.uid,
+        "ClaimName": info.name,
+        "Namespace": info.namespace,
+        "PodUIDs": {uid: {} for uid in sorted(info.pod_uids)},
+        "DriverState": {
+            driver: {"Devices": [_device(device, share_ids=share_ids) for device in devices]}
+            for driver, devices in sorted(info.devices.items())
+        },
+    }
+
+
+def _device(device: PreparedDevice, *, share_ids: bool) -> Object:
+    share = {"ShareID": device.share_id or None} if share_ids else {}
+    return {
+        "PoolName": device.pool,
+        "DeviceName": device.device,
+        **share,
+        "RequestNames": list(device.requests),
+        "CDIDeviceIDs": list(device.cdi_ids),
+    }
+
+
+def _info(entry: Object, *, share_ids: bool) -> ClaimInfo:
+    devices = {
+        driver: [_prepared(device, share_ids=share_ids) for device in state.get("Devices") or []]
+        for driver, state in (entry.get("DriverState") or {}).items()
+    }
+    return ClaimInfo(
+        namespace=entry["Namespace"],
+        name=entry["ClaimName"],
+        uid=entry["ClaimUID"],
+        pod_uids=set(entry.get("PodUIDs") or {}),
+        devices=devices,
+    )
+
+
+def _prepared(device: Object, *, share_ids: bool) -> PreparedDevice:
+    return PreparedDevice(
+        pool=device["PoolName"],
+        device=device["DeviceName"],
+        requests=tuple(device.get("RequestNames") or ()),
+        cdi_ids=tuple(device.get("CDIDeviceIDs") or ()),
+        share_id=(device.get("ShareID") or "") if share_ids else "",
+    )

@@ -1,0 +1,75 @@
+"""The claims that are in use on a node, as the DRA manager remembers them.
+
+In memory and in its checkpoint.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kubelet.dra.plugin import ClaimRef, PreparedDevice
+
+
+@dataclass(slots=True)
+class ClaimInfo:
+    """A claim, who uses it, and its devices per driver."""
+
+    namespace: str
+    name: str
+    uid: str
+    pod_uids: set[str] = field(default_factory=set)
+    devices: dict[str, list[PreparedDevice]] = field(default_factory=dict)  # a driver may have none
+    prepared: bool = False  # by this kubelet: not in the checkpoint
+
+    @property
+    def ref(self) -> ClaimRef:
+        return ClaimRef(self.namespace, self.name, self.uid)
+
+    def set_devices(self, driver: str, devices: Sequence[PreparedDevice]) -> None:
+        self.devices[driver] = list(devices)
+
+    def cdi_ids(self, request: str) -> list[str]:
+        """What the driver gave for a request; for all of them if it is empty. Each ID once."""
+        found = (
+            cdi_id
+            for devices in self.devices.values()
+            for device in devices
+            if not request or request in device.requests or not device.requests
+            for cdi_id in device.cdi_ids
+        )
+        return list(dict.fromkeys(found))
+
+
+class ClaimStore(Protocol):
+    """Where the claims are kept over restarts."""
+
+    def load(self) -> list[ClaimInfo]: ...
+
+    def store(self, infos: Sequence[ClaimInfo]) -> None: ...
+
+
+class ClaimCache:
+    """All of them, by namespace and name. `load` first; `save` after changes."""
+
+    def __init__(self, store: ClaimStore) -> None:
+        self._infos: dict[tuple[str, str], ClaimInfo] = {}
+        self._store = store
+
+    def load(self) -> None:
+        """Take what the last kubelet stored."""
+        self._infos = {(info.namespace, info.name): info for info in self._store.load()}
+
+    def infos(self) -> list[ClaimInfo]:
+        return [*self._infos.values()]
+
+    def get(self, namespace: str, name: str) -> ClaimInfo | None:
+        return self._infos.get((namespace, name))
+
+    def add(self, info: ClaimInfo) -> None:
+        self._infos[info.namespace, info.name] = info
+
+    def delete(self, namespace: str, name: str) -> None:
+        self._infos.pop((namespace, name), None)
+
+    def save(self) -> None:
+        self._store.store(self.infos())

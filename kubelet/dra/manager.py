@@ -1,0 +1,269 @@
+"""The DRA manager: prepares a pod's claims before its sandbox is made, and gives them back after its end.
+
+pkg/kubelet/cm/dra/manager.go. First everything that can be wrong is looked at; only then is the pod
+noted as a user of its claims, in memory and in the checkpoint, so that a pod that fails leaves nothing
+behind (up to 1.33 the two went together, claim by claim). Then each driver is called once for all its
+claims.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from apimachinery.clock import Clock
+from apimachinery.errors import StatusError
+from kubelet import pod_spec
+from kubelet.behaviour import Behaviour
+from kubelet.devices import ContainerDevices, DeviceError
+from kubelet.dra import cdi
+from kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubelet.dra.plugin import ClaimFailed, ClaimRef, DRAPlugin, PluginError, PluginRegistry
+from kubelet.dra.pod_claims import (
+    PodClaim,
+    check_owner,
+    container_requests,
+    drivers_of,
+    is_reserved_for,
+    pod_claims,
+)
+from kubelet.dra.texts import Texts
+from kubelet.metrics import KubeletMetrics
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+RECONCILE_SECONDS = 60.0
+
+
+class DRAManager:
+    """Implements `PodDevices` for one node."""
+
+    def __init__(
+        self,
+        node_name: str,
+        client: APIClient,
+        claims: Ref,
+        plugins: PluginRegistry,
+        cache: ClaimCache,
+        cdi_directory: Path,
+        behaviour: Behaviour,
+        texts: Texts,
+        clock: Clock,
+        metrics: KubeletMetrics,
+    ) -> None:
+        self._node_name = node_name
+        self._client = client
+        self._claims = claims
+        self._plugins = plugins
+        self._cache = cache
+        self._cdi_directory = cdi_directory
+        self._extended = behaviour.extended_resources
+        self._validates_first = behaviour.dra_validates_first
+        self._texts = texts
+        self._clock = clock
+        self._metrics = metrics
+
+    # -- prepare
+
+    async def prepare(self, pod: Object) -> None:
+        await self._measured("PrepareResources", self._texts.prepare, self._prepare(pod))
+
+    async def _prepare(self, pod: Object) -> None:
+        wanted: list[ClaimInfo] = []
+        try:
+            claims = pod_claims(pod, extended=self._extended)
+        except DeviceError as error:
+            raise DeviceError(self._texts.claim_name.format(error=error)) from error
+        if self._validates_first:
+            found = [info for claim in claims if (info := await self._validated(pod, claim)) is not None]
+            wanted = [self._remembered(pod, info) for info in found]
+        else:
+            for claim in claims:
+                info = await self._validated(pod, claim)
+                if info is not None:
+                    wanted.append(self._remembered(pod, info))
+        new = [info for info in wanted if not info.prepared]
+        for driver, infos in _by_driver(new).items():
+            await self._call_prepare(self._plugins.get(driver), infos)
+        for info in new:
+            info.prepared = True
+        if new:
+            self._save()
+
+    async def _validated(self, pod: Object, claim: PodClaim) -> ClaimInfo | None:
+        """The claim as the API has it, if the pod may use it.
+
+        None if the pod needs none. Remembers nothing.
+        """
+        if claim.claim is None:
+            return None
+        namespace = pod_spec.namespace_of(pod)
+        try:
+            found = await self._client.get(self._claims, claim.claim, namespace)
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            text = self._texts.fetch.format(claim=claim.claim, pod=pod_spec.name_of(pod), error=error)
+            raise DeviceError(text) from error
+        if claim.owned:
+            check_owner(pod, found)
+        uid = found["metadata"]["uid"]
+        if not is_reserved_for(pod, found):
+            raise DeviceError(
+                self._texts.not_allowed.format(
+                    pod=pod_spec.name_of(pod), pod_uid=pod_spec.uid_of(pod), claim=claim.claim, claim_uid=uid
+                )
+            )
+        drivers = drivers_of(found)
+        if self._validates_first:
+            # Even a claim that is prepared already needs its drivers: without them something is wrong here.
+            for driver in drivers:
+                self._plugins.get(driver)
+        return ClaimInfo(namespace, claim.claim, uid, devices={driver: [] for driver in drivers})
+
+    def _remembered(self, pod: Object, found: ClaimInfo) -> ClaimInfo:
+        """The cache's entry for the claim, with the pod as a user; on disk when this returns."""
+        info = self._cache.get(found.namespace, found.name)
+        if info is None:
+            info = found
+            self._cache.add(info)
+        elif self._validates_first and info.uid != found.uid:
+            raise DeviceError(
+                f"old ResourceClaim with same name {found.name} and different UID {info.uid} still exists "
+                "(previous pod force-deleted?!)"
+            )
+        info.pod_uids.add(pod_spec.uid_of(pod))
+        self._save()
+        return info
+
+    async def _call_prepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
+        call, by_uid = "NodePrepareResources", {info.uid: info for info in infos}
+        try:
+            answers = await plugin.node_prepare_resources([info.ref for info in infos])
+        except PluginError as error:
+            raise DeviceError(self._texts.call_failed.format(call=call, error=error)) from error
+        for uid, answer in answers.items():
+            info = by_uid.get(uid)
+            if info is None:
+                raise DeviceError(self._texts.unknown.format(call=call, claim_uid=uid))
+            if isinstance(answer, ClaimFailed):
+                raise self._claim_failed(call, info.ref, answer)
+            info.set_devices(plugin.driver, answer)
+        if len(answers) < len(infos):
+            text = self._texts.skipped.format(call=call, count=len(infos) - len(answers))
+            raise DeviceError(text)
+
+    def _claim_failed(self, call: str, claim: ClaimRef, answer: ClaimFailed) -> DeviceError:
+        return DeviceError(
+            self._texts.claim_failed.format(
+                call=call, namespace=claim.namespace, claim=claim.name, error=answer.error
+            )
+        )
+
+    # -- use
+
+    def for_container(self, pod: Object, container: Object) -> ContainerDevices:
+        ids: list[str] = []
+        namespace = pod_spec.namespace_of(pod)
+        for claim, request in container_requests(pod, container, extended=self._extended):
+            info = self._cache.get(namespace, claim)
+            if info is None:
+                raise DeviceError(f"unable to get claim info for claim {claim} in namespace {namespace}")
+            ids += info.cdi_ids(request)
+        ids = list(dict.fromkeys(ids))
+        return ContainerDevices(ids, cdi.environment(self._cdi_directory, ids))
+
+    # -- unprepare
+
+    async def unprepare(self, pod: Object) -> None:
+        await self._measured("UnprepareResources", self._texts.unprepare, self._unprepare_pod(pod))
+
+    async def _unprepare_pod(self, pod: Object) -> None:
+        names = [c.claim for c in pod_claims(pod, extended=self._extended) if c.claim is not None]
+        await self._unprepare(pod_spec.uid_of(pod), pod_spec.namespace_of(pod), names)
+
+    async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
+        """Give up the pod's use of the claims; those without another user go back to their drivers."""
+        last: list[ClaimInfo] = []
+        for name in names:
+            info = self._cache.get(namespace, name)
+            if info is None:
+                continue
+            if info.pod_uids - {pod_uid}:
+                info.pod_uids.discard(pod_uid)
+            else:
+                last.append(info)
+        for driver, infos in _by_driver(last).items():
+            await self._call_unprepare(self._plugins.get(driver), infos)
+        for info in last:
+            self._cache.delete(info.namespace, info.name)
+        self._save()
+
+    async def _call_unprepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
+        call, by_uid = "NodeUnprepareResources", {info.uid: info for info in infos}
+        try:
+            answers = await plugin.node_unprepare_resources([info.ref for info in infos])
+        except PluginError as error:
+            raise DeviceError(self._texts.call_failed.format(call=call, error=error)) from error
+        for uid, answer in answers.items():
+            info = by_uid.get(uid)
+            if info is None:
+                raise DeviceError(self._texts.unknown.format(call=call, claim_uid=uid))
+            if answer is not None:
+                raise self._claim_failed(call, info.ref, answer)
+        if len(answers) < len(infos):
+            text = self._texts.skipped.format(call=call, count=len(infos) - len(answers))
+            raise DeviceError(text)
+
+    # -- reconcile
+
+    async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
+        """Every minute: give back what pods hold that are no more on the node. Not gated, as upstream."""
+        while True:
+            await self.reconcile_once(active_pods())
+            await self._clock.sleep(RECONCILE_SECONDS)
+
+    async def reconcile_once(self, active: set[str]) -> None:
+        held: dict[tuple[str, str], list[str]] = {}
+        for info in self._cache.infos():
+            for pod_uid in info.pod_uids - active:
+                held.setdefault((pod_uid, info.namespace), []).append(info.name)
+        for (pod_uid, namespace), names in held.items():
+            try:
+                await self._unprepare(pod_uid, namespace, names)
+            except DeviceError as error:
+                log.info("unpreparing resources of pod %s failed, will retry: %s", pod_uid, error)
+
+    # --
+
+    def _save(self) -> None:
+        self._cache.save()
+        in_use: dict[str, int] = {}
+        for info in self._cache.infos():
+            for driver in info.devices:
+                in_use[driver] = in_use.get(driver, 0) + 1
+        self._metrics.set_claims_in_use(self._node_name, in_use)
+
+    async def _measured(self, operation: str, text: str, work: Awaitable[None]) -> None:
+        """Await the work; its errors get the operation's words around them, and both are counted."""
+        began, failed = self._clock.monotonic(), True
+        try:
+            await work
+            failed = False
+        except DeviceError as error:
+            raise DeviceError(text.format(error=error)) from error
+        finally:
+            seconds = self._clock.monotonic() - began
+            labels = (operation, str(failed).lower())
+            self._metrics.dra_operations_duration.labels(*labels).observe(seconds)
+
+
+def _by_driver(infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
+    """driver → its claims; a claim may have several drivers."""
+    batches: dict[str, list[ClaimInfo]] = {}
+    for info in infos:
+        for driver in info.devices:
+            batches.setdefault(driver, []).append(info)
+    return batches

@@ -1,0 +1,90 @@
+"""The interface between the DRA manager and a driver's plugin on the node, and the list of those registered.
+
+The methods are those of the gRPC service `DRAPlugin` (k8s.io/kubelet/pkg/apis/dra/v1): a driver in this
+process implements them directly, one behind a socket through a client of that service.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kubelet.devices import DeviceError
+
+
+class ClaimRef(NamedTuple):
+    """How a claim is named to a driver."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDevice:
+    """An allocated device as its driver prepared it. `requests` and `cdi_ids` may be empty."""
+
+    pool: str
+    device: str
+    requests: tuple[str, ...] = ()
+    cdi_ids: tuple[str, ...] = ()
+    share_id: str = ""
+
+
+class ClaimFailed(NamedTuple):
+    """A driver's answer for one claim: it cannot be prepared or unprepared."""
+
+    error: str
+
+
+class DRAPlugin(Protocol):
+    """A driver on this node. Calls are idempotent; one that fails as a whole raises PluginError."""
+
+    @property
+    def driver(self) -> str: ...
+
+    async def node_prepare_resources(
+        self, claims: Sequence[ClaimRef]
+    ) -> Mapping[str, Sequence[PreparedDevice] | ClaimFailed]:
+        """Per claim UID, its devices or why not."""
+        ...
+
+    async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimFailed | None]:
+        """Per claim UID, None or why not."""
+        ...
+
+    def health(self) -> Mapping[tuple[str, str], str]:
+        """(pool, device) → Healthy, Unhealthy or Unknown; devices that are not listed are Unknown."""
+        ...
+
+
+class PluginError(Exception):
+    """A call to a plugin failed as a whole."""
+
+
+class PluginRegistry:
+    """The registered plugins, by driver; the newest registration of a driver is the one used."""
+
+    def __init__(self, unregistered_text: str) -> None:
+        self._unregistered_text = unregistered_text
+        self._plugins: dict[str, list[DRAPlugin]] = {}
+
+    def register(self, plugin: DRAPlugin) -> None:
+        self._plugins.setdefault(plugin.driver, []).append(plugin)
+
+    def deregister(self, plugin: DRAPlugin) -> None:
+        """Take the plugin off; others of the same driver (a rolling update) stay."""
+        remaining = [other for other in self._plugins.get(plugin.driver, []) if other is not plugin]
+        if remaining:
+            self._plugins[plugin.driver] = remaining
+        else:
+            self._plugins.pop(plugin.driver, None)
+
+    def registered(self, driver: str) -> bool:
+        return driver in self._plugins
+
+    def get(self, driver: str) -> DRAPlugin:
+        """Raises DeviceError, with the driver's name."""
+        plugins = self._plugins.get(driver)
+        if not plugins:
+            raise DeviceError(self._unregistered_text.format(driver=driver))
+        return plugins[-1]

@@ -1,0 +1,99 @@
+"""Which claims a pod uses, and which of their requests a container (k8s.io/dynamic-resource-allocation)."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kubelet import pod_spec
+from kubelet.admission import is_extended
+from kubelet.devices import DeviceError
+
+Object = dict[str, Any]
+
+
+class PodClaim(NamedTuple):
+    """A claim of a pod."""
+
+    entry: str  # its name in spec.resourceClaims; empty for the claim behind extended resources
+    claim: str | None  # the ResourceClaim's name; None: the pod needs none
+    owned: bool  # made for the pod, so it must be the pod's
+
+
+def pod_claims(pod: Object, *, extended: bool) -> list[PodClaim]:
+    """All of them, in order.
+
+    Raises DeviceError where one is not there yet. `extended`: DRAExtendedResource is on.
+    """
+    found = [_named(pod, entry) for entry in pod["spec"].get("resourceClaims") or []]
+    special = extended_claim(pod) if extended else None
+    if special is not None:
+        found.append(PodClaim("", special["resourceClaimName"], owned=False))
+    return found
+
+
+def extended_claim(pod: Object) -> Object | None:
+    """`status.extendedResourceClaimStatus`, where the scheduler names the claim it made."""
+    return (pod.get("status") or {}).get("extendedResourceClaimStatus")
+
+
+def _named(pod: Object, entry: Object) -> PodClaim:
+    source = entry.get("source") or entry  # nested up to 1.30
+    if source.get("resourceClaimName"):
+        return PodClaim(entry["name"], source["resourceClaimName"], owned=False)
+    pod_name = f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)}"
+    if not source.get("resourceClaimTemplateName"):
+        text = f'pod "{pod_name}", spec.resourceClaim "{entry["name"]}": none of the supported fields are set'
+        raise DeviceError(text)
+    for status in (pod.get("status") or {}).get("resourceClaimStatuses") or []:
+        if status["name"] == entry["name"]:
+            return PodClaim(entry["name"], status.get("resourceClaimName"), owned=True)
+    raise DeviceError(f'pod "{pod_name}": ResourceClaim not created yet')
+
+
+def container_requests(pod: Object, container: Object, *, extended: bool) -> Iterator[tuple[str, str]]:
+    """(claim name, request name) for each thing the container uses.
+
+    An empty request means the whole claim.
+    """
+    wanted: dict[str, list[str]] = {}
+    for use in (container.get("resources") or {}).get("claims") or []:
+        wanted.setdefault(use["name"], []).append(use.get("request") or "")
+    for entry in pod["spec"].get("resourceClaims") or []:
+        if entry["name"] in wanted:
+            claim = _named(pod, entry).claim
+            yield from ((claim, request) for request in wanted[entry["name"]] if claim is not None)
+    special = extended_claim(pod) if extended else None
+    if special is None:
+        return
+    resources = {
+        name
+        for name, amount in pod_spec.requests_of(container).items()
+        if is_extended(name) and not amount.is_zero()
+    }
+    for mapping in special.get("requestMappings") or []:
+        if mapping["containerName"] == container["name"] and mapping["resourceName"] in resources:
+            yield special["resourceClaimName"], mapping["requestName"]
+
+
+def check_owner(pod: Object, claim: Object) -> None:
+    """A claim made from a template must be the pod's own; raises DeviceError."""
+    metadata = claim["metadata"]
+    for owner in metadata.get("ownerReferences") or []:
+        if owner.get("controller") and owner.get("uid") == pod_spec.uid_of(pod):
+            return
+    raise DeviceError(
+        f"ResourceClaim {metadata['namespace']}/{metadata['name']} was not created for pod "
+        f"{pod_spec.namespace_of(pod)}/{pod_spec.name_of(pod)} (pod is not owner)"
+    )
+
+
+def is_reserved_for(pod: Object, claim: Object) -> bool:
+    """Whether the claim's reservations name the pod."""
+    reserved = (claim.get("status") or {}).get("reservedFor") or []
+    return any(consumer.get("uid") == pod_spec.uid_of(pod) for consumer in reserved)
+
+
+def drivers_of(claim: Object) -> list[str]:
+    """The drivers whose devices are allocated, in order of appearance."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return list(dict.fromkeys(result["driver"] for result in results))

@@ -1,0 +1,83 @@
+"""The DRA manager's checkpoint: what each release writes, and what it cannot read."""
+
+import orjson
+import pytest
+
+from apimachinery.versions import Version
+from kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
+from kubelet.dra.claims import ClaimInfo
+from kubelet.dra.plugin import PreparedDevice
+
+
+def claim():
+    devices = [PreparedDevice("node-1", "gpu-0", ("req",), ("gpu.example.com/claim=u-req",), "share")]
+    return ClaimInfo("default", "c", "u", {"pod-a", "pod-b"}, {"gpu.example.com": devices, "idle": []})
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [(28, 28), (31, 31), (30, 31), (32, 36), (35, 36), (36, 35), (36, 34), (34, 37)]
+)
+def test_what_is_stored_is_restored(tmp_path, written, read):
+    """Releases with the same format read each other's files."""
+    CheckpointFile(tmp_path, codec_for(Version(written))).store([claim()])
+    (restored,) = CheckpointFile(tmp_path, codec_for(Version(read))).load()
+
+    assert (restored.name, restored.uid, restored.pod_uids) == ("c", "u", {"pod-a", "pod-b"})
+    assert restored.devices["gpu.example.com"][0].cdi_ids == ("gpu.example.com/claim=u-req",)
+    assert restored.devices["idle"] == []
+    assert not restored.prepared
+
+
+@pytest.mark.parametrize(("written", "read"), [(31, 32), (32, 31), (28, 36)])
+def test_the_format_changed_with_1_32(tmp_path, written, read):
+    """A kubelet across the change of format finds its checkpoint corrupted."""
+    CheckpointFile(tmp_path, codec_for(Version(written))).store([claim()])
+
+    with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
+        CheckpointFile(tmp_path, codec_for(Version(read))).load()
+
+
+def test_an_older_kubelet_loses_share_ids(tmp_path):
+    """1.33 reads a file of 1.36, but what it writes back has no share IDs."""
+    CheckpointFile(tmp_path, codec_for(Version(36))).store([claim()])
+    older = CheckpointFile(tmp_path, codec_for(Version(33)))
+    older.store(older.load())
+    (restored,) = CheckpointFile(tmp_path, codec_for(Version(36))).load()
+
+    assert restored.devices["gpu.example.com"][0].share_id == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(b"{", "unexpected end of JSON input", id="cut short"),
+        pytest.param(b'{"Data": "{}", "Checksum": 1}', "checkpoint is corrupted", id="wrong checksum"),
+        pytest.param(b"[]", "checkpoint is corrupted", id="not an object"),
+    ],
+)
+def test_a_broken_file_is_refused(tmp_path, content, text):
+    """What cannot be trusted is not read."""
+    file = CheckpointFile(tmp_path, codec_for(Version(36)))
+    file.store([])
+    (tmp_path / "dra_manager_state").write_bytes(content)
+
+    with pytest.raises(CheckpointError, match=text):
+        file.load()
+
+
+def test_the_file_looks_like_upstreams(tmp_path):
+    """Keys and nesting as Go writes them, for tools that read the file."""
+    file = CheckpointFile(tmp_path, codec_for(Version(36)))
+    file.store([claim()])
+    outer = orjson.loads((tmp_path / "dra_manager_state").read_bytes())
+    data = orjson.loads(outer["Data"])
+
+    assert set(outer) == {"Data", "Checksum"}
+    assert data["kind"] == "DRACheckpoint"
+    assert data["apiVersion"] == "checkpoint.dra.kubelet.k8s.io/v1"
+    assert data["Entries"][0]["PodUIDs"] == {"pod-a": {}, "pod-b": {}}
+
+
+def test_nothing_stored_is_nothing(tmp_path):
+    """A new node has no checkpoint."""
+    assert CheckpointFile(tmp_path, codec_for(Version(36))).load() == []

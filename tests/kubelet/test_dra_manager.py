@@ -1,0 +1,370 @@
+"""The DRA manager.
+
+Order of its checks, wording of its errors, what it remembers, what it hands to containers.
+"""
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from apimachinery.client.refs import dra_refs
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from kubelet.behaviour import behaviour_of
+from kubelet.devices import DeviceError
+from kubelet.dra import cdi
+from kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubelet.dra.manager import DRAManager
+from kubelet.dra.plugin import ClaimFailed, PluginError, PluginRegistry, PreparedDevice
+from kubelet.dra.texts import CLASSIC, MODERN
+from kubelet.metrics import KubeletMetrics
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+DRIVER = "gpu.example.com"
+
+
+class FakePlugin:
+    """A driver that answers as told and counts."""
+
+    driver = DRIVER
+
+    def __init__(self):
+        self.prepare_calls, self.unprepare_calls = [], []
+        self.answer = lambda claim: [
+            PreparedDevice("node-1", "gpu-0", ("req",), (f"{DRIVER}/claim={claim.name}-req",)),
+            PreparedDevice("node-1", "gpu-1", ("other",), (f"{DRIVER}/claim={claim.name}-other",)),
+        ]
+        self.failure = None
+        self.extra = {}
+
+    async def node_prepare_resources(self, claims):
+        self.prepare_calls.append([claim.name for claim in claims])
+        return self._answers(claims, self.answer)
+
+    async def node_unprepare_resources(self, claims):
+        self.unprepare_calls.append([claim.name for claim in claims])
+        return self._answers(claims, lambda claim: None)
+
+    def health(self):
+        return {}
+
+    def _answers(self, claims, answer):
+        if self.failure is not None:
+            raise self.failure
+        found = {claim.uid: answer(claim) for claim in claims}
+        return {uid: value for uid, value in found.items() if value != "skip"} | self.extra
+
+
+class MemoryStore:
+    """A checkpoint without a file."""
+
+    def __init__(self):
+        self.infos, self.writes = [], 0
+
+    def load(self):
+        return self.infos
+
+    def store(self, infos):
+        self.infos, self.writes = list(infos), self.writes + 1
+
+    def users(self):
+        return {info.name: info.pod_uids for info in self.infos}
+
+
+class Fixture:
+    """A manager and what it stands on."""
+
+    def __init__(self, server, client, clock, directory, minor=36, gates=None):
+        self.server, self.client, self.minor = server, client, minor
+        version = Version(minor)
+        self.refs = dra_refs(version)
+        self.behaviour = behaviour_of(version, FeatureGates(version, gates))
+        texts = MODERN if self.behaviour.dra_validates_first else CLASSIC
+        self.plugins, self.plugin, self.store = (
+            PluginRegistry(texts.unregistered),
+            FakePlugin(),
+            MemoryStore(),
+        )
+        self.plugins.register(self.plugin)
+        self.cache = ClaimCache(self.store)
+        self.cdi = directory
+        self.metrics = KubeletMetrics(CollectorRegistry())
+        self.manager = DRAManager(
+            "node-1", client, self.refs.claims, self.plugins, self.cache, directory,
+            self.behaviour, texts, clock, self.metrics,
+        )  # fmt: skip
+
+    async def claim(self, name, *users, driver=DRIVER, owner=None):
+        owners = [{"controller": True, "uid": owner}] if owner else []
+        body = {
+            "metadata": {"name": name, "namespace": "default", "ownerReferences": owners},
+            "status": {
+                "reservedFor": [{"resource": "pods", "name": user, "uid": user} for user in users],
+                "allocation": {"devices": {"results": [{"driver": driver, "request": "req"}]}},
+            },
+        }
+        return await self.client.create(self.refs.claims, body)
+
+
+@pytest.fixture
+def make(server, client, clock, tmp_path):
+    return lambda *args, **kwargs: Fixture(server, client, clock, tmp_path, *args, **kwargs)
+
+
+def pod(*claims, uid="p", uses=(), extended=None, requests=None, templates=()):
+    entries = [{"name": f"entry-{name}", "resourceClaimName": name} for name in claims]
+    entries += [{"name": name, "resourceClaimTemplateName": "t"} for name in templates]
+    resources = {"claims": list(uses), "requests": requests or {}}
+    return {
+        "metadata": {"name": "pod", "namespace": "default", "uid": uid},
+        "spec": {"resourceClaims": entries, "containers": [{"name": "main", "resources": resources}]},
+        "status": {"extendedResourceClaimStatus": extended} if extended else {},
+    }
+
+
+async def prepare_error(fixture, *args, **kwargs):
+    with pytest.raises(DeviceError) as caught:
+        await fixture.manager.prepare(pod(*args, **kwargs))
+    return str(caught.value)
+
+
+async def test_a_claim_is_prepared_once_and_checkpointed(make):
+    """The driver is called once for all claims of a pod, and not again for a second pod."""
+    fixture = make()
+    await fixture.claim("a", "p", "q")
+    await fixture.claim("b", "p")
+    await fixture.manager.prepare(pod("a", "b"))
+    await fixture.manager.prepare(pod("a", "b"))
+    await fixture.manager.prepare(pod("a", uid="q"))
+
+    assert fixture.plugin.prepare_calls == [["a", "b"]]
+    assert fixture.store.users() == {"a": {"p", "q"}, "b": {"p"}}
+
+
+async def test_a_restarted_manager_asks_the_driver_again(make):
+    """That a claim is prepared is not in the checkpoint: drivers answer twice the same."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    await fixture.manager.prepare(pod("a"))
+    fixture.cache.load()
+    for info in fixture.cache.infos():
+        info.prepared = False
+    await fixture.manager.prepare(pod("a"))
+
+    assert fixture.plugin.prepare_calls == [["a"], ["a"]]
+
+
+ERRORS = {
+    "no claim": 'fetch ResourceClaim missing: resourceclaims.resource.k8s.io "missing" not found',
+    "not reserved": "pod pod (p) is not allowed to use ResourceClaim foreign ({uid})",
+    "no driver": "DRA driver other.example.com is not registered",
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+async def test_a_pod_that_may_not_run_leaves_nothing_behind(make, case):
+    """From 1.34 all claims are looked at before the first is remembered.
+
+    No driver is called, nothing stored.
+    """
+    fixture = make()
+    await fixture.claim("good", "p")
+    found = await fixture.claim("foreign", "someone", driver=DRIVER)
+    await fixture.claim("elsewhere", "p", driver="other.example.com")
+    bad = {"no claim": "missing", "not reserved": "foreign", "no driver": "elsewhere"}[case]
+    text = await prepare_error(fixture, "good", bad)
+
+    assert text == "prepare dynamic resources: " + ERRORS[case].format(uid=found["metadata"]["uid"])
+    assert fixture.store.writes == 0
+    assert fixture.plugin.prepare_calls == []
+
+
+async def test_up_to_1_33_the_claims_before_the_bad_one_are_remembered(make):
+    """Older managers check and remember claim by claim, in older words."""
+    fixture = make(33, gates={"DynamicResourceAllocation": True})
+    await fixture.claim("good", "p")
+    foreign = await fixture.claim("foreign", "someone")
+    text = await prepare_error(fixture, "good", "foreign")
+
+    uid = foreign["metadata"]["uid"]
+    assert text == f"pod pod(p) is not allowed to use resource claim foreign({uid})"
+    assert fixture.store.users() == {"good": {"p"}}
+    assert fixture.plugin.prepare_calls == []
+
+
+async def test_an_old_claim_of_the_same_name_blocks_a_new_one(make):
+    """From 1.34 a claim that replaced one still in use is not prepared."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    fixture.cache.add(ClaimInfo("default", "a", "old-uid", {"gone"}, {DRIVER: []}))
+    text = await prepare_error(fixture, "a")
+
+    assert text == (
+        "prepare dynamic resources: old ResourceClaim with same name a and different UID old-uid "
+        "still exists (previous pod force-deleted?!)"
+    )
+
+
+async def test_a_template_claim_must_be_the_pods_own(make):
+    """A claim from a template that belongs to another pod is refused; one not made yet is waited for."""
+    fixture = make()
+    await fixture.claim("made", "p", owner="someone")
+    asked = pod(templates=["t"])
+    with pytest.raises(DeviceError, match="ResourceClaim not created yet"):
+        await fixture.manager.prepare(asked)
+    asked["status"]["resourceClaimStatuses"] = [{"name": "t", "resourceClaimName": "made"}]
+    with pytest.raises(DeviceError, match=r"was not created for pod default/pod \(pod is not owner\)"):
+        await fixture.manager.prepare(asked)
+    asked["status"]["resourceClaimStatuses"] = [{"name": "t"}]
+    await fixture.manager.prepare(asked)
+
+    assert fixture.store.writes == 0
+
+
+ANSWERS = {
+    "failed": (ClaimFailed("broken"), "NodePrepareResources failed for ResourceClaim a: broken"),
+    "skipped": ("skip", "NodePrepareResources skipped 1 ResourceClaims"),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+async def test_a_drivers_refusal_is_told_and_the_use_remembered(make, case):
+    """After the driver was called the claim stays in the checkpoint, to be unprepared later."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    answer, text = ANSWERS[case]
+    fixture.plugin.answer = lambda claim: answer
+
+    assert await prepare_error(fixture, "a") == f"prepare dynamic resources: {text}"
+    assert fixture.store.users() == {"a": {"p"}}
+
+
+async def test_a_broken_connection_and_unknown_answers_are_told(make):
+    """Failures of the call as a whole, and answers for claims nobody asked about."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    fixture.plugin.failure = PluginError("connection refused")
+    assert await prepare_error(fixture, "a") == (
+        "prepare dynamic resources: NodePrepareResources: connection refused"
+    )
+    fixture.plugin.failure, fixture.plugin.extra = None, {"strange": []}
+    assert await prepare_error(fixture, "a") == (
+        "prepare dynamic resources: NodePrepareResources returned result for unknown claim UID strange"
+    )
+
+
+async def test_the_last_user_gives_the_claim_back(make):
+    """Unprepare reaches the driver when no other pod uses the claim; again it does nothing."""
+    fixture = make()
+    await fixture.claim("a", "p", "q")
+    await fixture.manager.prepare(pod("a"))
+    await fixture.manager.prepare(pod("a", uid="q"))
+    await fixture.manager.unprepare(pod("a"))
+    assert fixture.plugin.unprepare_calls == []
+    assert fixture.store.users() == {"a": {"q"}}
+    await fixture.manager.unprepare(pod("a", uid="q"))
+    await fixture.manager.unprepare(pod("a", uid="q"))
+
+    assert fixture.plugin.unprepare_calls == [["a"]]
+    assert fixture.store.users() == {}
+
+
+async def test_a_failed_unprepare_keeps_the_claim(make):
+    """Without its driver a claim cannot be given back; it stays until the driver returns."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    await fixture.manager.prepare(pod("a"))
+    fixture.plugins.deregister(fixture.plugin)
+    with pytest.raises(DeviceError, match=r"unprepare dynamic resources: DRA driver gpu.example.com is not"):
+        await fixture.manager.unprepare(pod("a"))
+
+    assert fixture.store.users() == {"a": {"p"}}
+
+
+async def test_reconciling_frees_what_lost_pods_hold(make):
+    """Claims whose pods are not on the node any more are unprepared; those in use stay."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    await fixture.claim("b", "q")
+    await fixture.manager.prepare(pod("a"))
+    await fixture.manager.prepare(pod("b", uid="q"))
+    await fixture.manager.reconcile_once({"q"})
+
+    assert fixture.plugin.unprepare_calls == [["a"]]
+    assert fixture.store.users() == {"b": {"q"}}
+
+
+def write_specs(fixture):
+    devices = {name: {"NAME": name, name.replace("-", "_"): "true"} for name in ("a-req", "a-other")}
+    cdi.write_spec(fixture.cdi / "spec.json", f"{DRIVER}/claim", devices)
+
+
+@pytest.mark.parametrize(
+    ("uses", "expected"),
+    [
+        pytest.param([{"name": "entry-a", "request": "req"}], ["a-req"], id="one request"),
+        pytest.param([{"name": "entry-a"}], ["a-req", "a-other"], id="the whole claim"),
+        pytest.param([], [], id="not used by this container"),
+    ],
+)
+async def test_a_container_gets_the_devices_it_names(make, uses, expected):
+    """CDI devices go to the containers that list the claim, by request."""
+    fixture = make()
+    write_specs(fixture)
+    await fixture.claim("a", "p")
+    asked = pod("a", uses=uses)
+    await fixture.manager.prepare(asked)
+    devices = fixture.manager.for_container(asked, asked["spec"]["containers"][0])
+
+    assert devices.cdi_ids == [f"{DRIVER}/claim={name}" for name in expected]
+    assert {name for name in devices.env if name != "NAME"} == {name.replace("-", "_") for name in expected}
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_extended_resources_come_by_container_and_resource(make, gate):
+    """With the gate the mappings of the pod's status count, for resources the container asks for.
+
+    Else nothing.
+    """
+    fixture = make(gates={"DRAExtendedResource": gate})
+    write_specs(fixture)
+    await fixture.claim("a", "p")
+    mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "req"}
+    other = {"containerName": "main", "resourceName": "example.com/nic", "requestName": "other"}
+    extended = {"resourceClaimName": "a", "requestMappings": [mapping, other]}
+    asked = pod(extended=extended, requests={"example.com/gpu": "1", "cpu": "1"})
+    await fixture.manager.prepare(asked)
+    devices = fixture.manager.for_container(asked, asked["spec"]["containers"][0])
+
+    assert devices.cdi_ids == ([f"{DRIVER}/claim=a-req"] if gate else [])
+    assert fixture.plugin.prepare_calls == ([["a"]] if gate else [])
+    await fixture.manager.unprepare(asked)
+    assert fixture.plugin.unprepare_calls == ([["a"]] if gate else [])
+
+
+async def test_devices_without_a_spec_are_refused(make):
+    """A CDI ID that no spec file knows fails the container, as in containerd."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    asked = pod("a", uses=[{"name": "entry-a", "request": "req"}])
+    await fixture.manager.prepare(asked)
+
+    with pytest.raises(DeviceError, match=r"unresolvable CDI devices gpu.example.com/claim=a-req"):
+        fixture.manager.for_container(asked, asked["spec"]["containers"][0])
+
+
+async def test_operations_are_measured(make):
+    """dra_operations_duration_seconds tells operation and outcome; claims in use are counted by driver."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    await fixture.manager.prepare(pod("a"))
+    await prepare_error(fixture, "missing")
+    registry = fixture.metrics.dra_operations_duration
+
+    counts = {
+        (sample.labels["operation_name"], sample.labels["is_error"]): sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name.endswith("_count")
+    }
+    assert counts == {("PrepareResources", "false"): 1, ("PrepareResources", "true"): 1}
