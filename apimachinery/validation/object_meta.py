@@ -48,10 +48,7 @@ def validate_object_meta_update(
     new: Object, old: Object, path: str = "metadata", *, core: bool = True
 ) -> list[FieldError]:
     """What is wrong with a change of metadata; takes over what may be left out (as upstream, in place)."""
-    if not new.get("uid") and old.get("uid"):
-        new["uid"] = old["uid"]
-    if not new.get("creationTimestamp") and old.get("creationTimestamp"):
-        new["creationTimestamp"] = old["creationTimestamp"]
+    _take_over(new, old)
     errors = []
     if old.get("deletionTimestamp"):
         added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
@@ -76,6 +73,16 @@ def validate_object_meta_update(
         if (new.get(name) or None) != (old.get(name) or None)
     ]
     return errors + _validate_rest(new, path, core=core)
+
+
+def _take_over(new: Object, old: Object) -> None:
+    """What an update may leave out, and what it cannot take back once the object is being deleted."""
+    for name in ("uid", "deletionGracePeriodSeconds"):
+        if not new.get(name) and old.get(name) is not None:
+            new[name] = old[name]
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if old.get(name):
+            new[name] = old[name]
 
 
 def _validate_namespace(meta: Object, namespaced: bool, path: str) -> list[FieldError]:

@@ -1,6 +1,23 @@
-"""Which kind has a strategy of its own: the one place where they are registered."""
+"""What is particular to the built-in kinds; `STRATEGIES` is the one place where they are registered."""
 
 from apimachinery.errors import GroupResource
+from apiserver.registry.strategies.apps import STRATEGIES as _APPS
+from apiserver.registry.strategies.batch import STRATEGIES as _BATCH
+from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATION
+from apiserver.registry.strategies.core import STRATEGIES as _CORE
+from apiserver.registry.strategies.dynamic_resources import STRATEGIES as _DYNAMIC_RESOURCES
+from apiserver.registry.strategies.others import STRATEGIES as _OTHERS
+from apiserver.registry.strategies.pods import STRATEGIES as _PODS
+from apiserver.registry.strategies.services import STRATEGIES as _SERVICES
 from apiserver.registry.strategy import Strategy
 
-STRATEGIES: dict[GroupResource, type[Strategy]] = {}
+STRATEGIES: dict[GroupResource, type[Strategy]] = {
+    **_CORE,
+    **_PODS,
+    **_SERVICES,
+    **_APPS,
+    **_BATCH,
+    **_COORDINATION,
+    **_DYNAMIC_RESOURCES,
+    **_OTHERS,
+}
