@@ -6,7 +6,7 @@ from typing import Any
 
 from apimachinery.catalogue import data
 from apimachinery.catalogue.serving import is_served, version_order
-from apimachinery.catalogue.types import Types, types_of
+from apimachinery.catalogue.types import types_of
 from apimachinery.gates import FeatureGates
 from apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Resource, Subresource
 from apimachinery.schema import Schema
@@ -159,6 +159,3 @@ def catalogue_for(
 ) -> Catalogue:
     """The catalogue of a version, gates and runtime config, made once per process."""
     return _shared(version, gates or FeatureGates(version), tuple(sorted((runtime_config or {}).items())))
-
-
-__all__ = ["Catalogue", "Types", "catalogue_for"]
