@@ -18,7 +18,7 @@ from apimachinery.client.refs import Ref
 from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
 from apimachinery.client.workqueue import ShutDown, WorkQueue
 from apimachinery.component import World
-from apimachinery.errors import StatusError
+from apimachinery.errors import StatusError, is_reason
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,10 @@ log = logging.getLogger(__name__)
 _RETRY_CONNECTION_SECONDS = 0.25
 # Upstream lets a failing key wait up to 1000 s; a cluster that is flipped every second cannot.
 _MAX_DELAY_SECONDS = 30.0
+
+
+class SyncError(Exception):
+    """Something in an object keeps it from being reconciled; the text tells the user. Tried again later."""
 
 
 class Key(NamedTuple):
@@ -122,9 +126,9 @@ class Controller(ABC):
         except CONNECTION_ERRORS as error:
             log.debug("%s: %s: %s", self.name, key, error)
             self.queue.add_after(key, _RETRY_CONNECTION_SECONDS)
-        except StatusError as error:
+        except (StatusError, SyncError) as error:
             # Conflicts are everyday: the informer was behind.
-            level = logging.DEBUG if error.code == 409 else logging.INFO
+            level = logging.DEBUG if is_reason(error, "Conflict") else logging.INFO
             log.log(level, "%s: error syncing %s: %s", self.name, key, error)
             self.queue.add_rate_limited(key)
         except Exception:

@@ -1,0 +1,81 @@
+"""What a server serves, for clients that handle resources they do not know by name."""
+
+from dataclasses import dataclass
+
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import APIClient, Object
+from apimachinery.errors import StatusError
+
+_AGGREGATED = ",".join(
+    [
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        "application/json",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A resource that is served at one version. `preferred` is the first version of its group that has it."""
+
+    ref: Ref
+    verbs: frozenset[str]
+    preferred: bool
+
+
+async def served_resources(client: APIClient) -> list[Served]:
+    """All resources (without subresources), every version, preferred versions first within a group."""
+    found: list[Served] = []
+    for path in ("/api", "/apis"):
+        document = await client.request("GET", path, accept=_AGGREGATED)
+        if document.get("kind") == "APIGroupDiscoveryList":
+            found += _from_aggregated(document)
+        else:
+            found += await _from_plain(client, path, document)
+    return found
+
+
+def _from_aggregated(document: Object) -> list[Served]:
+    found = []
+    for group in document.get("items") or ():
+        name, seen = group.get("metadata", {}).get("name") or "", set()
+        for version in group.get("versions") or ():
+            for resource in version.get("resources") or ():
+                plural = resource["resource"]
+                kind = (resource.get("responseKind") or {}).get("kind", "")
+                ref = Ref(name, version["version"], plural, resource.get("scope") == "Namespaced", kind)
+                found.append(Served(ref, frozenset(resource.get("verbs") or ()), plural not in seen))
+                seen.add(plural)
+    return found
+
+
+async def _from_plain(client: APIClient, path: str, document: Object) -> list[Served]:
+    """One request per group and version; a group that cannot be asked is left out, as upstream does."""
+    found = []
+    for name, versions in _group_versions(path, document):
+        seen: set[str] = set()
+        for version in versions:
+            prefix = f"{path}/{name}/{version}" if name else f"{path}/{version}"
+            try:
+                listed = await client.request("GET", prefix)
+            except StatusError:
+                continue
+            plain = [one for one in listed.get("resources") or () if "/" not in one["name"]]
+            for one in plain:
+                ref = Ref(name, version, one["name"], bool(one.get("namespaced")), one["kind"])
+                found.append(Served(ref, frozenset(one.get("verbs") or ()), one["name"] not in seen))
+            seen |= {one["name"] for one in plain}
+    return found
+
+
+def _group_versions(path: str, document: Object) -> list[tuple[str, list[str]]]:
+    if path == "/api":
+        return [("", list(document.get("versions") or ()))]
+    groups = []
+    for group in document.get("groups") or ():
+        versions = [one["version"] for one in group.get("versions") or ()]
+        preferred = (group.get("preferredVersion") or {}).get("version")
+        versions.sort(key=lambda version: version != preferred)  # noqa: B023 - used at once
+        groups.append((group["name"], versions))
+    return groups

@@ -1,0 +1,307 @@
+"""The loop: watches the metadata of everything, asks the server before each deletion.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/garbagecollector/garbagecollector.go, 1.36.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from apimachinery.client.discovery import Served, served_resources
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import CONNECTION_ERRORS, Object
+from apimachinery.errors import StatusError
+from controllers.base import Controller, ControllerContext, SyncError
+from controllers.garbagecollector.graph import (
+    FOREGROUND,
+    ORPHAN,
+    Graph,
+    Identity,
+    Node,
+    Work,
+    is_deleting_dependents,
+)
+
+log = logging.getLogger(__name__)
+
+# Upstream looks every 30 s; here API versions and custom resources come and go faster.
+_DISCOVERY_SECONDS = 5.0
+_DISCOVERY_RETRY_SECONDS = 0.25
+_MONITORED_VERBS = {"delete", "list", "watch"}
+_IGNORED = {("", "events"), ("events.k8s.io", "events")}
+_REMEMBERED_ABSENCES = 500
+_CONFLICT_TRIES = 5
+_ORPHANING_AT_ONCE = 20
+
+
+class GarbageCollector(Controller):
+    name = "garbage-collector-controller"
+    component = "garbage-collector-controller"
+    default_workers = 20
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._graph = Graph()
+        self._kinds: dict[tuple[str, str], Ref] = {}  # by apiVersion and kind
+        self._monitors: dict[Ref, Informer] = {}
+        self._absent: dict[tuple[str, str], None] = {}  # uid and namespace of owners known to be gone
+        self._monitoring = asyncio.Event()
+
+    @property
+    def ready(self) -> bool:
+        return self._monitoring.is_set()
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._follow_discovery()]
+
+    async def stop(self) -> None:
+        await super().stop()
+        await asyncio.gather(*(monitor.stop() for monitor in self._monitors.values()))
+
+    # -- what there is
+
+    async def _follow_discovery(self) -> None:
+        while True:
+            try:
+                await self._discover()
+            except (*CONNECTION_ERRORS, StatusError) as error:
+                log.debug("discovery failed: %s", error)
+                await self.clock.sleep(_DISCOVERY_RETRY_SECONDS)
+            else:
+                await self.clock.sleep(_DISCOVERY_SECONDS)
+
+    async def _discover(self) -> None:
+        served = await served_resources(self.client)
+        self._kinds = {(one.ref.api_version, one.ref.kind): one.ref for one in reversed(served)}
+        wanted = {one.ref for one in served if _is_monitored(one)}
+        for ref in self._monitors.keys() - wanted:
+            # Its objects stay in the graph: a version that is no longer served is no deletion.
+            await self._monitors.pop(ref).stop()
+        for ref in wanted - self._monitors.keys():
+            self._monitor(ref)
+        if not self._monitoring.is_set():
+            await asyncio.gather(*(monitor.synced() for monitor in self._monitors.values()))
+            self._monitoring.set()
+
+    def _monitor(self, ref: Ref) -> None:
+        monitor = Informer(self.client, ref, self.clock, entropy=self.world.entropy, metadata_only=True)
+        monitor.add_handler(
+            lambda obj: self._seen(ref, obj),
+            lambda _, obj: self._seen(ref, obj),
+            lambda obj: self._gone(obj["metadata"]["uid"]),
+        )
+        self._monitors[ref] = monitor
+        monitor.start()
+
+    def _seen(self, ref: Ref, obj: Object) -> None:
+        metadata = obj["metadata"]
+        identity = Identity(
+            ref.api_version, ref.kind, metadata.get("namespace") or "", metadata["name"], metadata["uid"]
+        )
+        self._do(self._graph.put(identity, obj))
+
+    def _gone(self, uid: str) -> None:
+        node = self._graph.node(uid)
+        if node is not None:
+            self._remember_absence(uid, node.identity.namespace)
+        self._do(self._graph.remove(uid))
+
+    def _do(self, work: Iterable[Work]) -> None:
+        for item in work:
+            self.queue.add(item)
+
+    def _remember_absence(self, uid: str, namespace: str) -> None:
+        self._absent[uid, namespace] = None
+        if len(self._absent) > _REMEMBERED_ABSENCES:
+            del self._absent[next(iter(self._absent))]
+
+    # -- what is done
+
+    async def sync(self, key: Work) -> None:
+        # Before everything has been listed, an owner may only seem to be absent.
+        await self._monitoring.wait()
+        node = self._graph.node(key.uid)
+        if node is None:
+            return
+        if key.action == "orphan":
+            await self._orphan_dependents(node)
+        else:
+            await self._look_at(node)
+
+    async def _look_at(self, node: Node) -> None:
+        """Delete the object if all its owners are gone; go on with a foreground deletion."""
+        if node.being_deleted and not node.deleting_dependents and not node.virtual:
+            return
+        live = await self._live(node.identity)
+        if live is None or live["metadata"]["uid"] != node.identity.uid:
+            self._gone(node.identity.uid)
+            return
+        if node.virtual:
+            # It is there, but no event told of it yet.
+            self.queue.add_after(Work("delete", node.identity.uid), 0.2)
+            return
+        if node.deleting_dependents:
+            await self._finish_foreground(node)
+            return
+        await self._judge(node, live)
+
+    async def _judge(self, node: Node, live: Object) -> None:
+        owners: list[Object] = live["metadata"].get("ownerReferences") or []
+        if not owners:
+            return
+        solid, dangling, waiting = await self._classify(node.identity, owners)
+        if solid:
+            if dangling or waiting:
+                await self._drop_owners(node.identity, live, {one["uid"] for one in (*dangling, *waiting)})
+            return
+        if waiting and node.dependents:
+            await self._break_circle(node)
+            await self._delete(node.identity, live, "Foreground")
+            return
+        await self._delete(node.identity, live, _policy_of(live))
+
+    async def _classify(
+        self, dependent: Identity, owners: list[Object]
+    ) -> tuple[list[Object], list[Object], list[Object]]:
+        """Owners that are there, that are not, and that wait for their dependents to go."""
+        solid, dangling, waiting = [], [], []
+        for owner in owners:
+            found = await self._owner(dependent, owner)
+            if found is None:
+                dangling.append(owner)
+            elif is_deleting_dependents(found):
+                waiting.append(owner)
+            else:
+                solid.append(owner)
+        return solid, dangling, waiting
+
+    async def _owner(self, dependent: Identity, owner: Object) -> Object | None:
+        """The owner, live; None if it is gone or another object has its name."""
+        ref = self._ref(owner["apiVersion"], owner["kind"])
+        namespace = dependent.namespace if ref.namespaced else ""
+        if (owner["uid"], namespace) in self._absent:
+            return None
+        if ref.namespaced and not dependent.namespace:
+            return None  # a cluster-scoped object cannot be owned by a namespaced one
+        identity = Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])
+        found = await self._live(identity)
+        if found is None or found["metadata"]["uid"] != owner["uid"]:
+            self._remember_absence(owner["uid"], namespace)
+            return None
+        return found
+
+    async def _finish_foreground(self, node: Node) -> None:
+        blocking = [one for one in self._graph.dependents(node) if one.blocks(node.identity.uid)]
+        if not blocking:
+            await self._remove_finalizer(node.identity, FOREGROUND)
+            return
+        for one in blocking:
+            if not one.deleting_dependents:
+                self.queue.add(Work("delete", one.identity.uid))
+
+    async def _break_circle(self, node: Node) -> None:
+        """Owners that wait for each other would wait for ever."""
+        if any(one.deleting_dependents for one in self._graph.dependents(node)):
+            unblocked = [{**owner, "blockOwnerDeletion": False} for owner in node.owners]
+            await self._patch(node.identity, {"ownerReferences": unblocked})
+
+    async def _orphan_dependents(self, node: Node) -> None:
+        uid, limit = node.identity.uid, asyncio.Semaphore(_ORPHANING_AT_ONCE)
+
+        async def free(identity: Identity) -> None:
+            async with limit:
+                live = await self._live(identity)
+                if live is not None:
+                    await self._drop_owners(identity, live, {uid})
+
+        await asyncio.gather(*(free(one.identity) for one in self._graph.dependents(node)))
+        await self._remove_finalizer(node.identity, ORPHAN)
+
+    # -- the server
+
+    def _ref(self, api_version: str, kind: str) -> Ref:
+        ref = self._kinds.get((api_version, kind))
+        if ref is None:
+            raise SyncError(f'no matches for kind "{kind}" in version "{api_version}"')
+        return ref
+
+    async def _live(self, identity: Identity) -> Object | None:
+        ref = self._ref(identity.api_version, identity.kind)
+        namespace = identity.namespace if ref.namespaced else ""
+        if ref.namespaced and not namespace:
+            return None
+        try:
+            return await self.client.get(ref, identity.name, namespace, metadata_only=True)
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def _delete(self, identity: Identity, live: Object, propagation: str) -> None:
+        """Only this very object, in the state in which we saw that its owners are gone."""
+        metadata = live["metadata"]
+        ref = self._ref(identity.api_version, identity.kind)
+        preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        await _unless_gone(
+            self.client.delete(
+                ref,
+                identity.name,
+                identity.namespace,
+                propagation=propagation,
+                preconditions=preconditions,
+            )
+        )
+
+    async def _drop_owners(self, identity: Identity, live: Object, uids: set[str]) -> None:
+        owners = [one for one in live["metadata"].get("ownerReferences") or () if one["uid"] not in uids]
+        await self._patch(
+            identity, {"ownerReferences": owners, "resourceVersion": live["metadata"]["resourceVersion"]}
+        )
+
+    async def _remove_finalizer(self, identity: Identity, finalizer: str) -> None:
+        for _ in range(_CONFLICT_TRIES):
+            live = await self._live(identity)
+            if live is None or live["metadata"]["uid"] != identity.uid:
+                return
+            finalizers = live["metadata"].get("finalizers") or []
+            if finalizer not in finalizers:
+                return
+            left = [one for one in finalizers if one != finalizer]
+            version = live["metadata"]["resourceVersion"]
+            try:
+                await self._patch(identity, {"finalizers": left, "resourceVersion": version})
+            except StatusError as error:
+                if error.code != 409:
+                    raise
+            else:
+                return
+        raise SyncError(f"cannot remove finalizer {finalizer} of {identity.kind} {identity.name}: conflicts")
+
+    async def _patch(self, identity: Identity, metadata: Object) -> None:
+        ref = self._ref(identity.api_version, identity.kind)
+        body = {"metadata": {"uid": identity.uid, **metadata}}
+        await _unless_gone(self.client.patch(ref, identity.name, identity.namespace, body))
+
+
+async def _unless_gone(call: Coroutine[Any, Any, Object]) -> None:
+    """An object that is not there any more is all we wanted."""
+    try:
+        await call
+    except StatusError as error:
+        if error.code != 404:
+            raise
+
+
+def _is_monitored(one: Served) -> bool:
+    place = (one.ref.group, one.ref.plural)
+    return one.preferred and place not in _IGNORED and one.verbs >= _MONITORED_VERBS
+
+
+def _policy_of(live: Object) -> str:
+    """An object that was to be deleted in some way before keeps that way."""
+    finalizers = live["metadata"].get("finalizers") or ()
+    if ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"

@@ -1,0 +1,131 @@
+"""The graph of owners and dependents, by uid: pure bookkeeping, fed by events.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/garbagecollector/graph_builder.go, 1.36.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from apimachinery.client.rest import Object
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+class Identity(NamedTuple):
+    """Where an object is said to be."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class Work(NamedTuple):
+    """What is to be looked at: `delete` asks whether the object has to go, `orphan` frees its dependents."""
+
+    action: str
+    uid: str
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An object. `virtual`: known only from an owner reference, not yet seen itself."""
+
+    identity: Identity
+    owners: list[Object] = field(default_factory=list)
+    dependents: set[str] = field(default_factory=set)  # uids
+    virtual: bool = False
+    being_deleted: bool = False
+    deleting_dependents: bool = False  # deleted in the foreground
+
+    def blocks(self, owner_uid: str) -> bool:
+        """Whether the owner's foreground deletion waits for this one."""
+        return any(one["uid"] == owner_uid and one.get("blockOwnerDeletion") for one in self.owners)
+
+
+def is_deleting_dependents(obj: Object) -> bool:
+    metadata = obj["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and FOREGROUND in (metadata.get("finalizers") or ())
+
+
+def is_orphaning(obj: Object) -> bool:
+    metadata = obj["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and ORPHAN in (metadata.get("finalizers") or ())
+
+
+class Graph:
+    """Each change gives the work that follows from it."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def node(self, uid: str) -> Node | None:
+        return self._nodes.get(uid)
+
+    def dependents(self, node: Node) -> list[Node]:
+        return [self._nodes[uid] for uid in node.dependents if uid in self._nodes]
+
+    def put(self, identity: Identity, obj: Object) -> Iterable[Work]:
+        """An object was added or changed."""
+        owners: list[Object] = obj["metadata"].get("ownerReferences") or []
+        node = self._nodes.get(identity.uid)
+        if node is None:
+            node = self._nodes[identity.uid] = Node(identity)
+        was_waiting, before = node.deleting_dependents, node.owners
+        node.identity, node.virtual = identity, False
+        node.being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
+        node.owners = owners
+        yield from self._relink(node, before)
+        if is_orphaning(obj):
+            yield Work("orphan", identity.uid)
+        node.deleting_dependents = is_deleting_dependents(obj)
+        if node.deleting_dependents and not was_waiting:
+            yield from (Work("delete", uid) for uid in sorted(node.dependents))
+            yield Work("delete", identity.uid)
+
+    def _relink(self, node: Node, before: list[Object]) -> Iterator[Work]:
+        uid = node.identity.uid
+        now = {owner["uid"]: owner for owner in node.owners}
+        former = {owner["uid"]: owner for owner in before}
+        for owner_uid, owner in former.items():
+            gone = owner_uid not in now
+            if gone and owner_uid in self._nodes:
+                self._nodes[owner_uid].dependents.discard(uid)
+            unblocked = owner.get("blockOwnerDeletion") and not now.get(owner_uid, {}).get(
+                "blockOwnerDeletion"
+            )
+            if unblocked and self._is_waiting(owner_uid):
+                yield Work("delete", owner_uid)
+        for owner_uid, owner in now.items():
+            if owner_uid not in self._nodes:
+                # Assumed to be near the dependent until seen or looked up.
+                identity = Identity(
+                    owner["apiVersion"], owner["kind"], node.identity.namespace, owner["name"], owner_uid
+                )
+                self._nodes[owner_uid] = Node(identity, virtual=True)
+                yield Work("delete", owner_uid)
+            self._nodes[owner_uid].dependents.add(uid)
+            if owner_uid not in former and self._is_waiting(owner_uid):
+                yield Work("delete", uid)
+
+    def _is_waiting(self, uid: str) -> bool:
+        node = self._nodes.get(uid)
+        return node is not None and node.deleting_dependents
+
+    def remove(self, uid: str) -> Iterable[Work]:
+        """An object is gone: its dependents are to be looked at, and owners that wait for it."""
+        node = self._nodes.pop(uid, None)
+        if node is None:
+            return
+        yield from (Work("delete", dependent) for dependent in sorted(node.dependents))
+        for owner in node.owners:
+            if owner["uid"] in self._nodes:
+                self._nodes[owner["uid"]].dependents.discard(uid)
+                if self._is_waiting(owner["uid"]):
+                    yield Work("delete", owner["uid"])

@@ -1,0 +1,144 @@
+"""How pods and claims of one release speak of each other: the only place that looks at the version."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.client.rest import Object
+from apimachinery.versions import Version
+from controllers import pods
+from controllers.base import SyncError
+
+POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+
+_NAME_BASE_LIMIT = 57  # leaves room for a hyphen and five random characters within 63
+
+
+class ClaimNotCreated(Exception):  # noqa: N818 - upstream's ErrClaimNotFound: a state
+    """The claim of a template is still to be made."""
+
+
+class ClaimError(SyncError):
+    """Something about a pod's claim that a user has to know; the text is upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What differs between releases."""
+
+    nested_source: bool  # until 1.30: spec.resourceClaims[].source
+    generated_names: bool  # since 1.28, recorded in status.resourceClaimStatuses
+    finalizer: str  # of claims that the scheduler allocates; empty before structured parameters
+    classic: bool  # until 1.31 drivers allocate, and are asked to deallocate
+    pod_groups: bool  # since 1.36 groups may hold reservations
+    gated_admin_access: bool  # 1.31 had the field without a gate
+
+    @classmethod
+    def of(cls, version: Version) -> "Dialect":
+        minor = version.minor
+        finalizer = "resource.kubernetes.io/delete-protection"
+        if minor < 31:
+            finalizer = "dra.k8s.io/delete-protection" if minor == 30 else ""
+        return cls(
+            nested_source=minor <= 30,
+            generated_names=minor >= 28,
+            finalizer=finalizer,
+            classic=minor <= 31,
+            pod_groups=minor >= 36,
+            gated_admin_access=minor >= 32,
+        )
+
+    def _source(self, pod_claim: Object) -> Object:
+        return pod_claim.get("source") or {} if self.nested_source else pod_claim
+
+    def template_name(self, pod_claim: Object) -> str | None:
+        found: str | None = self._source(pod_claim).get("resourceClaimTemplateName")
+        return found
+
+    def claim_name(self, pod: Object, pod_claim: Object) -> tuple[str | None, bool]:
+        """The claim that an entry of `spec.resourceClaims` means, and whether the pod must own it.
+
+        None if no claim is needed. Raises ClaimNotCreated, or ClaimError if the entry says nothing we know.
+        """
+        source = self._source(pod_claim)
+        if source.get("resourceClaimName") is not None:
+            return source["resourceClaimName"], False
+        metadata, name = pod["metadata"], pod_claim["name"]
+        if source.get("resourceClaimTemplateName") is None:
+            raise ClaimError(
+                f'pod "{metadata.get("namespace", "")}/{metadata["name"]}", spec.resourceClaim "{name}": '
+                "none of the supported fields are set"
+            )
+        if not self.generated_names:
+            return f"{metadata['name']}-{name}", True
+        for status in pod.get("status", {}).get("resourceClaimStatuses") or ():
+            if status["name"] == name:
+                return status.get("resourceClaimName"), True
+        raise ClaimNotCreated
+
+    def claim_names(self, pod: Object) -> list[str]:
+        """The claims that a pod uses, as far as they are known."""
+        names = []
+        for pod_claim in pod["spec"].get("resourceClaims") or ():
+            try:
+                name, _ = self.claim_name(pod, pod_claim)
+            except (ClaimNotCreated, ClaimError):
+                continue
+            if name:
+                names.append(name)
+        extended = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
+        return [*names, *([extended["resourceClaimName"]] if extended.get("resourceClaimName") else [])]
+
+    def metadata_name(self, pod_name: str, claim_name: str) -> dict[str, str]:
+        """The name part of a new claim's metadata."""
+        if not self.generated_names:
+            return {"name": f"{pod_name}-{claim_name}"}
+        return {"generateName": generate_name(pod_name, claim_name)}
+
+
+def generate_name(pod_name: str, claim_name: str) -> str:
+    """`<pod>-<claim>-`; if too long, both parts are cut in proportion, so that something of both is left."""
+    whole = f"{pod_name}-{claim_name}-"
+    if len(whole) <= _NAME_BASE_LIMIT:
+        return whole
+    cut = (len(part) * _NAME_BASE_LIMIT // len(whole) for part in (pod_name, claim_name))
+    return f"{pod_name[: next(cut)]}-{claim_name[: next(cut)]}"
+
+
+def owning_pod(claim: Object) -> tuple[str, str] | None:
+    """Name and uid of the pod for which the claim was made."""
+    for reference in claim["metadata"].get("ownerReferences") or ():
+        if reference.get("controller") and (reference["apiVersion"], reference["kind"]) == ("v1", "Pod"):
+            return reference["name"], reference["uid"]
+    return None
+
+
+def check_owner(pod: Object, claim: Object) -> None:
+    """Raises ClaimError if the claim was made for another pod."""
+    owner = owning_pod(claim)
+    if owner is None or owner[1] != pod["metadata"]["uid"]:
+        names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in (claim, pod)]
+        raise ClaimError(f"ResourceClaim {names[0]} was not created for pod {names[1]} (pod is not owner)")
+
+
+def is_done(pod: Object) -> bool:
+    """No container runs or ever will."""
+    return pods.is_terminal(pod) or (pods.is_terminating(pod) and not pod["spec"].get("nodeName"))
+
+
+def consumers(claim: Object) -> list[Object]:
+    found: list[Object] = (claim.get("status") or {}).get("reservedFor") or []
+    return found
+
+
+def is_pod_reference(consumer: Object) -> bool:
+    return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
+
+
+def asks_admin_access(template: Object) -> bool:
+    """In the shape of any version: v1alpha3 and v1beta1 have the field in the request itself."""
+    requests: list[Any] = ((template["spec"].get("spec") or {}).get("devices") or {}).get("requests") or []
+    return any(
+        (request.get("exactly") or {}).get("adminAccess") or request.get("adminAccess")
+        for request in requests
+    )

@@ -1,0 +1,93 @@
+"""Metrics of the resource claim controller, named as upstream names them at the release."""
+
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from apimachinery.client.rest import Object
+from apimachinery.versions import Version
+from controllers.resourceclaim.dialect import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
+
+# Since when creations are counted by outcome in one metric, and since when under the longer prefix
+# (dra-facts, and from memory).
+_BY_STATUS_SINCE, _LONG_PREFIX_SINCE = 34, 37
+
+
+class ClaimMetrics(Collector):
+    """Counts creations; counts claims when asked. Close it, so that another controller may register."""
+
+    def __init__(
+        self, registry: CollectorRegistry, version: Version, claims: Callable[[], Iterable[Object]]
+    ) -> None:
+        self._registry = registry
+        self._minor = version.minor
+        self._claims = claims
+        self._creations: Counts[tuple[str, str]] = Counts()  # by status, admin access
+        registry.register(self)
+
+    def created(self, *, success: bool, admin_access: bool) -> None:
+        self._creations["success" if success else "failure", _text(admin_access)] += 1
+
+    def close(self) -> None:
+        self._registry.unregister(self)
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        if self._minor < _BY_STATUS_SINCE:
+            yield from self._before_statuses()
+            return
+        long = self._minor >= _LONG_PREFIX_SINCE
+        prefix = "dynamic_resource_allocation_" if long else "resourceclaim_controller_"
+        created = CounterMetricFamily(
+            f"{prefix}resourceclaim_creates" if long else f"{prefix}creates",
+            "Number of ResourceClaims creation requests.",
+            labels=("status", "admin_access"),
+        )
+        for labels, count in self._creations.items():
+            created.add_metric(labels, count)
+        yield created
+        present = GaugeMetricFamily(
+            f"{prefix}resource_claims",
+            "Number of ResourceClaims.",
+            labels=("allocated", "admin_access", "source"),
+        )
+        for present_labels, count in Counts(_labels(claim) for claim in self._claims()).items():
+            present.add_metric(present_labels, count)
+        yield present
+
+    def _before_statuses(self) -> Iterator[Metric]:
+        prefix = "resourceclaim_controller_"
+        attempts = sum(self._creations.values())
+        failures = sum(count for (status, _), count in self._creations.items() if status == "failure")
+        yield CounterMetricFamily(f"{prefix}create_attempts", "Attempts to create a claim.", value=attempts)
+        yield CounterMetricFamily(f"{prefix}create_failures", "Failed attempts.", value=failures)
+        claims = [*self._claims()]
+        allocated = sum(_is_allocated(claim) for claim in claims)
+        yield GaugeMetricFamily(f"{prefix}resource_claims", "Number of claims.", value=len(claims))
+        yield GaugeMetricFamily(f"{prefix}allocated_resource_claims", "Allocated claims.", value=allocated)
+
+
+def _is_allocated(claim: Object) -> bool:
+    return bool((claim.get("status") or {}).get("allocation"))
+
+
+def _labels(claim: Object) -> tuple[str, str, str]:
+    annotations = claim["metadata"].get("annotations") or {}
+    source = ""
+    if annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true":
+        source = "extended_resource"
+    elif POD_CLAIM_ANNOTATION in annotations:
+        source = "resource_claim_template"
+    requests = (claim["spec"].get("devices") or {}).get("requests") or ()
+    admin = any((one.get("exactly") or {}).get("adminAccess") or one.get("adminAccess") for one in requests)
+    return _text(_is_allocated(claim)), _text(admin), source
+
+
+def _text(value: bool) -> str:
+    return "true" if value else "false"
