@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from apimachinery.client.rest import APIClient, user_agent
 from apimachinery.component import ComponentContext
 from kubelet.agent import NodeAgent
 from kubelet.metrics import KubeletMetrics
@@ -28,6 +29,7 @@ class Host:
         self._root = root
         self._metrics = KubeletMetrics(ctx.health.registry)
         self._agents: dict[str, NodeAgent] = {}
+        self._clients: dict[str, APIClient] = {}  # of nodes with credentials of their own
         self._reload = asyncio.Event()
 
     async def run(self) -> None:
@@ -44,8 +46,7 @@ class Host:
                 await self._read_again()
         finally:
             counting.cancel()
-            await asyncio.gather(*(agent.stop() for agent in self._agents.values()))
-            await asyncio.gather(*(self._announce(name, "stop") for name in self._agents))
+            await asyncio.gather(*(self._leave(agent, set()) for agent in [*self._agents.values()]))
 
     async def apply(self, nodes: list[NodeConfig]) -> None:
         """Have agents for these nodes, and no others. A node whose entry changed is restarted."""
@@ -74,12 +75,18 @@ class Host:
             await agent.stop()
             await self._announce(name, "stop")
         del self._agents[name]
+        client = self._clients.pop(name, None)
+        if client is not None:
+            await client.close()
         log.info("node %s left", name)
 
     def _arrive(self, node: NodeConfig) -> None:
-        ctx = self._ctx
+        ctx, client = self._ctx, self._ctx.client
+        if node.kubeconfig is not None:
+            agent_name = user_agent("kubelet", ctx.world.version)
+            client = self._clients[node.name] = APIClient.from_kubeconfig(node.kubeconfig, agent_name)
         port = ctx.options.secure_port
-        agent = NodeAgent(node, self._root, ctx.world, ctx.client, self._metrics, port=port)
+        agent = NodeAgent(node, self._root, ctx.world, client, self._metrics, port=port)
         self._agents[node.name] = agent
         agent.start()
         log.info("node %s starts", node.name)

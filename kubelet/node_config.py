@@ -8,6 +8,7 @@ YAML or JSON:
       capacity: {cpu: "8", memory: 32Gi, pods: "110"}
       drivers:
       - {name: gpu.example.com, devices: 8, deviceName: gpu, attributes: {}, capacity: {memory: 40Gi}}
+      kubeconfig: node-1.kubeconfig  # optional: as whom its kubelet speaks, else as the process
       killed: false
 """
 
@@ -44,6 +45,7 @@ class NodeConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
     drivers: tuple[DriverConfig, ...] = ()
+    kubeconfig: Path | None = None  # the node's own credentials
     killed: bool = False  # to be stopped abruptly, as by SIGKILL
 
 
@@ -71,6 +73,7 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         labels={str(key): str(value) for key, value in (entry.get("labels") or {}).items()},
         capacity={str(name): str(amount) for name, amount in capacity.items()},
         drivers=tuple(_driver(driver, entry["name"]) for driver in entry.get("drivers") or []),
+        kubeconfig=Path(entry["kubeconfig"]) if entry.get("kubeconfig") else None,
         killed=bool(entry.get("killed")),
     )
 

@@ -1,0 +1,169 @@
+"""The fake runtime: what its files keep, and when its containers end."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from apimachinery.clock import SeededEntropy
+from kubelet.program import Program, program_of
+from kubelet.runtime import FakeRuntime, full_image_name
+
+
+@dataclass
+class StepClock:
+    """A clock that moves when told."""
+
+    at: datetime = field(default_factory=lambda: datetime(2026, 1, 1, tzinfo=UTC))
+
+    def now(self):
+        return self.at
+
+    def monotonic(self):
+        return self.at.timestamp()
+
+    async def sleep(self, seconds):
+        raise AssertionError("the runtime does not sleep")
+
+    def step(self, seconds):
+        self.at += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock():
+    return StepClock()
+
+
+@pytest.fixture
+def open_runtime(tmp_path, clock):
+    return lambda: FakeRuntime(tmp_path, "node-1", clock, SeededEntropy())
+
+
+POD = {"metadata": {"uid": "u", "namespace": "default", "name": "pod"}}
+
+
+def test_state_outlives_the_runtimes_user(open_runtime, clock):
+    """A second runtime on the same directory sees the same sandboxes and containers."""
+    runtime = open_runtime()
+    sandbox = runtime.run_sandbox(POD)
+    env, ids = {"A": "b"}, ["vendor/class=x"]
+    runtime.start_container(sandbox, "main", "nginx", Program(), env=env, cdi_devices=ids)
+    runtime.start_container(sandbox, "short", "nginx", Program(runs_for=5, exit_code=3))
+    clock.step(60)
+    again = open_runtime().sandbox("u")
+
+    assert again == sandbox
+    assert again.latest("main").running(clock.now())
+    assert again.latest("main").env == {"A": "b"}
+    assert not again.latest("short").running(clock.now())
+    assert again.latest("short").exit_code == 3
+
+
+def test_a_removed_sandbox_is_gone(open_runtime):
+    """Nothing is left of a pod that was removed, and its address is free again."""
+    runtime = open_runtime()
+    first = runtime.run_sandbox(POD)
+    runtime.remove_sandbox("u")
+    second = runtime.run_sandbox({"metadata": {**POD["metadata"], "uid": "v"}})
+
+    assert first.ip == second.ip
+    assert [sandbox.pod_uid for sandbox in open_runtime().sandboxes()] == ["v"]
+
+
+def test_old_attempts_are_forgotten(open_runtime):
+    """The newest attempt and the one before it are kept, and the count goes on."""
+    runtime = open_runtime()
+    sandbox = runtime.run_sandbox(POD)
+    for _ in range(4):
+        runtime.start_container(sandbox, "main", "nginx", Program(runs_for=0))
+
+    assert [container.attempt for container in sandbox.containers] == [2, 3]
+    assert sandbox.previous("main").attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "grace", "delay", "seconds", "code"),
+    [
+        pytest.param(Program(), 30, 0, 0, 0, id="exits on SIGTERM"),
+        pytest.param(Program(stops_after=None), 30, 0, 30, 137, id="ignores SIGTERM"),
+        pytest.param(Program(stops_after=10), 30, 0, 10, 0, id="takes its time"),
+        pytest.param(Program(stops_after=60), 30, 0, 30, 137, id="takes too long"),
+        pytest.param(Program(), 30, 5, 5, 0, id="after its preStop hook"),
+        pytest.param(Program(), 30, 60, 30, 137, id="hook longer than the grace"),
+        pytest.param(Program(runs_for=3, exit_code=7, stops_after=None), 30, 0, 3, 7, id="ends by itself"),
+        pytest.param(Program(stops_after=None), 0, 0, 0, 137, id="no grace"),
+    ],
+)
+def test_how_a_container_stops(open_runtime, clock, program, grace, delay, seconds, code):
+    """When it ends after being told to stop, and with which exit code."""
+    runtime = open_runtime()
+    sandbox = runtime.run_sandbox(POD)
+    container = runtime.start_container(sandbox, "main", "nginx", program)
+    before = clock.now()
+    runtime.stop_container(sandbox, container, grace, delay)
+
+    assert (container.ends_at - before).total_seconds() == seconds
+    assert container.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("nginx", "docker.io/library/nginx:latest"),
+        ("nginx:1.27", "docker.io/library/nginx:1.27"),
+        ("team/app", "docker.io/team/app:latest"),
+        ("registry.k8s.io/pause:3.10", "registry.k8s.io/pause:3.10"),
+        ("localhost:5000/app", "localhost:5000/app:latest"),
+        ("localhost/app@sha256:00", "localhost/app@sha256:00"),
+    ],
+)
+def test_image_names_are_written_in_full(name, full):
+    """Registry and tag are added as containerd does."""
+    assert full_image_name(name) == full
+
+
+SECONDS = [
+    (["sleep", "5"], 5, 0),
+    (["/bin/sleep", "2m"], 120, 0),
+    (["true"], 0, 0),
+    (["false"], 0, 1),
+    (["sh", "-c", "sleep 3"], 3, 0),
+    (["/bin/bash", "-ec", "echo hi && sleep 3; exit 4"], 3, 4),
+    (["sh", "-c", "false || sleep 2"], 2, 0),
+    (["sh", "-c", "false && sleep 2"], 0, 1),
+    (["sh", "-c", "exit 1; sleep 9"], 0, 1),
+    (["sh", "-c", "exec sleep 1"], 1, 0),
+    (["echo", "hello"], 0, 0),
+    (["sh", "-c", "while true; do sleep 1; done"], None, 0),
+    (["sh", "-c", "echo 'unfinished"], None, 0),
+    (["sleep", "infinity"], None, 0),
+    (["nginx", "-g", "daemon off;"], None, 0),
+    ([], None, 0),
+]
+
+
+@pytest.mark.parametrize(("argv", "seconds", "code"), SECONDS, ids=lambda value: str(value))
+def test_a_command_says_how_it_ends(argv, seconds, code):
+    """Known commands have an end; all others run until stopped."""
+    program = program_of({"metadata": {}}, {"name": "main", "command": argv[:1], "args": argv[1:]})
+
+    assert (program.runs_for, program.exit_code) == (seconds, code)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "program"),
+    [
+        ({"runs-for": "5"}, Program(5.0)),
+        ({"exit-code": "3"}, Program(0.0, 3)),
+        ({"runs-for": "5", "exit-code": "3"}, Program(5.0, 3)),
+        ({"on-sigterm": "ignore"}, Program(stops_after=None)),
+        ({"on-sigterm": "2.5"}, Program(stops_after=2.5)),
+        ({"runs-for": "5", "runs-for.main": "7"}, Program(7.0)),
+        ({"runs-for.other": "7"}, Program()),
+    ],
+)
+def test_annotations_say_how_a_container_ends(annotations, program):
+    """For all containers of the pod, or for one by name."""
+    pod = {"metadata": {"annotations": {f"kubelet.kubeskew.io/{k}": v for k, v in annotations.items()}}}
+
+    assert program_of(pod, {"name": "main"}) == program

@@ -1,0 +1,140 @@
+"""Many nodes in one process: starting, reloading, killing, and what the supervisor can ask."""
+
+import asyncio
+
+import orjson
+import pytest
+from prometheus_client import CollectorRegistry
+
+from apimachinery.client.refs import NODES
+from apimachinery.component import ComponentContext, ComponentOptions, Health, World
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from kubelet.host import Host
+from kubelet.node_config import NodesFileError, load_nodes
+
+pytestmark = pytest.mark.looptime
+
+
+class Process:
+    """A kubelet process on a nodes file."""
+
+    def __init__(self, tmp_path, client, clock, entropy):
+        version = Version(36)
+        gates = FeatureGates(version)
+        self.file = tmp_path / "nodes.yaml"
+        self.ctx = ComponentContext(
+            name="kubelet",
+            world=World(version, gates, clock, entropy),
+            client=client,
+            health=Health(CollectorRegistry()),
+            stop=asyncio.Event(),
+            options=ComponentOptions(tmp_path, version, gates, "127.0.0.1", 10250, False, 0),
+            identity="test",
+        )
+        self.host = Host(self.ctx, self.file, tmp_path / "root")
+
+    def write(self, *nodes):
+        self.file.write_text(orjson.dumps({"nodes": list(nodes)}).decode())
+
+    async def reload(self, *nodes):
+        self.write(*nodes)
+        await self.host.apply(load_nodes(self.file))
+
+    async def ready(self, *names):
+        async with asyncio.timeout(100):
+            while [n for n, s in self.host.states().items() if s["ready"]] != list(names):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def process(tmp_path, client, clock, entropy):
+    process = Process(tmp_path, client, clock, entropy)
+    yield process
+    await process.host.apply([])
+
+
+@pytest.fixture
+async def running(process):
+    """The process with two nodes, running."""
+    process.write({"name": "a"}, {"name": "b"})
+    task = asyncio.create_task(process.host.run())
+    await process.ready("a", "b")
+    yield process
+    process.ctx.stop.set()
+    await task
+
+
+async def test_all_nodes_of_the_file_become_ready(running, client):
+    """The readiness check and the page agree, and the process serves its port for all nodes."""
+    assert running.ctx.health.failing() == []
+    assert set(running.ctx.health.pages["/nodes"]()) == {"a", "b"}
+    assert running.host.states()["a"]["since"]
+    node = await client.get(NODES, "b")
+    assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10250
+
+
+async def test_a_reload_stops_and_starts_nodes(running, client):
+    """Nodes that left the file are stopped and keep their object; new ones come; others are not touched."""
+    since = running.host.states()["b"]["since"]
+    await asyncio.sleep(30)
+    await running.reload({"name": "b"}, {"name": "c"})
+    await running.ready("b", "c")
+
+    assert running.host.states()["b"]["since"] == since
+    assert (await client.get(NODES, "a"))["metadata"]["name"] == "a"
+
+
+async def test_a_killed_node_stops_without_a_word(running, server):
+    """`killed: true` ends a node's kubelet at once: no request more; without it the kubelet is back."""
+    await running.reload({"name": "a", "killed": True}, {"name": "b"})
+    before = len(server.requests)
+    await asyncio.sleep(60)
+    assert [r for r in server.requests[before:] if r.target.endswith("/a")] == []
+    await running.reload({"name": "a"}, {"name": "b"})
+
+    await running.ready("b", "a")
+
+
+async def test_a_changed_entry_restarts_its_node(running, client):
+    """New labels or capacity take effect through a restart of that node's kubelet."""
+    await running.reload({"name": "a", "capacity": {"cpu": "2"}}, {"name": "b"})
+    await running.ready("b", "a")
+
+    async with asyncio.timeout(20):
+        while (await client.get(NODES, "a"))["status"]["capacity"]["cpu"] != "2":  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("nodes: 1", "has no list `nodes`"),
+        ("[1, 2", "cannot read nodes file"),
+        ("nodes: [{}]", "needs a name"),
+        ("nodes: [{name: a}, {name: a}]", "names a node twice"),
+        ("nodes: [{name: a, drivers: [{}]}]", "an entry of `drivers` needs a name"),
+    ],
+)
+async def test_a_bad_nodes_file_is_refused(tmp_path, content, text):
+    """The error says what is wrong with the file."""
+    file = tmp_path / "nodes.yaml"
+    file.write_text(content)
+
+    with pytest.raises(NodesFileError, match=text):
+        load_nodes(file)
+
+
+async def test_the_nodes_file_may_say_everything(tmp_path):
+    """Labels, capacity and drivers, with defaults for what is left out."""
+    file = tmp_path / "nodes.yaml"
+    file.write_text(
+        "nodes: [{name: a, labels: {x: 1}, capacity: {cpu: 2},"
+        " drivers: [{name: d, devices: 4, deviceName: nic, capacity: {memory: 40Gi}}]}]"
+    )
+    (node,) = load_nodes(file)
+
+    assert node.capacity == {"cpu": "2", "memory": "32Gi", "pods": "110"}
+    assert node.labels == {"x": "1"}
+    assert (node.drivers[0].device_name, node.drivers[0].devices) == ("nic", 4)
+    assert node.drivers[0].capacity == {"memory": "40Gi"}

@@ -1,0 +1,156 @@
+"""Small pure parts of a pod's status: phase, restarts, back-off, patches."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from kubelet.backoff import CrashBackoff
+from kubelet.behaviour import behaviour_of
+from kubelet.container_starter import go_duration
+from kubelet.next_steps import should_restart
+from kubelet.pod_spec import qos_class
+from kubelet.runtime import Container
+from kubelet.status import pod_phase
+from kubelet.status_patch import status_patch
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RUNNING = {"state": {"running": {}}, "lastState": {}, "started": True}
+WAITING = {"state": {"waiting": {}}, "lastState": {}, "started": False}
+DONE = {"state": {"terminated": {"exitCode": 0}}, "lastState": {}, "started": False}
+FAILED = {"state": {"terminated": {"exitCode": 1}}, "lastState": {}, "started": False}
+CRASHING = {**WAITING, "lastState": FAILED["state"]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "inits", "regular", "ended", "phase"),
+    [
+        ("Always", [], [RUNNING], False, "Running"),
+        ("Always", [], [RUNNING, WAITING], False, "Pending"),
+        ("Always", [], [CRASHING], False, "Running"),
+        ("Always", [], [DONE], False, "Running"),
+        ("Never", [], [DONE], False, "Succeeded"),
+        ("Never", [], [DONE, FAILED], False, "Failed"),
+        ("Never", [], [RUNNING, FAILED], False, "Running"),
+        ("OnFailure", [], [DONE], False, "Succeeded"),
+        ("OnFailure", [], [FAILED], False, "Running"),
+        ("Always", [], [DONE], True, "Succeeded"),
+        ("Always", [], [FAILED, DONE], True, "Failed"),
+        ("Always", [RUNNING], [WAITING], False, "Pending"),
+        ("Never", [FAILED], [WAITING], False, "Failed"),
+        ("Always", [CRASHING], [WAITING], False, "Pending"),
+        ("Always", [DONE], [RUNNING], False, "Running"),
+    ],
+)
+def test_the_phase_sums_up_the_containers(policy, inits, regular, ended, phase):
+    """Upstream's getPhase, as a table."""
+    spec = {"restartPolicy": policy, "initContainers": [{"name": str(i)} for i in range(len(inits))]}
+
+    assert pod_phase({"spec": spec}, inits, regular, ended=ended) == phase
+
+
+def ended(code):
+    return Container("id", "main", 0, "image", NOW, NOW, code, 0.0)
+
+
+RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+
+
+@pytest.mark.parametrize(
+    ("minor", "policy", "container", "code", "restart"),
+    [
+        (36, "Always", {}, 0, True),
+        (36, "OnFailure", {}, 0, False),
+        (36, "OnFailure", {}, 1, True),
+        (36, "Never", {}, 1, False),
+        (36, "Never", {"restartPolicy": "Always"}, 0, True),
+        (36, "Never", {"restartPolicy": "Never", "restartPolicyRules": [RULE]}, 42, True),
+        (36, "Never", {"restartPolicy": "Never", "restartPolicyRules": [RULE]}, 1, False),
+        (33, "Never", {"restartPolicy": "Always"}, 0, False),
+    ],
+)
+def test_what_is_restarted(minor, policy, container, code, restart):
+    """The pod's policy, since 1.35 also the container's own and its rules."""
+    version = Version(minor)
+    behaviour = behaviour_of(version, FeatureGates(version))
+
+    assert should_restart({"spec": {"restartPolicy": policy}}, container, ended(code), behaviour) == restart
+
+
+class FixedClock:
+    """A clock that is set by hand."""
+
+    at = NOW
+
+    def now(self):
+        return self.at
+
+
+def test_back_off_doubles_up_to_its_limit_and_expires():
+    """10 s, 20 s, … 300 s from the end of the last run; forgotten after ten good minutes."""
+    clock = FixedClock()
+    backoff = CrashBackoff(clock)
+    waits = []
+    for _ in range(7):
+        until = backoff.waits_until("k", clock.at)
+        waits.append((until - clock.at).total_seconds() if until else 0)
+        clock.at = until or clock.at
+        backoff.restarted("k", clock.at)
+    assert waits == [0, 10, 20, 40, 80, 160, 300]
+    clock.at += timedelta(minutes=11)
+
+    assert backoff.waits_until("k", clock.at) is None
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
+def test_durations_are_written_as_go_does(seconds, text):
+    """Messages carry durations in Go's form."""
+    assert go_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("resources", "qos"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}}, "Burstable"),
+    ],
+)
+def test_qos_follows_requests_and_limits(resources, qos):
+    """Where the API server did not say it."""
+    assert qos_class({"spec": {"containers": [{"resources": resources}]}}) == qos
+
+
+A, B = {"type": "A", "status": "True"}, {"type": "B", "status": "False", "reason": "Why"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        pytest.param({"phase": "Running"}, {"phase": "Running"}, {}, id="nothing changed"),
+        pytest.param({"reason": "X"}, {}, {"reason": None}, id="gone"),
+        pytest.param({}, {"podIPs": [{"ip": "1"}]}, {"podIPs": [{"ip": "1"}]}, id="first addresses"),
+        pytest.param(
+            {"podIPs": [{"ip": "1"}]},
+            {"podIPs": [{"ip": "2"}]},
+            {"podIPs": [{"$patch": "replace"}, {"ip": "2"}]},
+            id="other addresses",
+        ),
+        pytest.param({"conditions": [B, A]}, {"conditions": [A]}, {}, id="others' conditions stay"),
+        pytest.param(
+            {"conditions": [B]},
+            {"conditions": [A, {"type": "B", "status": "True"}]},
+            {
+                "$setElementOrder/conditions": [{"type": "A"}, {"type": "B"}],
+                "conditions": [A, {"type": "B", "status": "True", "reason": None}],
+            },
+            id="added and changed",
+        ),
+        pytest.param({"theirs": 1}, {"theirs": 2}, {}, id="not ours"),
+    ],
+)
+def test_a_patch_names_only_what_changed(old, new, patch):
+    """Statuses are written as strategic merge patches of the kubelet's own fields."""
+    assert status_patch(old, new, ("phase", "reason", "podIPs", "conditions")) == patch
