@@ -39,9 +39,12 @@ def minor(text: Any) -> int | None:
 
 
 def _specs(listed: list[Facts]) -> list[list[Any]]:
-    return [
-        [minor(one["version"]) or 0, one["stage"], int(one["default"]), int(one["locked"])] for one in listed
-    ]
+    """By release; of two for one release the first: the other needs a newer minimal compatible version."""
+    specs: dict[int, list[Any]] = {}
+    for one in listed:
+        since = minor(one["version"]) or 0
+        specs.setdefault(since, [since, one["stage"], int(one["default"]), int(one["locked"])])
+    return list(specs.values())
 
 
 def _current(listed: list[Facts]) -> Row:

@@ -60,6 +60,9 @@ _STORED = {
     "apiextensions.k8s.io/CustomResourceDefinition": dict.fromkeys(range(26, 100), "v1"),
 }  # fmt: skip
 
+# Kinds that live in another group's store: {group/Kind: api version} (facts: one store for both).
+SHARED_STORES = {"events.k8s.io/Event": "v1"}
+
 # Columns of earlier releases: {group/Kind: [[first, last, names]]}, each name a plain string column.
 _ERAS: dict[str, list[list[Any]]] = {
     "/ServiceAccount": [[26, 34, ["Name", "Secrets", "Age"]]],
@@ -186,8 +189,8 @@ def storage_versions(facts: Document, rows: list[Row], newest: int) -> dict[str,
             key = f"{row['g']}/{row['k']}"
             chosen = told.get(key, {}).get(minor) or _best(rows, row, minor)
             stored.setdefault(key, {})[minor] = f"{row['g']}/{chosen}".lstrip("/")
-    for minor in stored["events.k8s.io/Event"]:
-        stored["events.k8s.io/Event"][minor] = "v1"  # one store with the core group's events
+    for key, version in SHARED_STORES.items():
+        stored[key] = dict.fromkeys(stored[key], version)
     return {key: runs(by_minor) for key, by_minor in sorted(stored.items())}
 
 

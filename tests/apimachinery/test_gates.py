@@ -20,6 +20,7 @@ from apimachinery.versions import SUPPORTED, Version
         ("SidecarContainers", 28, "Alpha", False, False),
         ("ValidatingAdmissionPolicy", 28, "Beta", False, False),
         ("DRAWorkloadResourceClaims", 37, "Beta", False, False),
+        ("DRAFractionalCapacityRange", 37, "Beta", False, False),
         ("APIServingWithRoutine", 30, "Beta", True, False),
         ("APIServingWithRoutine", 31, "Alpha", False, False),
     ],

@@ -1,0 +1,141 @@
+"""The tool that makes the catalogue: types of two releases in, histories out."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HACK = Path(__file__).parents[2] / "hack"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+
+OBJECT_META = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "creationTimestamp": {"$ref": f"#/definitions/{META}Time"},
+    },
+}
+
+
+def types(version: str, fields: dict[str, Any], enum: list[str]) -> dict[str, Any]:
+    """One group with one kind, an embedded struct and an enum."""
+    thing = {
+        "<inline:metav1.TypeMeta>": {"type": "metav1.TypeMeta"},
+        "<inline:metav1.ObjectMeta>": {"type": "metav1.ObjectMeta", "omitempty": True},
+        "spec": {"type": "ThingSpec", "omitempty": True, "markers": ["optional"]},
+    }
+    return {
+        "version": version,
+        "types": {
+            "apps/v1": {
+                "Thing": {"fields": thing},
+                "ThingSpec": {"fields": {"<inline:Shared>": {"type": "Shared"}, **fields}},
+                "Shared": {"fields": {"name": {"type": "string"}}},
+                "Mode": {"alias": "string", "markers": ["+enum"], "values": enum},
+                "Free": {"alias": "string"},
+                "Unused": {"fields": {"a": {"type": "string"}}},
+            },
+            "autoscaling/v1": {"Scale": {"fields": {"a": {"type": "string"}}}},
+            "policy/v1beta1": {"Eviction": {"fields": {"a": {"type": "string"}}}},
+            "core/v1": {"PodExecOptions": {"fields": {"a": {"type": "string"}}}},
+        },
+    }
+
+
+OPENAPI = {
+    "version": "1.36",
+    "definitions": {
+        f"{META}ObjectMeta": OBJECT_META,
+        f"{META}Time": {"type": "string", "format": "date-time"},
+        "io.k8s.api.apps.v1.ThingSpec": {
+            "type": "object",
+            "required": ["mode"],
+            "properties": {
+                "mode": {"type": "string"},
+                "list": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+            },
+        },
+    },
+}
+FACTS = {
+    "discovery": {
+        "groupOrder": ["apps"],
+        "resources": [
+            {"group": "apps", "version": "v1", "resource": "things", "kind": "Thing", "singular": "thing",
+             "namespaced": True, "verbs": "std", "minors": "1.36-"},
+        ],
+    },
+    "storage-versions": {"resource.k8s.io": {"perMinor": {}}, "otherKinds": []},
+    "printer-columns": {"kinds": []},
+    "gates": {"gates": {"Fancy": {"specs": [[37, "Alpha", 0, 0]], "first": 37, "last": 99}}},
+}  # fmt: skip
+
+
+@pytest.fixture(name="document")
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The catalogue of two small releases, made by the command itself."""
+    mode = {"type": "Mode", "omitempty": True}
+    old = types("1.36", {"mode": mode, "gone": {"type": "int32"}, "list": {"type": "[]string"}}, ["A"])
+    fancy = {"type": "*Free", "omitempty": True, "markers": ["optional", "featureGate=Fancy"]}
+    new = types("1.37", {"mode": mode, "fancy": fancy, "list": {"type": "[]string"}}, ["A", "B"])
+    (tmp_path / "facts").mkdir()
+    for name, content in FACTS.items():
+        (tmp_path / "facts" / f"{name}.json").write_text(json.dumps(content), "utf-8")
+    for name, content in (("old", old), ("new", new), ("openapi", OPENAPI)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), "utf-8")
+    monkeypatch.syspath_prepend(str(HACK))
+    import catalogue_resources
+    import generate_catalogue
+
+    monkeypatch.setattr(catalogue_resources, "EARLY", [])
+    monkeypatch.setattr(catalogue_resources, "SHARED_STORES", {})
+    paths = {name: str(tmp_path / f"{name}.json") for name in ("old", "new", "openapi")}
+    arguments = ["catalogue", "--types", paths["old"], paths["new"], "--openapi", paths["openapi"]]
+    arguments += ["--facts", str(tmp_path / "facts"), "--gates", str(tmp_path / "facts" / "gates.json")]
+    monkeypatch.setattr(
+        sys, "argv", ["generate_catalogue.py", *arguments, "--output", str(tmp_path / "out.json")]
+    )
+    generate_catalogue.main()
+    found: dict[str, Any] = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    return found
+
+
+def test_histories(document: dict[str, Any]) -> None:
+    """Fields, enum values and gates are kept with the releases that have them."""
+    definitions = document["definitions"]
+    spec = definitions["io.k8s.api.apps.v1.ThingSpec"]["f"]
+    specs = document["specs"]
+
+    assert document["minors"] == [36, 37]
+    assert [run[:2] for run in spec["gone"]] == [[36, 36]]
+    assert [run[:2] for run in spec["fancy"]] == [[37, 37]]
+    assert specs[spec["fancy"][0][2]] == {"t": "string", "o": 1, "p": 1, "g": ["Fancy"]}
+    assert specs[spec["mode"]] == {"t": "io.k8s.api.apps.v1.Mode", "o": 1, "r": 1}
+    assert specs[spec["list"]] == {"t": "[]string", "lt": "set"}
+    assert specs[spec["name"]] == {"t": "string", "r": 1}
+    assert definitions["io.k8s.api.apps.v1.Mode"]["e"] == {"A": 1, "B": [[37, 37]]}
+
+
+def test_only_what_is_reachable(document: dict[str, Any]) -> None:
+    """Types that no kind needs are left out; kinds start with kind, apiVersion and metadata."""
+    thing = document["definitions"]["io.k8s.api.apps.v1.Thing"]["f"]
+
+    assert "io.k8s.api.apps.v1.Unused" not in document["definitions"]
+    assert list(thing) == ["kind", "apiVersion", "metadata", "spec"]
+    assert "o" not in document["specs"][thing["spec"]]
+    assert document["storage"] == {"apps/Thing": [[36, 37, "apps/v1"]]}
+    assert document["kinds"]["apps/v1/Thing"] == "io.k8s.api.apps.v1.Thing"
+
+
+def test_help() -> None:
+    """The tool says what it takes."""
+    shown = subprocess.run(
+        [sys.executable, str(HACK / "generate_catalogue.py"), "catalogue", "--help"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert "--types" in shown.stdout
+    assert "--openapi" in shown.stdout
