@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, Self
 
+EMPTY_REVISION = 1  # what etcd answers before the first write, which then gets 2
+
 
 class Verb(StrEnum):
     """What an event did to its object."""
@@ -25,6 +27,11 @@ class Key:
     resource: str
     namespace: str
     name: str
+
+    @property
+    def path(self) -> str:
+        """What lists are ordered by: the part of etcd's key after the resource."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,7 @@ class Event:
     """An immutable entry of the log. `previous` is the revision of the object before, 0 for a create.
 
     `previous_value` is the state before (None for a create): a watch with a selector needs it.
+    `created` is the revision of the create event of the same object, so that a compacted log still knows it.
     """
 
     revision: int
@@ -74,6 +82,7 @@ class Event:
     previous_value: bytes | None
     author: Author
     time: datetime
+    created: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,10 @@ class ComponentEvent:
     version: str
     gates: str  # as the flag: A=true,B=false
     time: datetime
+
+
+class StorageError(Exception):
+    """The database did not do it: disk full, locked too long, corrupt, closed. Nothing was acknowledged."""
 
 
 class ConflictError(Exception):
@@ -133,8 +146,21 @@ class SlowWatcherError(Exception):
 class Log(Protocol):
     """The log in SQL. Every method may be called concurrently.
 
-    `append` groups its callers into transactions.
+    `append` groups its callers into transactions. Whatever the database refuses is a StorageError.
+    The revision of an empty log is EMPTY_REVISION, as etcd's; the first event is the one after.
     """
+
+    @property
+    def shared(self) -> bool:
+        """Whether another process can write the same log."""
+        ...
+
+    def subscribe(self, listener: Callable[[Sequence[Event]], None]) -> None:
+        """Call `listener` with every batch this process commits, in order, before its appenders return.
+
+        There is one listener; it runs on the event loop and must neither block nor raise.
+        """
+        ...
 
     async def append(self, change: Change) -> Event:
         """Write one event and its projection; returns after the commit. Raises ConflictError."""
@@ -144,8 +170,17 @@ class Log(Protocol):
         """The newest committed revision, by whichever process."""
         ...
 
-    async def after(self, revision: int, limit: int) -> Sequence[Event]:
-        """Events newer than `revision`, oldest first. Raises CompactedError."""
+    async def after(
+        self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
+    ) -> Sequence[Event]:
+        """Events newer than `revision` and not newer than `until`, oldest first, of one resource or of all.
+
+        Fewer than `limit` means that there are no more. Raises CompactedError.
+        """
+        ...
+
+    async def compacted(self) -> int:
+        """The revision of the last compaction, 0 before the first."""
         ...
 
     async def entries(self) -> tuple[int, Sequence[Entry]]:
@@ -165,7 +200,7 @@ class Log(Protocol):
         ...
 
     async def timeline(self, since: int = 0) -> Sequence[ComponentEvent]:
-        """Component events after `since`, oldest first."""
+        """Component events at or after the revision `since` of the log, oldest first."""
         ...
 
     async def close(self) -> None:
@@ -177,7 +212,7 @@ class Log(Protocol):
 class Page:
     """A part of a list, in key order, of one `revision`.
 
-    `remaining` counts what follows, `last` is the last key if any does.
+    `remaining` counts what follows (matching or not), `last` is the last key looked at if anything does.
     """
 
     revision: int
@@ -189,9 +224,9 @@ class Page:
 class Watch(Protocol):
     """A cursor over the log. Iterating gives batches of events without gap or reordering.
 
-    An empty batch is a progress notification: everything up to `revision` has been delivered. Iteration
-    ends after
-    `close`, and raises SlowWatcherError or CompactedError.
+    An empty batch is a progress notification: everything up to `revision` has been delivered. It comes
+    about once a minute while nothing happens, and after `request_progress`. Iteration ends after `close`,
+    and raises SlowWatcherError, CompactedError or StorageError.
     """
 
     @property
@@ -201,7 +236,13 @@ class Watch(Protocol):
 
     def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
 
-    def close(self) -> None: ...
+    def request_progress(self) -> None:
+        """Make the next batch come at once, empty if there is nothing to deliver."""
+        ...
+
+    def close(self) -> None:
+        """End the iteration; idempotent."""
+        ...
 
 
 class Store(Protocol):
@@ -235,14 +276,22 @@ class Store(Protocol):
         limit: int = 0,
         matches: Callable[[Entry], bool] | None = None,
     ) -> Page:
-        """Current objects in key order, from memory.
+        """Current objects in key order (etcd's: by `namespace/name`), from memory.
 
         `limit` 0 means all. `matches` filters before counting to `limit`.
         """
         ...
 
-    async def list_at(self, revision: int, resource: str, namespace: str | None = None) -> Page:
-        """The objects as of `revision`, from the log. Raises CompactedError, FutureRevisionError."""
+    async def list_at(
+        self,
+        revision: int,
+        resource: str,
+        namespace: str | None = None,
+        after: Key | None = None,
+        limit: int = 0,
+        matches: Callable[[Entry], bool] | None = None,
+    ) -> Page:
+        """As `list`, of the objects as of `revision`. Raises CompactedError, FutureRevisionError."""
         ...
 
     async def write(self, change: Change) -> Event:
@@ -257,7 +306,17 @@ class Store(Protocol):
         """The oldest revision whose successors are all known for `resource`."""
         ...
 
-    async def close(self) -> None: ...
+    def raise_horizon(self, resource: str, revision: int) -> None:
+        """`resource` came to be at `revision` (a custom resource's): older revisions are compacted for it."""
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget what was superseded at or before `revision`. Raises FutureRevisionError."""
+        ...
+
+    async def close(self) -> None:
+        """End every watch, finish what was accepted, close the log."""
+        ...
 
     async def __aenter__(self) -> Self: ...
 

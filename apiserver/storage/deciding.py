@@ -1,0 +1,69 @@
+"""Deciding a batch of changes: compare and swap each, in order, against the states they find. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from apiserver.storage.interfaces import Change, ConflictError, Entry, Event, Key, Verb
+
+Outcome = Event | ConflictError
+
+
+@dataclass(slots=True)
+class State:
+    """Where an object stands: what it is now, and its last event (a deletion's, if it is not)."""
+
+    current: Entry | None
+    last: int
+
+
+@dataclass(slots=True)
+class Decision:
+    """What a batch comes to: one outcome per change, and the events with what each of them continues."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    events: list[tuple[Event, int]] = field(default_factory=list)
+
+
+def decide(changes: Sequence[Change], states: dict[Key, State], head: int) -> Decision:
+    """Decide `changes` over `states`, which is brought up to date; revisions count on from `head`."""
+    decision = Decision()
+    for change in changes:
+        state = states[change.key]
+        current = state.current
+        if (current.revision if current else 0) != change.expected:
+            decision.outcomes.append(ConflictError(change.key, current))
+            continue
+        head += 1
+        event = _event(change, current, head)
+        decision.outcomes.append(event)
+        decision.events.append((event, state.last))
+        state.current, state.last = after(event), head
+    return decision
+
+
+def _event(change: Change, current: Entry | None, revision: int) -> Event:
+    return Event(
+        revision=revision,
+        verb=change.verb,
+        key=change.key,
+        uid=change.uid,
+        value=change.value,
+        previous=change.expected,
+        previous_value=current.value if current else None,
+        author=change.author,
+        time=change.time,
+        created=current.created if current else revision,
+    )
+
+
+def after(event: Event) -> Entry | None:
+    """The object that `event` leaves."""
+    if event.verb is Verb.DELETE:
+        return None
+    return Entry(event.key, event.uid, event.revision, event.created, event.value)
+
+
+def check(change: Change) -> None:
+    """Refuse what no state could make sense of. Raises ValueError."""
+    if (change.verb is Verb.CREATE) != (change.expected == 0):
+        raise ValueError(f"{change.verb} of {change.key} expecting revision {change.expected}")

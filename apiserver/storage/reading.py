@@ -1,0 +1,134 @@
+"""Reading the log of a cluster that may be running: no lock, no migration, no write."""
+
+import heapq
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Self
+
+from apimachinery.clock import Clock
+from apiserver.storage.interfaces import ComponentEvent, Entry, Event, Key
+from apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
+from apiserver.storage.sqlite import Database
+from apiserver.storage.statements import component_event_of, entry_of, event_of
+
+CHUNK_EVENTS = 500
+FOLLOW_SECONDS = 0.1
+
+Moment = Event | ComponentEvent
+
+
+class LogReader:
+    """A view of the log at a database URL, as `kubeskew events`, `history`, `diff` and `replay` need it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    async def open(cls, url: str) -> Self:
+        """Open for reading only. Raises StorageError, also if there is no database."""
+        return cls(await Database.open(url, read_only=True))
+
+    async def revision(self) -> int:
+        """The newest revision."""
+        return await self._database.read(newest)
+
+    async def horizon(self) -> int:
+        """The revision of the last compaction, 0 before the first."""
+        return await self._database.read(compacted)
+
+    async def entries(self) -> Sequence[Entry]:
+        """The projection."""
+        return await self._database.read(lambda session: [entry_of(row) for row in session.all("entries")])
+
+    async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
+        """The objects of `resource` as of `revision`. Raises CompactedError, FutureRevisionError."""
+        return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
+
+    async def history(self, key: Key) -> Sequence[Event]:
+        """Every event of one object that is left, oldest first."""
+        rows = await self._database.read(
+            lambda session: session.all(
+                "history", resource=key.resource, namespace=key.namespace, name=key.name
+            )
+        )
+        return [event_of(row) for row in rows]
+
+    async def remaining(self) -> AsyncIterator[Event]:
+        """Every event that compaction has left, from the beginning: what `replay` folds."""
+        revision = 0
+        while events := await self._chunk(revision, NO_LIMIT, None, whole=True):
+            for event in events:
+                yield event
+            revision = events[-1].revision
+
+    async def _chunk(
+        self, revision: int, until: int, resource: str | None, *, whole: bool = False
+    ) -> Sequence[Event]:
+        return await self._database.read(
+            lambda session: events_after(session, revision, CHUNK_EVENTS, until, resource, whole=whole)
+        )
+
+    async def events(self, since: int = 0, resource: str | None = None) -> AsyncIterator[Moment]:
+        """Events newer than `since`, of `resource` or of all, and component events, in the order of time.
+
+        Ends at the newest revision. Raises CompactedError if `since` is older than the horizon and not 0,
+        which stands for the oldest that is left.
+        """
+        async for moment in self._moments(since, resource, 0):
+            yield moment
+
+    async def follow(
+        self, clock: Clock, since: int = 0, resource: str | None = None
+    ) -> AsyncIterator[Moment]:
+        """As `events`, and then whatever happens next; does not end."""
+        seen = _Seen(since)
+        while True:
+            async for moment in self._moments(seen.revision, resource, seen.seq, seen):
+                yield moment
+            await clock.sleep(FOLLOW_SECONDS)
+
+    async def _moments(
+        self, since: int, resource: str | None, seq: int, seen: "_Seen | None" = None
+    ) -> AsyncIterator[Moment]:
+        until, rows = await self._database.read(
+            lambda session: (newest(session), session.all("timeline", since=since, seq=seq))
+        )
+        waiting = [component_event_of(row) for row in rows]
+        revision = since
+        while events := await self._chunk(revision, until, resource, whole=since == 0):
+            revision = events[-1].revision
+            ready = [moment for moment in waiting if moment.revision < revision]
+            waiting = waiting[len(ready) :]
+            for moment in merged(events, ready):
+                yield moment
+        for moment in waiting:
+            yield moment
+        if seen is not None:
+            seen.revision = max(until, since)
+            seen.seq = rows[-1][0] if rows else seen.seq
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        await self._database.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+class _Seen:
+    """How far a follower has come: in the log, and on the time line."""
+
+    def __init__(self, revision: int) -> None:
+        self.revision = revision
+        self.seq = 0
+
+
+def merged(events: Iterable[Event], components: Iterable[ComponentEvent]) -> Iterable[Moment]:
+    """Both in one order: a component's event comes right after the revision it names."""
+    return heapq.merge(events, components, key=_place)
+
+
+def _place(moment: Moment) -> tuple[int, bool]:
+    return moment.revision, isinstance(moment, ComponentEvent)

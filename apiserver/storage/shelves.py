@@ -1,0 +1,139 @@
+"""The current objects in memory, in the order of lists: per resource, per namespace, by name."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from apiserver.storage.interfaces import Entry, Key, Page
+
+Matches = Callable[[Entry], bool]
+
+
+class Shelf:
+    """One namespace's objects of one resource, with their names in order."""
+
+    __slots__ = ("entries", "names")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.names: list[str] = []
+
+    def put(self, entry: Entry) -> None:
+        name = entry.key.name
+        if name not in self.entries:
+            insort(self.names, name)
+        self.entries[name] = entry
+
+    def remove(self, name: str) -> None:
+        if self.entries.pop(name, None) is not None:
+            del self.names[bisect_left(self.names, name)]
+
+
+class Shelves:
+    """One resource's objects. Namespaces are in the order of `namespace/`, as etcd's keys are."""
+
+    __slots__ = ("_order", "_shelves")
+
+    def __init__(self) -> None:
+        self._shelves: dict[str, Shelf] = {}
+        self._order: list[str] = []  # of `namespace/`, "" for what has none
+
+    def get(self, namespace: str, name: str) -> Entry | None:
+        shelf = self._shelves.get(namespace)
+        return shelf.entries.get(name) if shelf else None
+
+    def put(self, entry: Entry) -> None:
+        namespace = entry.key.namespace
+        shelf = self._shelves.get(namespace)
+        if shelf is None:
+            shelf = self._shelves[namespace] = Shelf()
+            insort(self._order, _prefix(namespace))
+        shelf.put(entry)
+
+    def remove(self, key: Key) -> None:
+        shelf = self._shelves.get(key.namespace)
+        if shelf is None:
+            return
+        shelf.remove(key.name)
+        if not shelf.names:
+            del self._shelves[key.namespace]
+            del self._order[bisect_left(self._order, _prefix(key.namespace))]
+
+    def load(self, entries: Iterable[Entry]) -> None:
+        """Put many at once into what is empty: sorted once, at the end."""
+        for entry in entries:
+            self._shelves.setdefault(entry.key.namespace, Shelf()).entries[entry.key.name] = entry
+        for shelf in self._shelves.values():
+            shelf.names = sorted(shelf.entries)
+        self._order = sorted(map(_prefix, self._shelves))
+
+    def count(self, namespace: str | None) -> int:
+        """How many objects there are in `namespace`, in all if None."""
+        if namespace is None:
+            return sum(len(shelf.names) for shelf in self._shelves.values())
+        shelf = self._shelves.get(namespace)
+        return len(shelf.names) if shelf else 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self.following(None, None)
+
+    def following(self, namespace: str | None, after: Key | None) -> Iterator[Entry]:
+        """The objects of `namespace`, of all if None, from behind `after` on, in order."""
+        if namespace is not None:
+            yield from self._in(namespace, after.name if after else None)
+            return
+        start = 0
+        if after is not None:
+            yield from self._in(after.namespace, after.name)
+            start = bisect_right(self._order, _prefix(after.namespace))
+        for prefix in self._order[start:]:
+            yield from self._in(prefix[:-1], None)
+
+    def _in(self, namespace: str, after: str | None) -> Iterator[Entry]:
+        shelf = self._shelves.get(namespace)
+        if shelf is None:
+            return iter(())
+        names = shelf.names if after is None else shelf.names[bisect_right(shelf.names, after) :]
+        return map(shelf.entries.__getitem__, names)
+
+    def behind(self, namespace: str | None, last: Key) -> int:
+        """How many objects follow `last`."""
+        shelf = self._shelves.get(last.namespace)
+        here = len(shelf.names) - bisect_right(shelf.names, last.name) if shelf else 0
+        if namespace is not None:
+            return here
+        start = bisect_right(self._order, _prefix(last.namespace))
+        return here + sum(len(self._shelves[prefix[:-1]].names) for prefix in self._order[start:])
+
+
+def _prefix(namespace: str) -> str:
+    return f"{namespace}/"
+
+
+def page(
+    shelves: Shelves,
+    revision: int,
+    namespace: str | None,
+    after: Key | None,
+    limit: int,
+    matches: Matches | None,
+) -> Page:
+    """The part of a list that begins behind `after`: at most `limit` objects (0: all) that `matches`."""
+    found = shelves.following(namespace, after)
+    if matches is not None:
+        found = filter(matches, found)
+    if not limit:
+        return Page(revision, list(found))
+    entries = [entry for entry, _ in zip(found, range(limit), strict=False)]
+    if len(entries) < limit:
+        return Page(revision, entries)
+    last = entries[-1].key
+    remaining = shelves.behind(namespace, last)
+    return Page(revision, entries, last if remaining else None, remaining)
+
+
+def overlay(shelves: Shelves, changed: Mapping[Key, Entry | None], namespace: str | None) -> Shelves:
+    """A copy of `namespace` (all if None) with some objects as they are in `changed`; None means absent."""
+    copy = Shelves()
+    kept = (entry for entry in shelves.following(namespace, None) if entry.key not in changed)
+    copy.load([*kept, *(entry for entry in changed.values() if entry is not None)])
+    return copy

@@ -1,0 +1,245 @@
+"""The log in SQL: appends grouped into transactions, and reads of one snapshot each.
+
+One task writes. It takes whatever has queued up while the transaction before was committing, so that the
+busier the server is the more writes share one `fsync`, and a lone write waits for nobody.
+"""
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from apimachinery.clock import Clock
+from apiserver.storage.committing import commit
+from apiserver.storage.deciding import Outcome, check
+from apiserver.storage.interfaces import (
+    EMPTY_REVISION,
+    Change,
+    CompactedError,
+    ComponentEvent,
+    Entry,
+    Event,
+    FutureRevisionError,
+    StorageError,
+)
+from apiserver.storage.sqlite import Database
+from apiserver.storage.statements import (
+    Session,
+    component_event_of,
+    entry_of,
+    event_of,
+    microseconds,
+)
+
+BATCH_CHANGES_MAX = 256  # per transaction
+BATCH_BYTES_MAX = 8 << 20  # of values per transaction, so that a few huge objects do not hold up the rest
+COMPACTION_STEP = 1000  # revisions per transaction, so that writers get in between
+NO_LIMIT = 2**62
+
+Listener = Callable[[Sequence[Event]], None]
+Waiting = tuple[Change, asyncio.Future[Event]]
+
+
+class SQLLog:
+    """`interfaces.Log` over a SQLite database."""
+
+    def __init__(self, database: Database, newest: int) -> None:
+        self._database = database
+        self._published = newest  # the newest revision that the listener has been told
+        self._listener: Listener | None = None
+        self._queue: deque[Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()  # no transaction of ours is under way
+        self._idle.set()
+        self._closing = False
+        self._writer = asyncio.create_task(self._write(), name="event log writer")
+
+    @classmethod
+    async def open(cls, url: str, clock: Clock) -> Self:  # noqa: ARG003 - time comes with the changes so far
+        """The log in the database of `url` (`sqlite+aiosqlite:///FILE`), made if there is none.
+
+        Raises StorageError.
+        """
+        database = await Database.open(url)
+        return cls(database, await database.read(newest))
+
+    @property
+    def shared(self) -> bool:
+        return self._database.shared
+
+    def subscribe(self, listener: Listener) -> None:
+        self._listener = listener
+
+    async def append(self, change: Change) -> Event:
+        check(change)
+        if self._closing:
+            raise StorageError("the store is closed")
+        waiter: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        self._queue.append((change, waiter))
+        self._wake.set()
+        return await waiter
+
+    async def _write(self) -> None:
+        while not (self._closing and not self._queue):
+            await self._wake.wait()
+            self._wake.clear()
+            while batch := self._take():
+                self._idle.clear()
+                await self._commit(batch)
+                self._idle.set()
+
+    def _take(self) -> list[Waiting]:
+        """The next batch; whoever has stopped waiting before his turn is left out."""
+        batch: list[Waiting] = []
+        size = 0
+        while self._queue and len(batch) < BATCH_CHANGES_MAX and size < BATCH_BYTES_MAX:
+            change, waiter = self._queue.popleft()
+            if not waiter.done():
+                batch.append((change, waiter))
+                size += len(change.value)
+        return batch
+
+    async def _commit(self, batch: list[Waiting]) -> None:
+        changes = [change for change, _ in batch]
+        try:
+            outcomes = await self._database.write(lambda session: commit(session, changes))
+        except StorageError as error:
+            await self._failed(batch, error)
+            return
+        except Exception as error:
+            await self._failed(batch, StorageError(repr(error)))
+            return
+        self._publish([outcome for outcome in outcomes if isinstance(outcome, Event)])
+        for (_, waiter), outcome in zip(batch, outcomes, strict=True):
+            _settle(waiter, outcome)
+
+    async def _failed(self, batch: list[Waiting], error: StorageError) -> None:
+        """Tell the waiters; but if it was one change that SQL cannot take, spare the others."""
+        if len(batch) > 1 and type(error.__cause__) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+            for one in batch:
+                await self._commit([one])
+            return
+        for _, waiter in batch:
+            _settle(waiter, error)
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        if events:
+            self._published = events[-1].revision
+            if self._listener is not None:
+                self._listener(events)
+
+    async def revision(self) -> int:
+        if not self.shared:
+            return self._published
+        seen = self._database.peek("revision")
+        if seen is None:
+            return await self._database.read(newest)
+        if seen > self._published and not self._idle.is_set():
+            await self._idle.wait()  # most likely our own commit, on its way to the listener
+        return int(seen)
+
+    async def after(
+        self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
+    ) -> Sequence[Event]:
+        end = NO_LIMIT if until is None else until
+        return await self._database.read(
+            lambda session: events_after(session, revision, limit, end, resource)
+        )
+
+    async def compacted(self) -> int:
+        return await self._database.read(compacted)
+
+    async def entries(self) -> tuple[int, Sequence[Entry]]:
+        return await self._database.read(
+            lambda session: (newest(session), [entry_of(row) for row in session.all("entries")])
+        )
+
+    async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
+        return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
+
+    async def compact(self, revision: int) -> None:
+        while await self._database.write(lambda session: compact_some(session, revision)) < revision:
+            pass
+
+    async def record(self, event: ComponentEvent) -> None:
+        await self._database.write(lambda session: record(session, event))
+
+    async def timeline(self, since: int = 0) -> Sequence[ComponentEvent]:
+        rows = await self._database.read(lambda session: session.all("timeline", since=since, seq=0))
+        return [component_event_of(row) for row in rows]
+
+    async def close(self) -> None:
+        self._closing = True
+        self._wake.set()
+        await self._writer
+        await self._database.close()
+
+
+def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> None:
+    if waiter.done():  # cancelled meanwhile
+        return
+    if isinstance(outcome, Event):
+        waiter.set_result(outcome)
+    else:
+        waiter.set_exception(outcome)
+
+
+def newest(session: Session) -> int:
+    """The newest revision."""
+    return session.all("revision")[0][0] or EMPTY_REVISION
+
+
+def compacted(session: Session) -> int:
+    """The revision of the last compaction."""
+    rows = session.all("compacted")
+    return int(rows[0][0]) if rows else 0
+
+
+def events_after(
+    session: Session, revision: int, limit: int, until: int, resource: str | None, *, whole: bool = False
+) -> Sequence[Event]:
+    """Events in (`revision`, `until`]. Raises CompactedError, unless the `whole` rest is wanted."""
+    horizon = compacted(session)
+    if revision < horizon and not whole:
+        raise CompactedError(revision, horizon)
+    name = "after" if resource is None else "after_of"
+    rows = session.all(name, revision=revision, until=until, limit=limit, resource=resource)
+    return [event_of(row) for row in rows]
+
+
+def entries_at(session: Session, revision: int, resource: str, namespace: str | None) -> Sequence[Entry]:
+    """The objects as of `revision`, in key order. Raises CompactedError, FutureRevisionError."""
+    horizon, current = compacted(session), newest(session)
+    if revision < horizon:
+        raise CompactedError(revision, horizon)
+    if revision > current:
+        raise FutureRevisionError(revision, current)
+    name = "at" if namespace is None else "at_in"
+    rows = session.all(name, resource=resource, revision=revision, namespace=namespace)
+    return sorted(map(entry_of, rows), key=lambda entry: entry.key.path)
+
+
+def compact_some(session: Session, revision: int) -> int:
+    """Compact a step further towards `revision`; how far it is. Raises FutureRevisionError."""
+    current, since = newest(session), compacted(session)
+    if revision > current:
+        raise FutureRevisionError(revision, current)
+    until = min(since + COMPACTION_STEP, revision)
+    if until > since:
+        session.run("superseded", since=since, until=until)
+        session.run("put_meta", name="compacted", value=str(until))
+    return max(since, until)
+
+
+def record(session: Session, event: ComponentEvent) -> None:
+    """Put `event` behind the newest revision on the time line."""
+    session.run(
+        "record",
+        revision=newest(session),
+        component=event.component,
+        what=event.what,
+        version=event.version,
+        gates=event.gates,
+        time=microseconds(event.time),
+    )

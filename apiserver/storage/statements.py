@@ -1,0 +1,249 @@
+"""The SQL of the event store: every statement, by name, and how rows become values and back.
+
+Written in SQLAlchemy Core and compiled once per dialect; the name goes into errors. The one piece that is not
+portable is `_KEYS`, the list of keys as one JSON parameter (PostgreSQL: `jsonb_array_elements`).
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy.engine import Dialect
+
+from apiserver.storage.interfaces import Author, ComponentEvent, Entry, Event, Key, Verb
+from migrations.tables import events, meta, objects, timeline
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Compiled SQL; `parameters` names its placeholders in order, `constants` are those it came with."""
+
+    name: str
+    sql: str
+    parameters: tuple[str, ...]
+    constants: Mapping[str, object]
+
+    def bind(self, values: Mapping[str, object]) -> tuple[object, ...]:
+        """The positional arguments for named `values`."""
+        return tuple(values[name] if name in values else self.constants[name] for name in self.parameters)
+
+
+class Session:
+    """One transaction, on the connection's thread: named statements over a driver connection."""
+
+    def __init__(self, connection: sqlite3.Connection, statements: Mapping[str, Statement]) -> None:
+        self._connection = connection
+        self._statements = statements
+
+    def all(self, name: str, /, **values: object) -> list[Any]:
+        """The rows that the named statement finds."""
+        statement = self._statements[name]
+        return self._connection.execute(statement.sql, statement.bind(values)).fetchall()
+
+    def many(self, name: str, rows: Iterable[Row]) -> None:
+        """Run the named statement for each of `rows`, whose values are in the order of its placeholders."""
+        self._connection.executemany(self._statements[name].sql, rows)
+
+    def run(self, name: str, /, **values: object) -> None:
+        """Run the named statement."""
+        statement = self._statements[name]
+        self._connection.execute(statement.sql, statement.bind(values))
+
+
+_before = events.alias("before")
+_event_columns = (events, _before.c.value)
+_event_source = events.outerjoin(
+    _before, sa.and_(_before.c.revision == events.c.previous, events.c.verb != Verb.CREATE.value)
+)
+
+
+def _events_after(*, filtered: bool) -> sa.Select[Any]:
+    found = (
+        sa.select(*_event_columns)
+        .select_from(_event_source)
+        .where(events.c.revision > sa.bindparam("revision"), events.c.revision <= sa.bindparam("until"))
+        .order_by(events.c.revision)
+        .limit(sa.bindparam("limit", type_=sa.Integer))
+    )
+    return found.where(events.c.resource == sa.bindparam("resource")) if filtered else found
+
+
+def _entries_at(*, namespaced: bool) -> sa.Select[Any]:
+    newest = sa.select(sa.func.max(events.c.revision).label("revision")).where(
+        events.c.resource == sa.bindparam("resource"), events.c.revision <= sa.bindparam("revision")
+    )
+    if namespaced:
+        newest = newest.where(events.c.namespace == sa.bindparam("namespace"))
+    latest = newest.group_by(events.c.resource, events.c.namespace, events.c.name).subquery("latest")
+    columns = [events.c[column.name] for column in objects.c]
+    return (
+        sa.select(*columns)
+        .join(latest, events.c.revision == latest.c.revision)
+        .where(events.c.verb != Verb.DELETE.value)
+    )
+
+
+def _history() -> sa.Select[Any]:
+    return (
+        sa.select(*_event_columns)
+        .select_from(_event_source)
+        .where(
+            events.c.resource == sa.bindparam("resource"),
+            events.c.namespace == sa.bindparam("namespace"),
+            events.c.name == sa.bindparam("name"),
+        )
+        .order_by(events.c.revision)
+    )
+
+
+_KEYS = sa.func.json_each(sa.bindparam("keys")).table_valued("key", "value").alias("asked")
+
+
+def _states() -> sa.Select[Any]:
+    """Per asked key: its place in the list, the current object, and the last event, even a deletion."""
+    parts = [sa.func.json_extract(_KEYS.c.value, f"$[{place}]") for place in range(3)]
+    names = ("resource", "namespace", "name")
+    here = sa.and_(*(objects.c[name] == part for name, part in zip(names, parts, strict=True)))
+    last = (
+        sa.select(events.c.revision)
+        .where(*(events.c[name] == part for name, part in zip(names, parts, strict=True)))
+        .order_by(events.c.previous.desc())
+        .limit(1)
+        .scalar_subquery()
+        .correlate(_KEYS)
+    )
+    columns = (objects.c.uid, objects.c.revision, objects.c.created, objects.c.value)
+    return sa.select(
+        _KEYS.c.key, *columns, sa.case((objects.c.revision.is_(None), last), else_=objects.c.revision)
+    ).select_from(_KEYS.outerjoin(objects, here))
+
+
+def _superseded() -> sa.Delete:
+    """What events in (`since`, `until`] put an end to: the states before them, and deletions themselves."""
+    newest = sa.select(sa.func.max(events.c.revision)).scalar_subquery()
+    later = events.alias("later")
+    ended = sa.select(later.c.previous).where(
+        later.c.revision > sa.bindparam("since"), later.c.revision <= sa.bindparam("until")
+    )
+    deletion = sa.and_(
+        events.c.verb == Verb.DELETE.value,
+        events.c.revision >= sa.bindparam("since"),  # the last compaction may have had to leave one
+        events.c.revision <= sa.bindparam("until"),
+    )
+    # The newest event stays whatever it is: the next revision is counted from it.
+    return sa.delete(events).where(sa.or_(events.c.revision.in_(ended), deletion), events.c.revision < newest)
+
+
+def _put_object() -> sa.Insert:
+    put = upsert(objects)
+    changed = {name: put.excluded[name] for name in ("uid", "revision", "created", "value")}
+    return put.on_conflict_do_update(index_elements=list(objects.primary_key), set_=changed)
+
+
+def _put_meta() -> sa.Insert:
+    put = upsert(meta)
+    return put.on_conflict_do_update(index_elements=[meta.c.name], set_={"value": put.excluded.value})
+
+
+def _remove_object() -> sa.Delete:
+    return sa.delete(objects).where(
+        *(column == sa.bindparam(column.name) for column in objects.primary_key.columns)
+    )
+
+
+NAMED: Mapping[str, sa.ClauseElement] = {
+    "revision": sa.select(sa.func.max(events.c.revision)),
+    "states": _states(),
+    "insert_event": sa.insert(events),
+    "put_object": _put_object(),
+    "remove_object": _remove_object(),
+    "after": _events_after(filtered=False),
+    "after_of": _events_after(filtered=True),
+    "history": _history(),
+    "entries": sa.select(objects),
+    "at": _entries_at(namespaced=False),
+    "at_in": _entries_at(namespaced=True),
+    "compacted": sa.select(meta.c.value).where(meta.c.name == "compacted"),
+    "put_meta": _put_meta(),
+    "superseded": _superseded(),
+    "record": sa.insert(timeline).values(
+        {name: sa.bindparam(name) for name in ("revision", "component", "what", "version", "gates", "time")}
+    ),
+    "timeline": sa.select(timeline)
+    .where(timeline.c.revision >= sa.bindparam("since"), timeline.c.seq > sa.bindparam("seq"))
+    .order_by(timeline.c.seq),
+}
+
+
+def compile_all(dialect: Dialect) -> dict[str, Statement]:
+    """Every statement in the SQL of `dialect`, whose placeholders must be positional."""
+    return {name: _compile(name, clause, dialect) for name, clause in NAMED.items()}
+
+
+def _compile(name: str, clause: sa.ClauseElement, dialect: Dialect) -> Statement:
+    compiled: Any = clause.compile(dialect=dialect)
+    constants = {key: value for key, value in compiled.params.items() if value is not None}
+    return Statement(name, str(compiled), tuple(compiled.positiontup or ()), constants)
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as the store keeps it."""
+    return (moment - EPOCH) // MICROSECOND
+
+
+def moment_of(time: int) -> datetime:
+    """The moment that `time` (microseconds) is."""
+    return EPOCH + timedelta(microseconds=time)
+
+
+def event_row(event: Event, previous: int) -> Row:
+    """The row of `events`; `previous` is the event before it, also if that was a deletion."""
+    key, author = event.key, event.author
+    return (
+        event.revision, key.resource, key.namespace, key.name, event.uid, event.verb.value, event.value,
+        previous, event.created, author.user, author.component, author.component_version,
+        author.server_version, author.request_id, microseconds(event.time),
+    )  # fmt: skip
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """The event that a row of `after` holds: the columns of `events`, then the value before."""
+    verb = Verb(row[5])
+    created = verb is Verb.CREATE
+    return Event(
+        revision=row[0],
+        verb=verb,
+        key=Key(row[1], row[2], row[3]),
+        uid=row[4],
+        value=row[6],
+        previous=0 if created else row[7],
+        previous_value=None if created else row[15],
+        author=Author(row[9], row[10], row[11], row[12], row[13]),
+        time=moment_of(row[14]),
+        created=row[8],
+    )
+
+
+def entry_of(row: Sequence[Any]) -> Entry:
+    """The object that a row of `objects` holds."""
+    return Entry(Key(row[0], row[1], row[2]), row[3], row[4], row[5], row[6])
+
+
+def entry_row(entry: Entry) -> Row:
+    """The row of `objects`."""
+    key = entry.key
+    return (key.resource, key.namespace, key.name, entry.uid, entry.revision, entry.created, entry.value)
+
+
+def component_event_of(row: Sequence[Any]) -> ComponentEvent:
+    """The component's event that a row of `timeline` holds."""
+    return ComponentEvent(row[1], row[2], row[3], row[4], row[5], moment_of(row[6]))

@@ -1,0 +1,267 @@
+"""The store: the log's projection in memory, kept up to date, and watches over it.
+
+Writes go to the log, whose listener brings them back in revision order; what other servers write is noticed
+by `refresh`, which every consistent read calls, and by a tail that polls, so that watches see it too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Self
+
+from apimachinery.clock import Clock
+from apiserver.storage.deciding import after as state_after
+from apiserver.storage.interfaces import (
+    Change,
+    CompactedError,
+    Entry,
+    Event,
+    FutureRevisionError,
+    Key,
+    Log,
+    Page,
+    StorageError,
+)
+from apiserver.storage.shelves import Matches, Shelves, overlay, page
+from apiserver.storage.watching import Cursor, Watches
+from apiserver.storage.window import Window
+
+TAIL_SECONDS = 0.02  # how often to look for other servers' writes
+PROGRESS_SECONDS = 60.0  # how often idle watches report progress: upstream's bookmark period
+CATCH_UP_EVENTS = 1000  # per read of the log
+
+logger = logging.getLogger(__name__)
+
+
+class CachedStore:
+    """`interfaces.Store` over a `Log`, which it owns."""
+
+    def __init__(self, log: Log, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._revision = 0
+        self._shelves: dict[str, Shelves] = {}
+        self._window = Window(0)
+        self._watches = Watches()
+        self._compacted = 0
+        self._horizons: dict[str, int] = {}
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._catching_up = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
+
+    @classmethod
+    async def open(cls, log: Log, clock: Clock) -> Self:
+        """The store over `log`, at its newest revision. Raises StorageError."""
+        store = cls(log, clock)
+        log.subscribe(store._committed)
+        await store._load()
+        store._tasks.append(asyncio.create_task(store._progress(), name="watch progress"))
+        if log.shared:
+            store._tasks.append(asyncio.create_task(store._tail(), name="log tail"))
+        return store
+
+    async def _load(self) -> None:
+        """Take the projection as it stands in the log, and nothing from before."""
+        self._compacted = await self._log.compacted()
+        revision, entries = await self._log.entries()
+        by_resource: dict[str, list[Entry]] = {}
+        for entry in entries:
+            by_resource.setdefault(entry.key.resource, []).append(entry)
+        self._shelves = {resource: Shelves() for resource in by_resource}
+        for resource, found in by_resource.items():
+            self._shelves[resource].load(found)
+        self._window = Window(revision)
+        self._advance(revision)
+
+    # What is there
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    @property
+    def window(self) -> Window:
+        """The recent events, for the cursors."""
+        return self._window
+
+    def get(self, key: Key) -> Entry | None:
+        shelves = self._shelves.get(key.resource)
+        return shelves.get(key.namespace, key.name) if shelves else None
+
+    def list(
+        self,
+        resource: str,
+        namespace: str | None = None,
+        after: Key | None = None,
+        limit: int = 0,
+        matches: Matches | None = None,
+    ) -> Page:
+        shelves = self._shelves.get(resource) or Shelves()
+        return page(shelves, self._revision, namespace, after, limit, matches)
+
+    async def list_at(
+        self,
+        revision: int,
+        resource: str,
+        namespace: str | None = None,
+        after: Key | None = None,
+        limit: int = 0,
+        matches: Matches | None = None,
+    ) -> Page:
+        self._check(revision, resource)
+        if revision == self._revision:
+            return self.list(resource, namespace, after, limit, matches)
+        if revision >= self._window.start:
+            current = self._shelves.get(resource) or Shelves()
+            changed = self._window.undone(revision, resource, namespace)
+            then = overlay(current, changed, namespace) if changed else current
+        else:
+            then = Shelves()
+            then.load(await self._log.at(revision, resource, namespace))
+        return page(then, revision, namespace, after, limit, matches)
+
+    def _check(self, revision: int, resource: str) -> None:
+        horizon = self.horizon(resource)
+        if revision < horizon:
+            raise CompactedError(revision, horizon)
+        if revision > self._revision:
+            raise FutureRevisionError(revision, self._revision)
+
+    # Writing, and learning what was written
+
+    async def write(self, change: Change) -> Event:
+        event = await self._log.append(change)
+        if self._revision < event.revision:  # another server wrote in between: its events come first
+            await self._catch_up(event.revision)
+        return event
+
+    async def refresh(self) -> int:
+        newest = await self._log.revision()
+        if newest > self._revision:
+            await self._catch_up(newest)
+        return self._revision
+
+    async def wait_for(self, revision: int, timeout: float) -> None:
+        if await self.refresh() >= revision:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((revision, waiter))
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter
+        except TimeoutError:
+            raise FutureRevisionError(revision, self._revision) from None
+        finally:
+            self._waiters.remove((revision, waiter))
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        """What this server wrote. If another has written in between, the log is read instead."""
+        if events[0].revision <= self._revision + 1:
+            self._apply(events)
+
+    async def _catch_up(self, target: int) -> None:
+        async with self._catching_up:
+            while self._revision < target:
+                try:
+                    events = await self._log.after(self._revision, CATCH_UP_EVENTS)
+                except CompactedError as error:
+                    await self._start_over(error)
+                    continue
+                if not events and self._revision < target:
+                    raise StorageError(f"the log ends before revision {target}")
+                self._apply(events)
+
+    async def _start_over(self, error: CompactedError) -> None:
+        """This server slept through a compaction: what happened cannot be told any more, only what is."""
+        for cursor in self._watches:
+            cursor.end(error)
+        await self._load()
+
+    def _apply(self, events: Sequence[Event]) -> None:
+        """Bring memory up to date; events that are known already are skipped. Does not yield."""
+        fresh = [event for event in events if event.revision > self._revision]
+        if not fresh:
+            return
+        for event in fresh:
+            self._put(event.key, state_after(event))
+        self._window.extend(fresh)
+        self._revision = fresh[-1].revision
+        for event in fresh:
+            self._watches.publish(event)
+        self._advance(self._revision)
+
+    def _put(self, key: Key, entry: Entry | None) -> None:
+        shelves = self._shelves.get(key.resource)
+        if entry is None:
+            if shelves is not None:
+                shelves.remove(key)
+            return
+        if shelves is None:
+            shelves = self._shelves[key.resource] = Shelves()
+        shelves.put(entry)
+
+    def _advance(self, revision: int) -> None:
+        self._revision = revision
+        for wanted, waiter in self._waiters:
+            if wanted <= revision and not waiter.done():
+                waiter.set_result(None)
+
+    async def _tail(self) -> None:
+        """Notice what other servers write."""
+        while True:
+            await self._clock.sleep(TAIL_SECONDS)
+            try:
+                await self.refresh()
+            except StorageError as error:
+                logger.warning("cannot follow the log: %s", error)
+
+    # Watching
+
+    def watch(self, resource: str, namespace: str | None, name: str | None, since: int) -> Cursor:
+        self._check(since, resource)
+        if self._closed:
+            raise StorageError("the store is closed")
+        return Cursor(self, self._watches, (resource, namespace, name), since)
+
+    async def older(self, revision: int, limit: int, until: int, resource: str) -> Sequence[Event]:
+        """Events in (`revision`, `until`] from the log, for cursors that start behind the window."""
+        return await self._log.after(revision, limit, until=until, resource=resource)
+
+    async def _progress(self) -> None:
+        while True:
+            await self._clock.sleep(PROGRESS_SECONDS)
+            for cursor in self._watches:
+                cursor.request_progress()
+
+    # Forgetting
+
+    def horizon(self, resource: str) -> int:
+        return max(self._compacted, self._horizons.get(resource, 0))
+
+    def raise_horizon(self, resource: str, revision: int) -> None:
+        self._horizons[resource] = max(revision, self._horizons.get(resource, 0))
+
+    async def compact(self, revision: int) -> None:
+        await self._log.compact(revision)
+        self._compacted = max(self._compacted, revision)
+
+    # The end
+
+    async def close(self) -> None:
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        for cursor in self._watches:
+            cursor.close()
+        await self._log.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()

@@ -1,0 +1,200 @@
+"""Watches: cursors over the log, found by what they watch.
+
+A cursor that starts within the window of recent events is *live*: new events are handed to it as they are
+applied. One that starts further back reads the log until it has caught up with the window. A live cursor
+whose reader stays away too long is ended; there is never a gap.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Protocol
+
+from apiserver.storage.interfaces import CompactedError, Event, Key, SlowWatcherError
+from apiserver.storage.window import Window
+
+PENDING_EVENTS_MAX = 10_000  # of one watch, applied and not yet taken
+PENDING_BYTES_MAX = 64 << 20  # of their values
+CATCH_UP_EVENTS = 1000  # per read of the log
+
+Scope = tuple[str, str | None, str | None]  # resource, namespace, name; None: any
+
+
+class Source(Protocol):
+    """What a cursor reads from: the store."""
+
+    @property
+    def revision(self) -> int: ...
+
+    @property
+    def window(self) -> Window: ...
+
+    async def older(self, revision: int, limit: int, until: int, resource: str) -> Sequence[Event]:
+        """Events in (`revision`, `until`] from the log."""
+        ...
+
+
+class Cursor:
+    """`interfaces.Watch`."""
+
+    def __init__(self, source: Source, watches: "Watches", scope: Scope, since: int) -> None:
+        self._source = source
+        self._watches = watches
+        self.scope = scope
+        self._revision = since
+        self._pending: list[Event] = []
+        self._bytes = 0
+        self._live = False
+        self._closed = False
+        self._error: Exception | None = None
+        self._progress = False
+        self._waiter: asyncio.Future[None] | None = None
+        watches.enter(self)
+        self._go_live()
+
+    @property
+    def revision(self) -> int:
+        if self._live and not self._pending:
+            return self._source.revision
+        return self._revision
+
+    def _go_live(self) -> None:
+        """Take what the window has and join the live ones, if the window reaches back far enough."""
+        window = self._source.window
+        if self._revision < window.start:
+            return
+        self._live = True
+        self._watches.go_live(self)
+        for event in window.since(self._revision):
+            if covers(self.scope, event.key):
+                self.offer(event)
+
+    def offer(self, event: Event) -> None:
+        """Hand over a new event that the scope covers."""
+        if not self._pending:
+            self._revision = event.revision - 1
+        self._pending.append(event)
+        self._bytes += len(event.value)
+        if len(self._pending) > PENDING_EVENTS_MAX or self._bytes > PENDING_BYTES_MAX:
+            self.end(SlowWatcherError())
+        else:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def request_progress(self) -> None:
+        self._progress = True
+        self._wake()
+
+    def close(self) -> None:
+        self.end(None)
+
+    def end(self, error: Exception | None) -> None:
+        """End the iteration, with `error` if it is not the reader's wish."""
+        if self._closed:
+            return
+        if self._live and self._error is None:
+            self._revision = self.revision
+        self._closed = True
+        self._error = error
+        self._live = False
+        self._pending = []
+        self._watches.leave(self)
+        self._wake()
+
+    def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
+        return self
+
+    async def __anext__(self) -> Sequence[Event]:
+        while not self._closed:
+            if not self._live:
+                batch = await self._catch_up()
+                if batch:
+                    return batch
+            elif self._pending:
+                return self._take()
+            elif self._progress:
+                self._progress = False
+                return ()
+            else:
+                await self._wait()
+        error, self._error = self._error, None
+        raise error or StopAsyncIteration
+
+    def _take(self) -> Sequence[Event]:
+        batch, self._pending = self._pending, []
+        self._bytes = 0
+        self._progress = False
+        return batch
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    async def _catch_up(self) -> Sequence[Event]:
+        """The next events from the log; none once live."""
+        until = self._source.revision
+        try:
+            events = await self._source.older(self._revision, CATCH_UP_EVENTS, until, self.scope[0])
+        except CompactedError as error:
+            self.end(error)
+            return ()
+        if self._closed:
+            return ()
+        self._revision = events[-1].revision if len(events) == CATCH_UP_EVENTS else until
+        self._go_live()
+        return [event for event in events if covers(self.scope, event.key)]
+
+
+class Watches:
+    """The open cursors; the live ones by scope, so that an event costs only those that want it."""
+
+    def __init__(self) -> None:
+        self._open: dict[Cursor, None] = {}
+        self._live: dict[Scope, dict[Cursor, None]] = {}
+
+    def __iter__(self) -> Iterator[Cursor]:
+        return iter(list(self._open))
+
+    def enter(self, cursor: Cursor) -> None:
+        self._open[cursor] = None
+
+    def go_live(self, cursor: Cursor) -> None:
+        self._live.setdefault(cursor.scope, {})[cursor] = None
+
+    def leave(self, cursor: Cursor) -> None:
+        self._open.pop(cursor, None)
+        cursors = self._live.get(cursor.scope, {})
+        cursors.pop(cursor, None)
+        if not cursors:
+            self._live.pop(cursor.scope, None)
+
+    def publish(self, event: Event) -> None:
+        """Hand `event` to every live cursor whose scope covers it."""
+        key = event.key
+        for scope in scopes(key):
+            cursors = self._live.get(scope)
+            if cursors:
+                for cursor in list(cursors):
+                    cursor.offer(event)
+
+
+def scopes(key: Key) -> tuple[Scope, ...]:
+    """Every scope that covers `key`."""
+    resource, namespace, name = key.resource, key.namespace, key.name
+    return (
+        (resource, None, None),
+        (resource, namespace, None),
+        (resource, namespace, name),
+        (resource, None, name),
+    )
+
+
+def covers(scope: Scope, key: Key) -> bool:
+    """Whether `key` is in `scope`."""
+    resource, namespace, name = scope
+    return key.resource == resource and namespace in (None, key.namespace) and name in (None, key.name)

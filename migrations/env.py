@@ -1,0 +1,32 @@
+"""How Alembic reaches the event store: over the connection it is handed, or the URL it is given.
+
+`alembic -c migrations/alembic.ini -x url=sqlite:///FILE upgrade head` is the command line's way in.
+"""
+
+import sqlalchemy
+from alembic import context
+from sqlalchemy import Connection
+
+from migrations import tables
+
+
+def run(connection: Connection) -> None:
+    """Run what was asked for over `connection`, in one transaction."""
+    context.configure(connection=connection, target_metadata=tables.metadata, render_as_batch=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def main() -> None:
+    """Run online; there is no offline mode, for nobody reviews the SQL of an embedded database."""
+    given = context.config.attributes.get("connection")
+    if isinstance(given, Connection):
+        run(given)
+        return
+    engine = sqlalchemy.create_engine(context.get_x_argument(as_dictionary=True)["url"])
+    with engine.connect() as connection:
+        run(connection)
+    engine.dispose()
+
+
+main()

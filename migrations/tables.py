@@ -1,0 +1,97 @@
+"""The tables of the event store: what its migrations lead to, and what its statements are built from.
+
+`events` is the log and the truth; `objects` is a projection of it; `timeline` tells about components; `meta`
+is about the store itself. Times are integer microseconds since the Unix epoch, UTC.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+# The newest migration. A test compares it with Alembic's own idea, which costs an import to ask for.
+HEAD = "0001"
+
+# SQLite makes only an INTEGER the row id; PostgreSQL needs 64 bits.
+REVISION = BigInteger().with_variant(Integer(), "sqlite")
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+# No two events continue the same state of an object: the log cannot fork. `previous` is the revision of the
+# event before it, a create's that of the deletion it follows, 0 if there is none. The constraint's index also
+# answers "as of revision" without touching the rows: its entries end in the row id, which is the revision.
+events = Table(
+    "events",
+    metadata,
+    Column("revision", REVISION, primary_key=True, autoincrement=False),
+    Column("resource", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("uid", Text, nullable=False),
+    Column("verb", Text, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+    Column("previous", BigInteger, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("component", Text, nullable=False),
+    Column("component_version", Text, nullable=False),
+    Column("server_version", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    UniqueConstraint("resource", "namespace", "name", "previous", name="uq_events_previous"),
+)
+
+objects = Table(
+    "objects",
+    metadata,
+    Column("resource", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("uid", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("value", LargeBinary, nullable=False),
+)
+
+timeline = Table(
+    "timeline",
+    metadata,
+    Column("seq", REVISION, primary_key=True, autoincrement=True),
+    Column("revision", BigInteger, nullable=False, index=True),
+    Column("component", Text, nullable=False),
+    Column("what", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("gates", Text, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# `compacted`: the revision of the last compaction; absent before the first.
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+# Alembic's own table, described here so that a fresh database can be made without importing Alembic.
+alembic_version = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
