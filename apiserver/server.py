@@ -85,13 +85,17 @@ class APIServer:
         return await self._dispatcher.dispatch(request)
 
     async def start(self) -> None:
-        """Make what a fresh cluster has, then listen; ready when this returns."""
+        """Listen, and make what a fresh cluster has; ready when this returns."""
         options, world = self.options, self.services.world
         await self._listen()
-        await bootstrap.run(self.services, self._dispatcher.dispatch, options, self.port)
-        self._bootstrapped = True
+        await self.bootstrap()
         await self._record("started")
         log.info("%s %s serving on %s:%d", options.name, world.version, options.bind_address, self.port)
+
+    async def bootstrap(self) -> None:
+        """Make what a fresh cluster has; enough for a server that is only called in process."""
+        await bootstrap.run(self.services, self._dispatcher.dispatch, self.options, self.port)
+        self._bootstrapped = True
 
     async def _listen(self) -> None:
         options = self.options
@@ -126,13 +130,10 @@ async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> No
     from apiserver.storage.store import CachedStore
 
     event_log = await SQLLog.open(options.storage_url, world.clock)
-    try:
-        async with await CachedStore.open(event_log, world.clock) as store:
-            server = APIServer(options, world, store, event_log)
-            await server.start()
-            await stop.wait()
-            server.services.lifetime.stopping.set()  # not ready from here on
-            await world.clock.sleep(options.shutdown_delay_seconds)
-            await server.stop()
-    finally:
-        await event_log.close()
+    async with await CachedStore.open(event_log, world.clock) as store:
+        server = APIServer(options, world, store, event_log)
+        await server.start()
+        await stop.wait()
+        server.services.lifetime.stopping.set()  # not ready from here on
+        await world.clock.sleep(options.shutdown_delay_seconds)
+        await server.stop()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from apimachinery import errors
-from apiserver.authorization import Authorizer
+from apiserver.authorization import Authorizer, denial
 from apiserver.request import Handler, Request, Response
 from apiserver.request_info import RequestInfo
 from apiserver.user import ANONYMOUS, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP, User
@@ -26,7 +26,8 @@ def with_impersonation(handler: Handler, authorizer: Authorizer) -> Handler:
                 info = RequestInfo(True, "", "impersonate", "", "v1", resource, name=name)
                 decision = authorizer.authorize(request.user, info)
                 if not decision.allowed:
-                    raise errors.forbidden(errors.GroupResource("", resource), name, decision.reason)
+                    why = denial(request.user, info, decision.reason)
+                    raise errors.forbidden(errors.GroupResource("", resource), name, why)
             request.user = _complete(wanted)
         elif any(name.lower().startswith("impersonate-") for name in request.headers):
             raise errors.internal("requested impersonation without impersonating a user")

@@ -71,8 +71,7 @@ async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wan
         await wait(store, revision)
     if wanted.name and (namespace or not scope.resource.namespaced):
         return _single(scope, namespace, wanted)
-    matches = None if wanted.is_all else wanted.matches_entry
-    return store.list(resource, namespace, None, options.limit, matches)
+    return store.list(resource, namespace, None, options.limit, wanted.filter)
 
 
 def _single(scope: Scope, namespace: str | None, wanted: Selection) -> Page:
@@ -108,20 +107,13 @@ async def _at(
     store, resource = scope.services.store, scope.resource.storage_resource
     await wait(store, revision)
     if revision == store.revision:
-        matches = None if wanted.is_all else wanted.matches_entry
-        return store.list(resource, namespace, after, limit, matches)
+        return store.list(resource, namespace, after, limit, wanted.filter)
     try:
-        page = await store.list_at(revision, resource, namespace)
+        return await store.list_at(revision, resource, namespace, after, limit, wanted.filter)
     except CompactedError as error:
         raise too_old(error) from None
     except FutureRevisionError as error:
         raise errors.too_large_resource_version(error.asked, error.current) from None
-    entries = [one for one in page.entries if after is None or one.key.path > after.path]
-    if not wanted.is_all:
-        entries = [one for one in entries if wanted.matches_entry(one)]
-    if not limit or len(entries) <= limit:
-        return Page(revision, entries)
-    return Page(revision, entries[:limit], entries[limit - 1].key, len(entries) - limit)
 
 
 def objects(scope: Scope, entries: Sequence[Entry]) -> list[Object]:

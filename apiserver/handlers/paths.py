@@ -1,9 +1,9 @@
 """The paths that are no resources: discovery, OpenAPI, version, health, metrics, components."""
 
+import asyncio
 import hashlib
 import platform
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from apimachinery import errors
 from apiserver import media_types
@@ -43,12 +43,11 @@ class Paths:
         first, _, rest = request.path.lstrip("/").partition("/")
         if first in PROBES:
             return self._probe(request, first, rest)
+        found: Response | None = None
         if first in {"api", "apis"}:
             found = self._discovery.serve(request)
         elif request.path.startswith("/openapi/v3/"):
-            found = self._openapi_v3_group(request, request.path.removeprefix("/openapi/v3/"))
-        else:
-            found = None
+            found = await self._openapi_v3_group(request, request.path.removeprefix("/openapi/v3/"))
         return found or text(404, "404 page not found\n")
 
     async def _index(self, request: Request) -> Response:
@@ -87,47 +86,43 @@ class Paths:
 
         table, version = self._services.table, self._services.world.version
         if _OPENAPI_V2_PROTOBUF in request.headers.get("accept", ""):
-            return self._document(
+            return await self._document(
                 request,
                 "v2.pb",
                 lambda: openapi.v2_protobuf(openapi.v2(table, version)),
                 _OPENAPI_V2_PROTOBUF,
             )
-        return self._document(request, "v2", lambda: dumps(openapi.v2(table, version)))
+        return await self._document(request, "v2", lambda: dumps(openapi.v2(table, version)))
 
     async def _openapi_v3(self, request: Request) -> Response:
         from apimachinery import openapi
 
-        table = self._services.table
+        table, version = self._services.table, self._services.world.version
+        return await self._document(request, "v3", lambda: dumps(openapi.v3_index(table, version)))
 
-        def index() -> bytes:
-            document: dict[str, Any] = openapi.v3_index(table)
-            return dumps(document)
-
-        return self._document(request, "v3", index)
-
-    def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
+    async def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
         from apimachinery import openapi
 
         parts = path.split("/")
         if parts[0] == "api" and len(parts) == 2:
-            group, version = "", parts[1]
+            group, served = "", parts[1]
         elif parts[0] == "apis" and len(parts) == 3:
-            group, version = parts[1], parts[2]
+            group, served = parts[1], parts[2]
         else:
             return None
-        table = self._services.table
-        if version not in dict(table.groups()).get(group, ()):
+        table, version = self._services.table, self._services.world.version
+        if served not in dict(table.groups()).get(group, ()):
             return None
-        return self._document(request, f"v3/{path}", lambda: dumps(openapi.v3(table, group, version)))
+        name = f"v3/{path}"
+        return await self._document(request, name, lambda: dumps(openapi.v3(table, version, group, served)))
 
-    def _document(
+    async def _document(
         self, request: Request, name: str, make: Callable[[], bytes], content_type: str = media_types.JSON
     ) -> Response:
         """A document that is made once, with an ETag."""
         found = self._documents.get(name)
         if found is None:
-            body = make()
+            body = await asyncio.to_thread(make)  # large: other requests go on meanwhile
             found = body, etag(body)
             self._documents[name] = found
         return tagged(request, *found, content_type)

@@ -1,0 +1,111 @@
+"""An API server in this process, over an event store in memory, called without sockets: for tests."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from apimachinery.clock import SeededEntropy, SystemClock
+from apimachinery.component import World
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from apiserver.options import ServerOptions
+from apiserver.request import Peer, Request, Response
+from apiserver.server import APIServer
+from apiserver.storage.sql_log import SQLLog
+from apiserver.storage.store import CachedStore
+
+ADMIN = Peer("admin", ("system:masters",))
+PATCHES = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+class Answer:
+    """A response, read: `status`, `body` (parsed if it is JSON), `warnings`."""
+
+    def __init__(self, response: Response) -> None:
+        assert isinstance(response.body, bytes)
+        self.status = response.status
+        self.content_type = response.content_type
+        self.raw = response.body
+        self.headers = dict(response.headers)
+        self.warnings = [value for name, value in response.headers if name == "Warning"]
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.raw)
+
+
+class Caller:
+    """Calls a server as one user."""
+
+    def __init__(self, server: APIServer, peer: Peer | None = ADMIN) -> None:
+        self.server = server
+        self.peer = peer
+
+    async def __call__(self, method: str, target: str, body: Any = None, **headers: str) -> Answer:
+        return Answer(await self.raw(method, target, body, **headers))
+
+    async def raw(self, method: str, target: str, body: Any = None, **headers: str) -> Response:
+        """The response as it is: a watch's body is an iterator."""
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = {"content-type": "application/json", "user-agent": "tester/v1.36.0 (linux)", **named}
+        return await self.server.handle(Request.of(method, target, named, data, self.peer))
+
+    async def get(self, target: str, **headers: str) -> Answer:
+        return await self("GET", target, **headers)
+
+    async def post(self, target: str, body: Any, **headers: str) -> Answer:
+        return await self("POST", target, body, **headers)
+
+    async def put(self, target: str, body: Any, **headers: str) -> Answer:
+        return await self("PUT", target, body, **headers)
+
+    async def patch(self, target: str, body: Any, kind: str = "merge", **headers: str) -> Answer:
+        return await self("PATCH", target, body, content_type=PATCHES[kind], **headers)
+
+    async def delete(self, target: str, body: Any = None, **headers: str) -> Answer:
+        return await self("DELETE", target, body, **headers)
+
+    async def watch(self, target: str) -> AsyncIterator[tuple[str, Any]]:
+        """The events of a watch, as (type, object), until it ends."""
+        response = await self.raw("GET", target)
+        assert response.status == 200
+        assert not isinstance(response.body, bytes)
+        async for chunk in response.body:
+            for line in chunk.splitlines():
+                event = json.loads(line)
+                yield event["type"], event["object"]
+
+
+async def open_server(minor: int = 36, url: str = "sqlite+aiosqlite://", **options: Any) -> APIServer:
+    """A server of release 1.`minor` over the store at `url`; close it with `close_server`."""
+    version = Version(minor)
+    gates = FeatureGates(version, options.pop("gates", {}))
+    world = World(version, gates, SystemClock(), SeededEntropy(1))
+    log = await SQLLog.open(url, world.clock)
+    store = await CachedStore.open(log, world.clock)
+    server = APIServer(ServerOptions(storage_url=url, **options), world, store, log)
+    await server.bootstrap()
+    return server
+
+
+async def close_server(server: APIServer) -> None:
+    server.services.lifetime.stop()
+    await server.services.store.close()
+
+
+def config_map(name: str, **extra: Any) -> dict[str, Any]:
+    """A ConfigMap; `labels`, `finalizers` go to its metadata, the rest to its top."""
+    metadata: dict[str, Any] = {"name": name}
+    for field in ("labels", "finalizers", "resourceVersion", "generateName", "ownerReferences"):
+        if field in extra:
+            metadata[field] = extra.pop(field)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **extra}
+
+
+MAPS = "/api/v1/namespaces/default/configmaps"

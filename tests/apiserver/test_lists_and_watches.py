@@ -1,0 +1,255 @@
+"""LIST and WATCH: selectors, chunks, revisions, events."""
+
+import asyncio
+
+import pytest
+from server_in_process import MAPS, config_map
+
+
+@pytest.fixture
+async def five(api):
+    """Five ConfigMaps a to e; gives their resourceVersions."""
+    versions = []
+    for name in "abcde":
+        labels = {"half": "first" if name < "c" else "second"}
+        made = await api.post(MAPS, config_map(name, labels=labels))
+        versions.append(made.body["metadata"]["resourceVersion"])
+    return versions
+
+
+def names(answer):
+    return "".join(item["metadata"]["name"] for item in answer.body["items"])
+
+
+async def test_list(api, five):
+    """A list has every object in order of names; its items have no kind of their own."""
+    listed = await api.get(MAPS)
+
+    assert names(listed) == "abcde"
+    assert (listed.body["kind"], listed.body["apiVersion"]) == ("ConfigMapList", "v1")
+    assert int(listed.body["metadata"]["resourceVersion"]) >= int(five[-1])
+    assert "continue" not in listed.body["metadata"]
+    assert "kind" not in listed.body["items"][0]
+    assert names(await api.get(MAPS.replace("default", "nowhere"))) == ""
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("labelSelector=half%3Dfirst", "ab"),
+        ("labelSelector=half%20notin%20(first)", "cde"),
+        ("fieldSelector=metadata.name%3Dc", "c"),
+        ("fieldSelector=metadata.name!%3Dc", "abde"),
+        ("fieldSelector=metadata.name%3Dc&labelSelector=half%3Dfirst", ""),
+    ],
+)
+async def test_selectors(api, five, selector, expected):
+    """Selectors narrow a list."""
+    assert names(await api.get(f"{MAPS}?{selector}")) == expected
+
+
+async def test_bad_selectors(api):
+    """Selectors that make no sense are 400."""
+    labels = await api.get(f"{MAPS}?labelSelector=!!")
+    assert labels.body["message"] == "unable to parse requirement: found '!', expected: identifier"
+    fields = await api.get(f"{MAPS}?fieldSelector=spec.nope%3Dx")
+    assert fields.status == 400
+    assert "spec.nope" in fields.body["message"]
+
+
+async def test_chunks(api, five):
+    """A limited list goes on with its token at the revision it was begun at."""
+    first = await api.get(f"{MAPS}?limit=2")
+    assert names(first) == "ab"
+    assert first.body["metadata"]["remainingItemCount"] == 3
+    await api.post(MAPS, config_map("bb"))
+    await api.delete(f"{MAPS}/c")
+
+    token = first.body["metadata"]["continue"]
+    second = await api.get(f"{MAPS}?limit=2&continue={token}")
+    token = second.body["metadata"]["continue"]
+    third = await api.get(f"{MAPS}?limit=2&continue={token}")
+
+    assert names(second) + names(third) == "cde"
+    assert second.body["metadata"]["resourceVersion"] == first.body["metadata"]["resourceVersion"]
+    assert "continue" not in third.body["metadata"]
+
+
+async def test_chunks_of_a_selection(api, five):
+    """Under a selector nobody counts what remains."""
+    page = await api.get(f"{MAPS}?limit=1&labelSelector=half%3Dsecond")
+
+    assert names(page) == "c"
+    assert "remainingItemCount" not in page.body["metadata"]
+    assert page.body["metadata"]["continue"]
+
+
+async def test_bad_tokens(api):
+    """A token that this server never gave is 400."""
+    for token in ("abc", "eyJ2IjoieCJ9"):
+        answer = await api.get(f"{MAPS}?continue={token}")
+        assert answer.status == 400
+        assert answer.body["message"].startswith("continue key is not valid")
+
+
+async def test_expired_token(api, five):
+    """A token whose revision is gone is 410 and offers another, which goes on with what is there."""
+    first = await api.get(f"{MAPS}?limit=2")
+    await api.delete(f"{MAPS}/c")
+    store = api.server.services.store
+    await store.compact(store.revision)
+
+    gone = await api.get(f"{MAPS}?limit=2&continue={first.body['metadata']['continue']}")
+    assert (gone.status, gone.body["reason"]) == (410, "Expired")
+    rest = await api.get(f"{MAPS}?continue={gone.body['metadata']['continue']}")
+    assert names(rest) == "de"
+
+
+async def test_revisions(api, five):
+    """Exact gives the past, NotOlderThan and 0 the present; the future is 504 after a while."""
+    await api.delete(f"{MAPS}/a")
+
+    assert names(await api.get(f"{MAPS}?resourceVersion={five[1]}&resourceVersionMatch=Exact")) == "ab"
+    assert (
+        names(await api.get(f"{MAPS}?resourceVersion={five[4]}&resourceVersionMatch=NotOlderThan")) == "bcde"
+    )
+    assert names(await api.get(f"{MAPS}?resourceVersion=0")) == "bcde"
+    future = await api.get(f"{MAPS}?resourceVersion=999999")
+    assert future.status == 504
+    assert future.body["message"].startswith("Timeout: Too large resource version: 999999, current: ")
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "text"),
+    [
+        ("resourceVersionMatch=Exact", 422, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        ("resourceVersion=0&resourceVersionMatch=Exact", 422, 'resourceVersionMatch "exact" is forbidden'),
+        ("resourceVersion=5&resourceVersionMatch=Bogus", 422, 'Unsupported value: "Bogus"'),
+        ("resourceVersion=abc", 400, "invalid resource version: resourceVersion: Invalid value"),
+        ("limit=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("watch=true&resourceVersion=abc", 500, "strconv.ParseUint"),
+        ("watch=true&sendInitialEvents=true", 422, "requires setting resourceVersionMatch to NotOlderThan"),
+    ],
+)  # fmt: skip
+async def test_bad_options(api, query, status, text):
+    """Options that contradict each other get upstream's answer."""
+    answer = await api.get(f"{MAPS}?{query}")
+
+    assert answer.status == status
+    assert text in answer.body["message"]
+
+
+async def gather(api, target, count):
+    """The first `count` events of a watch, as (type, name)."""
+    events = []
+    async for kind, obj in api.watch(target):
+        events.append((kind, obj["metadata"].get("name")))
+        if len(events) == count:
+            return events
+    return events
+
+
+async def test_watch_from_a_revision(api, five):
+    """A watch tells what happened since, in order, and goes on with what happens."""
+    seen = asyncio.create_task(gather(api, f"{MAPS}?watch=true&resourceVersion={five[3]}", 4))
+    await api.patch(f"{MAPS}/a", {"data": {"k": "v"}})
+    await api.delete(f"{MAPS}/b")
+    await api.post(MAPS, config_map("f"))
+
+    assert await seen == [("ADDED", "e"), ("MODIFIED", "a"), ("DELETED", "b"), ("ADDED", "f")]
+
+
+async def test_deleted_object_has_the_revision_of_its_end(api, five):
+    """The object of a DELETED event shows the revision of the delete."""
+    await api.delete(f"{MAPS}/b")
+    async for kind, obj in api.watch(f"{MAPS}?watch=true&resourceVersion={five[4]}"):
+        assert kind == "DELETED"
+        assert int(obj["metadata"]["resourceVersion"]) > int(five[4])
+        break
+
+
+async def test_watch_from_now(api, five):
+    """Without a revision a watch begins with what is there."""
+    assert await gather(api, f"{MAPS}?watch=true", 5) == [("ADDED", name) for name in "abcde"]
+
+
+async def test_legacy_paths(api, five):
+    """The old /watch/ prefix still watches, a list or one object."""
+    base = MAPS.replace("/v1/", "/v1/watch/")
+    assert (await gather(api, base, 1))[0] == ("ADDED", "a")
+    assert await gather(api, f"{base}/d", 1) == [("ADDED", "d")]
+    assert await gather(api, f"{MAPS}/d?watch=true", 1) == [("ADDED", "d")]
+
+
+async def test_watch_with_selector(api, five):
+    """Objects come when they begin to match and go when they cease to."""
+    target = f"{MAPS}?watch=true&resourceVersion={five[4]}&labelSelector=half%3Dfirst"
+    seen = asyncio.create_task(gather(api, target, 4))
+    await api.patch(f"{MAPS}/d", {"metadata": {"labels": {"half": "first"}}})
+    await api.patch(f"{MAPS}/a", {"data": {"k": "v"}})
+    await api.patch(f"{MAPS}/e", {"data": {"k": "v"}})
+    await api.patch(f"{MAPS}/a", {"metadata": {"labels": {"half": "none"}}})
+    await api.delete(f"{MAPS}/e")
+    await api.delete(f"{MAPS}/b")
+
+    assert await seen == [("ADDED", "d"), ("MODIFIED", "a"), ("DELETED", "a"), ("DELETED", "b")]
+
+
+async def test_watch_list(api, five):
+    """sendInitialEvents gives all there is, then a bookmark that says so."""
+    target = (
+        f"{MAPS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    )
+    events = []
+    async for kind, obj in api.watch(target):
+        events.append((kind, obj))
+        if kind == "BOOKMARK":
+            break
+
+    assert [kind for kind, _ in events] == ["ADDED"] * 5 + ["BOOKMARK"]
+    metadata = events[-1][1]["metadata"]
+    assert metadata["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert int(metadata["resourceVersion"]) >= int(five[-1])
+
+
+async def test_watch_too_old(api, five):
+    """A watch from a revision that is gone is an ERROR event with 410."""
+    store = api.server.services.store
+    await store.compact(store.revision)
+
+    async for kind, obj in api.watch(f"{MAPS}?watch=true&resourceVersion={five[0]}"):
+        assert kind == "ERROR"
+        assert (obj["code"], obj["reason"]) == (410, "Expired")
+
+
+async def test_watch_ends(api):
+    """A watch ends after its timeout, with a bookmark, and when the server stops."""
+    events = [
+        kind
+        async for kind, _ in api.watch(
+            f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1&resourceVersion=0&limit=1"
+        )
+    ]
+    assert events[-1] == "BOOKMARK"
+
+    endless = asyncio.create_task(gather(api, f"{MAPS}?watch=true", 10**6))
+    await asyncio.sleep(0)
+    while not api.server.services.lifetime.watches:
+        await asyncio.sleep(0)
+    api.server.services.lifetime.stop()
+    await endless
+
+
+async def test_events_are_encoded_once(api, five):
+    """Two watchers of the same version get the very same line."""
+    target = f"{MAPS}?watch=true&resourceVersion={five[4]}"
+    await api.patch(f"{MAPS}/a", {"data": {"k": "v"}})
+    lines = []
+    for _ in range(2):
+        response = await api.raw("GET", target)
+        async for chunk in response.body:
+            lines.append(chunk)
+            break
+
+    assert lines[0] == lines[1]
+    assert len(api.server.services.encoded_events) == 1

@@ -1,0 +1,145 @@
+"""The order of the filters, and what each of them does to a request."""
+
+import inspect
+import re
+
+from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
+
+from apiserver import pipeline
+from apiserver.request import Peer
+
+
+def test_order():
+    """The filters stand in upstream's order, outermost first."""
+    applied = re.findall(r"(with_\w+)\(handler", inspect.getsource(pipeline.build))
+
+    assert applied[::-1] == [
+        "with_panic_recovery",
+        "with_request_info",
+        "with_deadline",
+        "with_warnings",
+        "with_authentication",
+        "with_audit",
+        "with_impersonation",
+        "with_max_in_flight",
+        "with_authorization",
+    ]
+
+
+async def test_anonymous(server):
+    """Without credentials one may ask how the server is, and nothing else."""
+    nobody = Caller(server, peer=None)
+
+    assert (await nobody.get("/readyz")).raw == b"ok"
+    refused = await nobody.get("/api/v1/nodes")
+    assert refused.status == 403
+    assert refused.body["message"] == (
+        'nodes is forbidden: User "system:anonymous" cannot list resource "nodes" in API group "" '
+        "at the cluster scope"
+    )
+    refused = await nobody.get("/apis")
+    assert refused.body["message"] == 'forbidden: User "system:anonymous" cannot get path "/apis"'
+
+
+async def test_wrong_token(server):
+    """A token that nobody knows is 401, not anonymous."""
+    answer = await Caller(server, peer=None).get("/readyz", authorization="Bearer nonsense")
+
+    assert (answer.status, answer.body["reason"]) == (401, "Unauthorized")
+
+
+async def test_token_file(tmp_path):
+    """A line of the token file gives user, uid and groups."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('secret,alice,1,"system:masters,other"\n\nplain,bob,2\n')
+    server = await open_server(token_auth_file=str(tokens))
+    try:
+        caller = Caller(server, peer=None)
+        for token in ("secret", "plain"):
+            assert (await caller.get("/api/v1/nodes", authorization=f"Bearer {token}")).status == 200
+    finally:
+        await close_server(server)
+
+
+async def test_impersonation(server):
+    """A master may act as another; others may not."""
+    acted = await Caller(server).get("/api/v1/nodes", impersonate_user="system:anonymous")
+    assert acted.status == 403
+    assert 'User "system:anonymous"' in acted.body["message"]
+
+    refused = await Caller(server, Peer("bob", ())).get("/api/v1/nodes", impersonate_user="alice")
+    assert refused.status == 403
+    assert 'cannot impersonate resource "users"' in refused.body["message"]
+
+
+async def test_request_id(api):
+    """The client's Audit-ID comes back; without one there is a new one."""
+    assert (await api.get("/version", audit_id="mine")).headers["Audit-Id"] == "mine"
+    assert len((await api.get("/version")).headers["Audit-Id"]) == 36
+
+
+async def test_panic(api, monkeypatch):
+    """An error that nobody foresaw is a 500 Status without a trace of it."""
+
+    def explode(*args):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(api.server.services.store, "get", explode)
+    answer = await api.get(f"{MAPS}/a")
+
+    assert answer.status == 500
+    assert b"secret" not in answer.raw
+    assert answer.body["kind"] == "Status"
+
+
+async def test_deadline(api, monkeypatch):
+    """A request that takes longer than its `timeout` is 504."""
+    import asyncio
+
+    async def hang():
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(api.server.services.store, "refresh", hang)
+    answer = await api.get(f"{MAPS}?timeout=10ms")
+
+    assert answer.status == 504
+    assert answer.body["message"] == "Timeout: request did not complete within the allotted timeout"
+    assert (await api.get(f"{MAPS}?timeout=soon")).status == 400
+
+
+async def test_in_flight():
+    """Beyond the limit readers are told to come again; masters are not."""
+    from apiserver.filters.in_flight import with_max_in_flight
+    from apiserver.request import Request, text
+    from apiserver.request_info import parse
+    from apiserver.user import User
+
+    nested = []
+
+    async def inner(request):
+        if not nested:
+            nested.append(await bounded(request))
+        return text(200, "ok")
+
+    bounded = with_max_in_flight(inner, max_reads=1, max_writes=1)
+    request = Request.of("GET", "/api/v1/nodes")
+    request.info, request.user = parse("GET", "/api/v1/nodes", {}), User("bob")
+
+    assert (await bounded(request)).status == 200
+    assert nested[0].status == 429
+    assert ("Retry-After", "1") in nested[0].headers
+
+
+async def test_author(api):
+    """A write is written down with its user, its component, both versions and its request."""
+    await api.post(MAPS, config_map("a"), user_agent="kube-scheduler/v1.35.1 (linux)", audit_id="r1")
+
+    events = await api.server.services.log.after(0, 1000)
+
+    author = events[-1].author
+    assert (author.user, author.component, author.component_version) == (
+        ADMIN.common_name,
+        "kube-scheduler",
+        "1.35",
+    )
+    assert (author.server_version, author.request_id) == ("1.36", "r1")
