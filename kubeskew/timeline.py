@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-from apiserver.storage.sql_log import SQLLog
-
 from apimachinery.clock import Clock
 from apiserver.storage.interfaces import ComponentEvent
+from apiserver.storage.sql_log import SQLLog
 
 
 async def record(url: str, clock: Clock, event: Mapping[str, str]) -> None:

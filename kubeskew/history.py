@@ -1,0 +1,55 @@
+"""The log for people: each event as a flat row, oldest first."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+from apimachinery.clock import Clock, micro_timestamp
+from apiserver.storage.interfaces import ComponentEvent, Event
+from apiserver.storage.reading import LogReader
+
+Row = dict[str, Any]
+
+
+async def events_since(
+    url: str, since: int, resource: str | None = None, *, follow: Clock | None = None
+) -> AsyncIterator[Row]:
+    """Who wrote what at which version, after a revision; with a clock to `follow`, it does not end."""
+    async with await LogReader.open(url) as reader:
+        moments = reader.events(since, resource) if follow is None else reader.follow(follow, since, resource)
+        async for moment in moments:
+            yield _component_row(moment) if isinstance(moment, ComponentEvent) else _row(moment)
+
+
+def _row(event: Event) -> Row:
+    key, author = event.key, event.author
+    place = f"{key.namespace}/" if key.namespace else ""
+    version = f" {author.component_version}" if author.component_version else ""
+    return {
+        "revision": event.revision,
+        "time": _time(event.time),
+        "verb": event.verb.value,
+        "object": f"{key.resource} {place}{key.name}",
+        "by": f"{author.component}{version}",
+        "user": author.user,
+        "server": author.server_version,
+        "request": author.request_id,
+    }
+
+
+def _component_row(event: ComponentEvent) -> Row:
+    gates = f" {event.gates}" if event.gates else ""
+    return {
+        "revision": event.revision,
+        "time": _time(event.time),
+        "verb": event.what,
+        "object": f"component {event.component}",
+        "by": f"{event.component} {event.version}{gates}",
+        "user": "",
+        "server": "",
+        "request": "",
+    }
+
+
+def _time(moment: datetime) -> str:
+    return micro_timestamp(moment)

@@ -1,0 +1,99 @@
+"""A real cluster: every component a process of its own, kubectl from Debian's packages."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+KUBECTLS = ("1.20", "1.32", "1.36")
+
+
+def kubeskew(state: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user would."""
+    result = subprocess.run(
+        [sys.executable, "-m", "kubeskew", "--state-dir", str(state), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if check:
+        assert result.returncode == 0, result.stderr + result.stdout
+    return result
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running cluster of a test session."""
+
+    state: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.state / "kubeconfig"
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return kubeskew(self.state, *arguments, check=check)
+
+
+CLUSTER_FILE = """
+version: "1.36"
+nodes:
+- name: node-1
+- name: gpu-node
+  labels: {zone: a}
+  drivers: [{name: gpu.example.com, devices: 8}]
+"""
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster at 1.36 with two nodes, one of them with devices."""
+    root = tmp_path_factory.mktemp("cluster")
+    (root / "cluster.yaml").write_text(CLUSTER_FILE)
+    state = root / "state"
+    kubeskew(state, "up", "--config", str(root / "cluster.yaml"))
+    yield Cluster(state)
+    kubeskew(state, "down", "--purge")
+
+
+Kubectl = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(params=KUBECTLS)
+def kubectl(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[Kubectl]:
+    """Runs one of the kubectl versions in a namespace of the test's own."""
+    binary = Path(os.environ.get("KUBECTL_DIR", ROOT / ".kubectl")) / request.param / "kubectl"
+    if not binary.exists():
+        pytest.skip(f"kubectl {request.param} is not in {binary.parent.parent}: run `make kubectl`")
+    namespace = f"t-{abs(hash(request.node.name)) % 10**8}"
+
+    def run(
+        *arguments: str, stdin: str | None = None, code: int = 0, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        result = subprocess.run(
+            [str(binary), *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path),
+                "KUBECONFIG": str(tmp_path / "config"),
+                **(env or {}),
+            },
+        )
+        assert result.returncode == code, f"{arguments}\n{result.stdout}\n{result.stderr}"
+        return result
+
+    (tmp_path / "config").write_text(cluster.kubeconfig.read_text())
+    run("create", "namespace", namespace)
+    run("config", "set-context", "--current", f"--namespace={namespace}")
+    yield run
+    run("delete", "namespace", namespace, "--wait=false")

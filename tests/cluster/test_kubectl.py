@@ -1,0 +1,184 @@
+"""What a person at kubectl sees: three versions of it, against a running cluster."""
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.kubectl, pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: "img:1", ports: [{containerPort: 80}]}]}
+"""
+CLASS_AND_CLAIM = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: %(name)s}
+spec: {selectors: [{cel: {expression: "device.driver == 'gpu.example.com'"}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: claim}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: %(name)s}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: user}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimName: claim}]
+  containers: [{name: c, image: img, resources: {claims: [{name: gpu}]}}]
+"""
+
+MANIFESTS = {
+    "configmap": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b}}",
+    "secret": "{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {a: b}}",
+    "service": """
+apiVersion: v1
+kind: Service
+metadata: {name: x}
+spec: {selector: {a: b}, ports: [{port: 80}]}
+""",
+    "replicaset": """
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: x}
+spec:
+  replicas: 0
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}
+""",
+    "resourceclaimtemplate": """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: x}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}}
+""",
+}
+
+
+def test_nodes_are_ready(kubectl):
+    """`get nodes` shows every node Ready at the cluster's version."""
+    lines = kubectl("get", "nodes").stdout.splitlines()
+
+    assert lines[0].split() == ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]
+    assert [line.split()[0] for line in lines[1:]] == ["gpu-node", "node-1"]
+    assert all(line.split()[1] == "Ready" and line.split()[4].startswith("v1.36.") for line in lines[1:])
+
+
+def test_a_deployment_from_apply_to_rollback(kubectl):
+    """apply, rollout status, scale, set image, history, undo: what kubectl users do with deployments."""
+    assert kubectl("apply", "-f", "-", stdin=DEPLOYMENT).stdout == "deployment.apps/web created\n"
+    assert "successfully rolled out" in kubectl("rollout", "status", "deployment/web", "--timeout=30s").stdout
+    assert kubectl("apply", "-f", "-", stdin=DEPLOYMENT).stdout == "deployment.apps/web unchanged\n"
+    kubectl("scale", "deployment/web", "--replicas=3")
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    assert kubectl("get", "deployment", "web").stdout.splitlines()[1].split()[:4] == ["web", "3/3", "3", "3"]
+    kubectl("set", "image", "deployment/web", "c=img:2")
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    images = kubectl("get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}").stdout.split()
+    assert set(images) == {"img:2"}
+    kubectl("rollout", "undo", "deployment/web")
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    assert len(kubectl("get", "rs", "-o", "name").stdout.split()) == 2
+    kubectl("delete", "deployment", "web")
+    kubectl("wait", "--for=delete", "pod", "-l", "app=web", "--timeout=30s")
+
+
+def test_server_side_apply(kubectl):
+    """`apply --server-side` owns fields, and tells of a conflict with another manager."""
+    kubectl("apply", "--server-side", "--field-manager=one", "-f", "-", stdin=DEPLOYMENT)
+    changed = DEPLOYMENT.replace("replicas: 2", "replicas: 4")
+    refused = kubectl("apply", "--server-side", "--field-manager=two", "-f", "-", stdin=changed, code=1)
+    assert 'conflict with "one"' in refused.stderr
+    kubectl("apply", "--server-side", "--field-manager=two", "--force-conflicts", "-f", "-", stdin=changed)
+    assert kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}").stdout == "4"
+
+
+def test_a_pod_runs_and_is_described(kubectl):
+    """A pod becomes Ready; describe shows its events, conditions and node."""
+    kubectl("run", "p", "--image=img", "--restart=Never")
+    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
+    assert kubectl("get", "pod", "p").stdout.splitlines()[1].split()[:4] == ["p", "1/1", "Running", "0"]
+    described = kubectl("describe", "pod", "p").stdout
+    for text in ("Successfully assigned", "Started container p", "Node:", "Conditions:", "IP:"):
+        assert text in described
+    assert "Scheduled" in kubectl("get", "events").stdout
+    kubectl("delete", "pod", "p")
+    assert 'pods "p" not found' in kubectl("get", "pod", "p", code=1).stderr
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_the_verbs_on_a_kind(kubectl, kind: str):
+    """create, get, describe, label, annotate, patch, edit, replace and delete work on every kind."""
+    manifest = MANIFESTS[kind]
+    created = kubectl("create", "-f", "-", stdin=manifest).stdout
+    assert created.rstrip().endswith("/x created")
+    assert kubectl("get", kind, "x").stdout.splitlines()[1].startswith("x ")
+    assert "x" in kubectl("describe", kind, "x").stdout
+    assert kubectl("label", kind, "x", "l=1").stdout.rstrip().endswith("labeled")
+    assert kubectl("annotate", kind, "x", "n=1").stdout.rstrip().endswith("annotated")
+    kubectl("patch", kind, "x", "--type=merge", "-p", '{"metadata":{"labels":{"l":"2"}}}')
+    kubectl("patch", kind, "x", "--type=json", "-p", '[{"op":"add","path":"/metadata/labels/m","value":"3"}]')
+    kubectl("edit", kind, "x", env={"KUBE_EDITOR": "sed -i s/m:.*/m:\\ edited/"})
+    labels = json.loads(kubectl("get", kind, "x", "-o", "json").stdout)["metadata"]["labels"]
+    assert labels == {"l": "2", "m": "edited"}
+    again = kubectl("create", "-f", "-", stdin=manifest, code=1)
+    assert "already exists" in again.stderr
+    assert "deleted" in kubectl("delete", kind, "x").stdout
+    assert "not found" in kubectl("get", kind, "x", code=1).stderr
+
+
+def test_explain_and_api_resources(kubectl):
+    """The schema and the resources are told as the server serves them."""
+    assert (
+        "allocationMode"
+        in kubectl(
+            "explain", "resourceclaim.spec.devices.requests.exactly", "--api-version=resource.k8s.io/v1"
+        ).stdout
+    )
+    listed = kubectl("api-resources", "--api-group=resource.k8s.io").stdout
+    assert "deviceclasses" in listed
+    assert "deploy" in kubectl("api-resources", "--api-group=apps").stdout
+
+
+def test_devices_reach_a_pod(kubectl, request):
+    """A pod with a claim of its own gets a device, and the claim tells who holds it."""
+    name = f"class-{abs(hash(request.node.name)) % 10**8}"
+    kubectl("apply", "-f", "-", stdin=CLASS_AND_CLAIM % {"name": name})
+    kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=30s")
+    state = kubectl("get", "resourceclaim", "claim").stdout.splitlines()
+    assert state[0].split() == ["NAME", "STATE", "AGE"]
+    assert state[1].split()[1] == "allocated,reserved"
+    assert "gpu-node" in kubectl("get", "resourceslices").stdout
+    kubectl("delete", "pod", "user")
+    kubectl("delete", "resourceclaim", "claim")
+    kubectl("delete", "deviceclass", name)
+
+
+def test_a_bad_manifest_is_refused_as_upstream_does(kubectl):
+    """Validation errors come through kubectl word for word."""
+    bad = "{apiVersion: v1, kind: Pod, metadata: {name: Bad_Name}, spec: {containers: [{name: c, image: i}]}}"
+    refused = kubectl("create", "-f", "-", stdin=bad, code=1)
+    assert 'The Pod "Bad_Name" is invalid: metadata.name: Invalid value: "Bad_Name"' in refused.stderr
+
+
+def test_dry_run_on_the_server_writes_nothing(kubectl):
+    """--dry-run=server answers as if it had written."""
+    out = kubectl("create", "configmap", "dry", "--from-literal=a=b", "--dry-run=server").stdout
+    assert out == "configmap/dry created (server dry run)\n"
+    kubectl("get", "configmap", "dry", code=1)
+
+
+def test_deleting_a_namespace_takes_all_in_it(kubectl):
+    """A namespace is gone once everything in it is."""
+    kubectl("create", "namespace", "doomed")
+    kubectl("create", "configmap", "c", "--namespace=doomed")
+    kubectl("delete", "namespace", "doomed", "--timeout=30s")
+    assert "not found" in kubectl("get", "namespace", "doomed", code=1).stderr
