@@ -4,13 +4,16 @@ The table is `data/gates.json`, made by `hack/generate_catalogue.py`. Nothing he
 its `FeatureGates` as an argument. Error texts: k8s.io/component-base/featuregate, 1.36.
 """
 
-import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+
 from apimachinery.versions import Version
+
+_TABLE = Path(__file__).parent / "data" / "gates.json"
 
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
@@ -32,8 +35,7 @@ class GateSpec(NamedTuple):
 
 @cache
 def _table() -> dict[str, Any]:
-    text = resources.files("apimachinery").joinpath("data/gates.json").read_text("utf-8")
-    table: dict[str, Any] = json.loads(text)
+    table: dict[str, Any] = orjson.loads(_TABLE.read_bytes())
     return table
 
 

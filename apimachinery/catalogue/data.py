@@ -4,18 +4,18 @@ A history is a list of `[first, last, value]`; a value that never changed stands
 """
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import orjson
+
+CATALOGUE = Path(__file__).parents[1] / "data" / "catalogue.json"
 
 
 @cache
 def load() -> dict[str, Any]:
     """The whole document (its shape: `hack/catalogue_assembly.py`); read once per process."""
-    document: dict[str, Any] = orjson.loads(
-        resources.files("apimachinery").joinpath("data/catalogue.json").read_bytes()
-    )
+    document: dict[str, Any] = orjson.loads(CATALOGUE.read_bytes())
     return document
 
 

@@ -2,10 +2,10 @@
 
 import hashlib
 from functools import cache
-from importlib import resources as package_files
 
 import orjson
 
+from apimachinery.catalogue.data import CATALOGUE
 from apimachinery.catalogue.types import types_of
 from apimachinery.errors import unknown_path
 from apimachinery.openapi.kinds import define_kinds
@@ -22,8 +22,7 @@ _PRODUCES = ("application/json", "application/yaml")
 @cache
 def _data_digest() -> bytes:
     """Changes with the catalogue: clients keep documents by the hash in their address."""
-    text = package_files.files("apimachinery").joinpath("data/catalogue.json").read_bytes()
-    return hashlib.sha256(text).digest()
+    return hashlib.sha256(CATALOGUE.read_bytes()).digest()
 
 
 def v3_index(table: ResourceTable, version: Version) -> Document:
