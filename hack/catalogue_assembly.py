@@ -45,7 +45,7 @@ FIELD_GATES = {
     "core.v1.PodAffinityTerm.mismatchLabelKeys": "MatchLabelKeysInPodAffinity",
     "policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy": "PodDisruptionBudgetPodHealthyPolicy",
 }
-# ObjectMeta.creationTimestamp: `omitzero` leaves an unset one out; before, it was null (from memory: 1.34).
+# ObjectMeta.creationTimestamp: `omitzero` leaves an unset one out; before, it was null (pull request 130989).
 _CREATION_TIMESTAMP_OMITTED_SINCE = 34
 
 # Bodies and options that no resource row names.
