@@ -10,7 +10,14 @@ from apimachinery.client.leader import LeaderElector, LeadershipLost
 from apimachinery.component import ComponentContext
 from controllers.base import Controller, ControllerContext
 from controllers.deployment.controller import DeploymentController
+from controllers.garbagecollector.controller import GarbageCollector
+from controllers.namespace import NamespaceController
+from controllers.namespace_furniture import RootCAPublisher, ServiceAccountController
+from controllers.nodelifecycle.eviction import TaintEvictionController
+from controllers.nodelifecycle.health import NodeLifecycleController
+from controllers.podgc import PodGarbageCollector
 from controllers.replicaset import ReplicaSetController
+from controllers.resourceclaim.controller import ResourceClaimController
 
 log = logging.getLogger(__name__)
 
@@ -18,8 +25,16 @@ LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-controller-manager"
 
 # Every controller there is. The second value: the gate that must be on, if any.
 CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
+    (ServiceAccountController, ""),
+    (RootCAPublisher, ""),
+    (NamespaceController, ""),
+    (GarbageCollector, ""),
     (DeploymentController, ""),
     (ReplicaSetController, ""),
+    (ResourceClaimController, "DynamicResourceAllocation"),
+    (NodeLifecycleController, ""),
+    (TaintEvictionController, ""),
+    (PodGarbageCollector, ""),
 )
 
 # Names that --controllers knows from before 1.28 (upstream, cmd/kube-controller-manager/names).

@@ -1,0 +1,90 @@
+"""The taint eviction controller: pods leave nodes with NoExecute taints that they do not tolerate (any longer).
+
+Behaviour of k8s.io/kubernetes/pkg/controller/tainteviction, 1.36.
+"""
+
+from apimachinery.client.refs import NODES, PODS
+from apimachinery.client.rest import STRATEGIC_PATCH, Object
+from apimachinery.clock import timestamp
+from apimachinery.errors import StatusError
+from controllers.base import Controller, ControllerContext, Key, key_of
+from controllers.nodelifecycle import taints
+from controllers.nodelifecycle.health import node_names
+
+
+class TaintEvictionController(Controller):
+    name = "taint-eviction-controller"
+    component = "taint-eviction-controller"
+    default_workers = 8
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._due: dict[Key, float] = {}  # when the pod has to go; monotonic
+        self._nodes = context.informer(NODES)
+        self._pods = context.informer(PODS)
+        self._pods.add_index("node", node_names)
+        self._nodes.add_handler(self._node_added, self._node_updated)
+        self._pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_deleted)
+
+    def _node_added(self, node: Object) -> None:
+        if taints.no_execute(node):
+            self._enqueue_pods(node)
+
+    def _node_updated(self, old: Object, new: Object) -> None:
+        if taints.no_execute(old) != taints.no_execute(new):
+            self._enqueue_pods(new)
+
+    def _enqueue_pods(self, node: Object) -> None:
+        for pod in self._pods.by_index("node", node["metadata"]["name"]):
+            self.enqueue(pod)
+
+    def _pod_changed(self, pod: Object) -> None:
+        if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp"):
+            node = self._nodes.get("", pod["spec"]["nodeName"])
+            if node is not None and (taints.no_execute(node) or key_of(pod) in self._due):
+                self.enqueue(pod)
+
+    def _pod_deleted(self, pod: Object) -> None:
+        self._due.pop(key_of(pod), None)
+
+    async def sync(self, key: Key) -> None:
+        pod = self._pods.get(*key)
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
+            self._due.pop(key, None)
+            return
+        node = self._nodes.get("", pod["spec"].get("nodeName") or "")
+        present = taints.no_execute(node) if node is not None else []
+        left = taints.seconds_left(pod, present) if present else None
+        if left is None:
+            if self._due.pop(key, None) is not None:
+                self.recorder.event(
+                    pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}"
+                )
+            return
+        now = self.clock.monotonic()
+        due = self._due.setdefault(key, now + left) if left else now
+        if due > now:
+            self.queue.add_after(key, due - now)
+            return
+        await self._evict(key, pod)
+
+    async def _evict(self, key: Key, pod: Object) -> None:
+        self.recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+            "lastTransitionTime": timestamp(self.clock.now()),
+        }
+        uid = pod["metadata"]["uid"]
+        patch = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+        try:
+            await self.client.patch(
+                PODS, key.name, key.namespace, patch, STRATEGIC_PATCH, subresource="status"
+            )
+            await self.client.delete(PODS, key.name, key.namespace, preconditions={"uid": uid})
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+        self._due.pop(key, None)

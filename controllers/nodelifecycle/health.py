@@ -1,0 +1,155 @@
+"""The node lifecycle controller: watches that nodes report, and taints them by their conditions.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/nodelifecycle, 1.36.
+"""
+
+import copy
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.client.refs import LEASES, NODES, PODS
+from apimachinery.client.rest import CONNECTION_ERRORS, Object
+from apimachinery.clock import timestamp
+from apimachinery.errors import StatusError
+from controllers import pods
+from controllers.base import Controller, ControllerContext, Key
+from controllers.nodelifecycle import taints
+
+_LEASE_NAMESPACE = "kube-node-lease"
+_MONITOR_PERIOD_SECONDS = 5.0
+# Since 1.32 a node may be silent for longer, so that a lost lease renewal or two do not matter.
+_GRACE_SECONDS, _GRACE_SECONDS_BEFORE_32 = 50.0, 40.0
+_STARTUP_GRACE_SECONDS = 60.0
+_REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+@dataclass(slots=True)
+class _Sign:
+    """The last sign of life of a node, on our own clock."""
+
+    seen: Any
+    at: float
+    grace: float
+
+
+class NodeLifecycleController(Controller):
+    name = "node-lifecycle-controller"
+    component = "node-controller"
+    default_workers = 8
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        old = context.world.version.minor < 32
+        self._grace = _GRACE_SECONDS_BEFORE_32 if old else _GRACE_SECONDS
+        self._signs: dict[str, _Sign] = {}
+        self._nodes = context.informer(NODES)
+        self._leases = context.informers.informer(LEASES, _LEASE_NAMESPACE)
+        self._pods = context.informer(PODS)
+        self._pods.add_index("node", node_names)
+        self._nodes.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self._deleted)
+
+    def _deleted(self, node: Object) -> None:
+        self._signs.pop(node["metadata"]["name"], None)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._monitor()]
+
+    async def sync(self, key: Key) -> None:
+        """Let the taints follow the conditions."""
+        node = self._nodes.get(*key)
+        if node is None or node["metadata"].get("deletionTimestamp"):
+            return
+        present = node["spec"].get("taints") or []
+        wanted = taints.wanted_taints(node, timestamp(self.clock.now()))
+        if wanted != present:
+            patch = {
+                "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+                "spec": {"taints": wanted or None},
+            }
+            await self.client.patch(NODES, key.name, "", patch)
+        ready = next((one["status"] for one in taints.conditions(node) if one["type"] == "Ready"), "")
+        if ready and ready != "True":
+            await self._mark_pods_not_ready(key.name)
+
+    # -- silence
+
+    async def _monitor(self) -> None:
+        while True:
+            for node in self._nodes.list():
+                try:
+                    await self._check(node)
+                except (*CONNECTION_ERRORS, StatusError):
+                    continue  # tried again in the next round
+            await self.clock.sleep(_MONITOR_PERIOD_SECONDS)
+
+    async def _check(self, node: Object) -> None:
+        name, now = node["metadata"]["name"], self.clock.monotonic()
+        lease = self._leases.get(_LEASE_NAMESPACE, name)
+        renewed = lease["spec"].get("renewTime") if lease is not None else None
+        heartbeats = [one.get("lastHeartbeatTime") for one in taints.conditions(node)]
+        seen = (renewed, heartbeats)
+        sign = self._signs.get(name)
+        if sign is None:
+            # Nothing is known of a node that we see for the first time; a new one may take its time.
+            grace = self._grace if heartbeats else _STARTUP_GRACE_SECONDS
+            self._signs[name] = _Sign(seen, now, grace)
+        elif sign.seen != seen:
+            self._signs[name] = _Sign(seen, now, self._grace)
+        elif now - sign.at > sign.grace:
+            await self._mark_unknown(node)
+
+    async def _mark_unknown(self, node: Object) -> None:
+        changed = copy.deepcopy(node)
+        status = changed.setdefault("status", {})
+        known = {one["type"]: one for one in status.setdefault("conditions", [])}
+        now = timestamp(self.clock.now())
+        for kind in _REPORTED:
+            one = known.get(kind)
+            if one is None:
+                status["conditions"].append(
+                    {
+                        "type": kind,
+                        "status": "Unknown",
+                        "reason": "NodeStatusNeverUpdated",
+                        "message": "Kubelet never posted node status.",
+                        "lastHeartbeatTime": node["metadata"]["creationTimestamp"],
+                        "lastTransitionTime": now,
+                    }
+                )
+            elif one["status"] != "Unknown":
+                one.update(
+                    status="Unknown",
+                    reason="NodeStatusUnknown",
+                    message="Kubelet stopped posting node status.",
+                    lastTransitionTime=now,
+                )
+        if changed == node:
+            return
+        name = node["metadata"]["name"]
+        self.recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        await self.client.update(NODES, changed, "status")
+
+    async def _mark_pods_not_ready(self, node_name: str) -> None:
+        """Pods of a node that is not ready are not ready: services must not send anybody there."""
+        for pod in self._pods.by_index("node", node_name):
+            if not pods.is_ready(pod):
+                continue
+            changed = copy.deepcopy(pod)
+            for one in changed["status"]["conditions"]:
+                if one["type"] == "Ready":
+                    one.update(status="False", lastTransitionTime=timestamp(self.clock.now()))
+            self.recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
+            try:
+                await self.client.update(PODS, changed, "status")
+            except StatusError as error:
+                if error.code not in (404, 409):
+                    raise
+                if error.code == 409:
+                    self.queue.add_after(Key("", node_name), 1.0)
+
+
+def node_names(pod: Object) -> list[str]:
+    """An index function: pods by the node they are bound to."""
+    name = pod["spec"].get("nodeName")
+    return [name] if name else []

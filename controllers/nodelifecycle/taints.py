@@ -1,0 +1,88 @@
+"""Which taints a node should have, and how long a pod tolerates them: pure functions.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/nodelifecycle and tainteviction, 1.36.
+"""
+
+from collections.abc import Iterable
+
+from apimachinery.client.rest import Object
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+_BY_CONDITION = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+_NO_SCHEDULE_KEYS = {*_BY_CONDITION.values(), UNSCHEDULABLE}
+_NO_EXECUTE_KEYS = {NOT_READY, UNREACHABLE}
+
+
+def conditions(node: Object) -> list[Object]:
+    found: list[Object] = (node.get("status") or {}).get("conditions") or []
+    return found
+
+
+def _keys(node: Object) -> set[str]:
+    found = {_BY_CONDITION.get((one["type"], one["status"])) for one in conditions(node)} - {None}
+    keys = {key for key in found if key is not None}
+    if node["spec"].get("unschedulable"):
+        keys.add(UNSCHEDULABLE)
+    return keys
+
+
+def wanted_taints(node: Object, now: str) -> list[Object]:
+    """The node's taints as its conditions and `spec.unschedulable` ask for; others' taints stay.
+
+    `now` dates new NoExecute taints.
+    """
+    keys = _keys(node)
+    present = node["spec"].get("taints") or []
+    wanted = {(key, "NoSchedule") for key in keys} | {(key, "NoExecute") for key in keys & _NO_EXECUTE_KEYS}
+    kept = [one for one in present if not _is_ours(one) or (one["key"], one["effect"]) in wanted]
+    known = {(one["key"], one["effect"]) for one in kept}
+    added = [_taint(key, effect, now) for key, effect in sorted(wanted - known)]
+    return [*kept, *added]
+
+
+def _is_ours(taint: Object) -> bool:
+    keys = {"NoSchedule": _NO_SCHEDULE_KEYS, "NoExecute": _NO_EXECUTE_KEYS}.get(taint["effect"], set())
+    return taint["key"] in keys
+
+
+def _taint(key: str, effect: str, now: str) -> Object:
+    # NoSchedule taints carry a time too since they are added through the API like any other.
+    return {"key": key, "effect": effect, "timeAdded": now}
+
+
+def no_execute(node: Object) -> list[Object]:
+    return [one for one in node["spec"].get("taints") or () if one["effect"] == "NoExecute"]
+
+
+def tolerates(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:
+    """How long the pod may stay on a node with these taints: 0 not at all, None for ever."""
+    tolerations = pod["spec"].get("tolerations") or []
+    used = []
+    for taint in taints:
+        matching = [one for one in tolerations if tolerates(one, taint)]
+        if not matching:
+            return 0.0
+        # Of several tolerations for one taint the first counts, as upstream takes it.
+        used.append(matching[0])
+    limits = [max(0, one["tolerationSeconds"]) for one in used if one.get("tolerationSeconds") is not None]
+    return float(min(limits)) if limits else None
