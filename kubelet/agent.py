@@ -34,9 +34,6 @@ log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
-# Upstream's words for a runtime that has not been asked yet (pkg/kubelet/runtime.go).
-_STARTING = "container runtime status check may not have completed yet"
-
 
 class NodeAgent:
     """The kubelet of one node. `start`, then `stop` (in order) or `kill` (as if the process died)."""
@@ -60,7 +57,7 @@ class NodeAgent:
         self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
         self._reporter = NodeStatusReporter(
-            client, world.clock, self._behaviour, config, port=port, not_ready=self._not_ready
+            client, world.clock, self._behaviour, config, self._recorder, port=port
         )
         self._statuses = StatusWriter(client, world.clock, owned_fields(self._behaviour))
         self._dra = NodeDRA(config, self._layout, world, self._behaviour, client, metrics)
@@ -96,6 +93,11 @@ class NodeAgent:
         await self._statuses.close()
         await self._recorder.close()
 
+    async def reconfigure(self, config: NodeConfig) -> None:
+        """Have the drivers of `config`; in all else it is the node's own."""
+        self.config = config
+        await self._dra.have(config.drivers)
+
     async def kill(self) -> None:
         """End at once, as under SIGKILL: nothing is said to anyone."""
         await self._cancel()
@@ -124,20 +126,16 @@ class NodeAgent:
         node = self._reporter.node
         lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
         self._spawn("lease", lease.run())
-        self._spawn("status", self._reporter.run())
         self._recorder.event(node, "Normal", "Starting", "Starting kubelet.")
-        self._dra.start(node)
+        await self._dra.start(node)
         await self._pods.start()
         self._dra.reconcile(self._pods.active_uids)
-        self._reporter.refresh()
+        self._spawn("status", self._reporter.run())
 
     def _spawn(self, name: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))
 
     # -- state
-
-    def _not_ready(self) -> str:
-        return "" if self._pods.synced else _STARTING
 
     @property
     def ready(self) -> bool:

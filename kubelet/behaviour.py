@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 
-_CREATED = {26: "Created container {name}", 32: "Created container: {name}", 35: "Container created"}
-_STARTED = {26: "Started container {name}", 35: "Container started"}
+_CREATED = {0: "Created container {name}", 32: "Created container: {name}", 35: "Container created"}
+_STARTED = {0: "Started container {name}", 35: "Container started"}
 _PULLED = {
-    26: 'Container image "{image}" already present on machine',
+    0: 'Container image "{image}" already present on machine',
     35: 'Container image "{image}" already present on machine and can be accessed by the pod',
 }
 

@@ -49,9 +49,14 @@ class Host:
             await asyncio.gather(*(self._leave(agent, set()) for agent in [*self._agents.values()]))
 
     async def apply(self, nodes: list[NodeConfig]) -> None:
-        """Have agents for these nodes, and no others. A node whose entry changed is restarted."""
+        """Have agents for these nodes, and no others. A node whose entry changed is restarted, but for its
+        drivers: those come and go beside the kubelet.
+        """
         wanted = {node.name: node for node in nodes if not node.killed}
         killed = {node.name for node in nodes if node.killed}
+        for name, agent in self._agents.items():
+            if name in wanted and agent.config.differs_in_drivers_only(wanted[name]):
+                await agent.reconfigure(wanted[name])
         leaving = [agent for name, agent in self._agents.items() if wanted.get(name) != agent.config]
         await asyncio.gather(*(self._leave(agent, killed) for agent in leaving))
         arriving = [node for name, node in wanted.items() if name not in self._agents]

@@ -6,6 +6,7 @@ YAML or JSON:
     - name: node-1
       labels: {zone: a}
       capacity: {cpu: "8", memory: 32Gi, pods: "110"}
+      taints: [{key: dedicated, value: x, effect: NoSchedule}]  # at its registration
       drivers:
       - {name: gpu.example.com, devices: 8, deviceName: gpu, attributes: {}, capacity: {memory: 40Gi}}
       kubeconfig: node-1.kubeconfig  # optional: as whom its kubelet speaks, else as the process
@@ -13,7 +14,7 @@ YAML or JSON:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,14 @@ class NodeConfig:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Mapping[str, Any], ...] = ()  # registered with
     drivers: tuple[DriverConfig, ...] = ()
     kubeconfig: Path | None = None  # the node's own credentials
     killed: bool = False  # to be stopped abruptly, as by SIGKILL
+
+    def differs_in_drivers_only(self, other: "NodeConfig") -> bool:
+        """Whether the kubelet can go on: drivers come and go beside it."""
+        return self != other and replace(self, drivers=()) == replace(other, drivers=())
 
 
 def load_nodes(path: Path) -> list[NodeConfig]:
@@ -72,6 +78,7 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         name=entry["name"],
         labels={str(key): str(value) for key, value in (entry.get("labels") or {}).items()},
         capacity={str(name): str(amount) for name, amount in capacity.items()},
+        taints=tuple(dict(taint) for taint in entry.get("taints") or []),
         drivers=tuple(_driver(driver, entry["name"]) for driver in entry.get("drivers") or []),
         kubeconfig=Path(entry["kubeconfig"]) if entry.get("kubeconfig") else None,
         killed=bool(entry.get("killed")),

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from apimachinery.clock import timestamp
+from apimachinery.quantity import Quantity
 from kubelet.behaviour import Behaviour
 from kubelet.node_config import NodeConfig
 
@@ -57,7 +58,7 @@ def initial_node(config: NodeConfig, status: Object) -> Object:
             "labels": {**default_labels, **config.labels},
             "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
         },
-        "spec": {"taints": [{"key": NOT_READY_TAINT, "effect": "NoSchedule"}]},
+        "spec": {"taints": [*map(dict, config.taints), {"key": NOT_READY_TAINT, "effect": "NoSchedule"}]},
         "status": status,
     }
 
@@ -89,7 +90,8 @@ def node_status(
 
 def _resources(config: NodeConfig) -> dict[str, str]:
     default = {"ephemeral-storage": "100Gi", "hugepages-1Gi": "0", "hugepages-2Mi": "0"}
-    return {**default, **config.capacity}
+    amounts = {**default, **config.capacity}
+    return {name: Quantity.parse(amount).canonical() for name, amount in amounts.items()}
 
 
 def _conditions(present: Mapping[str, Any], not_ready: str, now: datetime) -> list[Object]:

@@ -1,10 +1,9 @@
 """Registers the node, and keeps its status current at the API server."""
 
-import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any
 
+from apimachinery.client.recorder import EventRecorder
 from apimachinery.client.refs import NODES
 from apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
 from apimachinery.clock import Clock
@@ -20,6 +19,8 @@ Object = dict[str, Any]
 
 UPDATE_SECONDS = 10.0  # nodeStatusUpdateFrequency
 REPORT_SECONDS = 300.0  # nodeStatusReportFrequency: an unchanged status is written this often
+# Upstream's words for a runtime that has not been asked yet (pkg/kubelet/runtime.go).
+_STARTING = "container runtime status check may not have completed yet"
 _FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 7.0
 
 
@@ -32,17 +33,16 @@ class NodeStatusReporter:
         clock: Clock,
         behaviour: Behaviour,
         config: NodeConfig,
+        recorder: EventRecorder,
         *,
         port: int,
-        not_ready: Callable[[], str],
     ) -> None:
         self._client = client
         self._clock = clock
         self._behaviour = behaviour
         self._config = config
+        self._recorder = recorder
         self._port = port
-        self._not_ready = not_ready  # why the node is not ready; empty if it is
-        self._wake = asyncio.Event()
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
         self.posted_ready = False  # by this process
@@ -51,10 +51,6 @@ class NodeStatusReporter:
     def node(self) -> Object:
         """The node as the server last showed it."""
         return self._node
-
-    def refresh(self) -> None:
-        """Look at the status now rather than in ten seconds."""
-        self._wake.set()
 
     async def register(self) -> None:
         """Create the Node, or take over the one that is there; tries until the server is reachable."""
@@ -70,10 +66,11 @@ class NodeStatusReporter:
                 return
 
     async def run(self) -> None:
-        """Write the status whenever it changes, and every five minutes."""
+        """Write the status now, whenever it changes, and every five minutes. Begin once the node is ready:
+        one that was ready before a restart of its kubelet stays so.
+        """
         delay = _FIRST_RETRY_SECONDS
         while True:
-            self._wake.clear()
             try:
                 await self._report()
             except (StatusError, *CONNECTION_ERRORS) as error:
@@ -82,23 +79,14 @@ class NodeStatusReporter:
                 delay = min(delay * 2, UPDATE_SECONDS)
                 continue
             delay = _FIRST_RETRY_SECONDS
-            await self._pause()
+            await self._clock.sleep(UPDATE_SECONDS)
 
-    async def _pause(self) -> None:
-        waiting = asyncio.ensure_future(self._wake.wait())
-        sleeping = asyncio.ensure_future(self._clock.sleep(UPDATE_SECONDS))
-        try:
-            await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-            sleeping.cancel()
-
-    def _status(self) -> Object:
+    def _status(self, not_ready: str = "") -> Object:
         return node_status(
             self._config,
             self._behaviour,
             self._node.get("status") or {},
-            not_ready=self._not_ready(),
+            not_ready=not_ready,
             port=self._port,
             now=self._clock.now(),
         )
@@ -106,7 +94,7 @@ class NodeStatusReporter:
     async def _create_or_take_over(self) -> Object:
         wanted = initial_node(self._config, {})
         self._node = wanted
-        wanted["status"] = self._status()
+        wanted["status"] = self._status(_STARTING)
         try:
             return await self._client.create(NODES, wanted)
         except StatusError as error:
@@ -121,23 +109,31 @@ class NodeStatusReporter:
         return await self._client.patch(NODES, self._config.name, "", body, STRATEGIC_PATCH)
 
     async def _report(self) -> None:
+        if self._reported_at is not None:
+            # Others write to it too: the node lifecycle controller when it did not hear from us.
+            self._node = await self._client.get(NODES, self._config.name)
         present = self._node.get("status") or {}
         status = self._status()
-        changed = without_heartbeats(status) != without_heartbeats(
-            {name: present.get(name) for name in OWNED_FIELDS}
-        )
+        ours = {name: present.get(name) for name in OWNED_FIELDS}
         now = self._clock.monotonic()
         due = self._reported_at is None or now - self._reported_at >= REPORT_SECONDS
-        if not changed and not due:
+        if not due and without_heartbeats(status) == without_heartbeats(ours):
             return
-        # Upstream reads the node first, from the server's cache: others write to it too.
-        self._node = await self._client.get(NODES, self._config.name)
-        status = self._status()
-        patch = status_patch(self._node.get("status") or {}, status, OWNED_FIELDS)
+        patch = status_patch(present, status, OWNED_FIELDS)
         if patch:
             body = {"status": patch}
             self._node = await self._client.patch(
                 NODES, self._config.name, "", body, STRATEGIC_PATCH, subresource="status"
             )
         self._reported_at = now
-        self.posted_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status["conditions"])
+        self._tell_transition(present)
+        self.posted_ready = True
+
+    def _tell_transition(self, before: Object) -> None:
+        was_ready = any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in before.get("conditions") or []
+        )
+        if not was_ready:
+            message = f"Node {self._config.name} status is now: NodeReady"
+            self._recorder.event(self._node, "Normal", "NodeReady", message)

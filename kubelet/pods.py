@@ -34,11 +34,6 @@ class PodManager:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = False
 
-    @property
-    def synced(self) -> bool:
-        """Whether all pods that the API had at the start are known."""
-        return self._started
-
     def active_uids(self) -> set[str]:
         """Pods that use the node: neither ended nor rejected."""
         return {uid for uid, worker in self._workers.items() if worker.active}

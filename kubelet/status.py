@@ -62,7 +62,7 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Beha
             behaviour=behaviour,
             now=view.now,
         ),
-        **_addresses(sandbox, view, behaviour),
+        **_addresses(pod, sandbox, view, behaviour),
         "startTime": view.start_time,
         "containerStatuses": sorted(regular, key=lambda item: str(item["name"])),
         "qosClass": pod_spec.qos_class(pod),
@@ -129,12 +129,13 @@ def _settled(status: Object) -> Object:
     return status if "terminated" in status["state"] else lost(status)
 
 
-def _addresses(sandbox: Sandbox | None, view: View, behaviour: Behaviour) -> Object:
+def _addresses(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Behaviour) -> Object:
     found: Object = {"hostIP": view.host_ip}
     if behaviour.host_ips:
         found["hostIPs"] = [{"ip": view.host_ip}]
     if sandbox is not None:
-        found |= {"podIP": sandbox.ip, "podIPs": [{"ip": sandbox.ip}]}
+        address = view.host_ip if pod["spec"].get("hostNetwork") else sandbox.ip
+        found |= {"podIP": address, "podIPs": [{"ip": address}]}
     return found
 
 

@@ -5,8 +5,8 @@ The manager with its checkpoint, the drivers of the node's configuration, and th
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from apimachinery.client.refs import dra_refs
 from apimachinery.client.rest import APIClient
@@ -50,7 +50,9 @@ class NodeDRA:
         self._clock = world.clock
         self._client = client
         self._refs = dra_refs(world.version)
-        self._publishers: dict[str, SlicePublisher] = {}
+        self._drivers: dict[str, RunningDriver] = {}
+        self._node: Object = {}
+        self._wiped = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
         self._offers_slices = behaviour.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
@@ -83,7 +85,7 @@ class NodeDRA:
     @property
     def published(self) -> bool:
         """Whether the slices of all drivers are at the API server."""
-        return self._started and all(publisher.published for publisher in self._publishers.values())
+        return self._started and all(driver.publisher.published for driver in self._drivers.values())
 
     def restore(self) -> None:
         """Take over what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
@@ -95,15 +97,28 @@ class NodeDRA:
             text = f"create ResourceClaim cache: error calling GetOrCreate() on checkpoint state: {error}"
             raise CheckpointError(text) from error
 
-    def start(self, node: Object) -> None:
+    async def start(self, node: Object) -> None:
         """Have the node's own drivers, and wipe what is left of earlier ones before they publish."""
+        self._node = node
         if self._offers_slices:
-            for config in self._config.drivers:
-                self._add_driver(config, node)
-            self._spawn(self._publish(), "slices")
-        elif self._config.drivers:
-            log.warning("node %s: drivers need DynamicResourceAllocation and 1.31", self._config.name)
+            self._spawn(self._wipe(), "wipe")
+        await self.have(self._config.drivers)
         self._started = True
+
+    async def have(self, drivers: Sequence[DriverConfig]) -> None:
+        """Start and stop drivers so that there are these."""
+        if drivers and not self._offers_slices:
+            log.warning("node %s: drivers need DynamicResourceAllocation and 1.31", self._config.name)
+            return
+        wanted = {config.name: config for config in drivers}
+        for name, running in [*self._drivers.items()]:
+            if wanted.get(name) != running.config:
+                del self._drivers[name]
+                await running.stop()
+                self.deregister(running.plugin)
+        for config in drivers:
+            if config.name not in self._drivers:
+                self._drivers[config.name] = self._started_driver(config)
 
     def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
         """Begin to give back what pods left behind; only once all pods are known."""
@@ -127,11 +142,11 @@ class NodeDRA:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(publisher.stop() for publisher in self._publishers.values()))
+        await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
         await self.wiper.stop()
 
-    def _add_driver(self, config: DriverConfig, node: Object) -> None:
-        driver = ExampleDriver(
+    def _started_driver(self, config: DriverConfig) -> "RunningDriver":
+        plugin = ExampleDriver(
             config,
             self._config.name,
             self._layout.plugin(config.name),
@@ -139,15 +154,36 @@ class NodeDRA:
             self._client,
             self._refs.claims,
         )
-        self._publishers[config.name] = SlicePublisher(
-            self._client, self._clock, self._refs.slices, config.name, node, driver.devices()
+        publisher = SlicePublisher(
+            self._client, self._clock, self._refs.slices, config.name, self._node, plugin.devices()
         )
-        self.register(driver)
+        self.register(plugin)
+        task = asyncio.create_task(self._publish(publisher), name=f"slices of {config.name}")
+        return RunningDriver(config, plugin, publisher, task)
 
-    async def _publish(self) -> None:
+    async def _wipe(self) -> None:
         # Upstream too wipes at its start: better to offer nothing than pods that wait for a driver in vain.
         await self.wiper.wipe()
-        await asyncio.gather(*(publisher.run() for publisher in self._publishers.values()))
+        self._wiped.set()
+
+    async def _publish(self, publisher: SlicePublisher) -> None:
+        await self._wiped.wait()
+        await publisher.run()
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"DRA {what} of {self._config.name}"))
+
+
+class RunningDriver(NamedTuple):
+    """A driver of this process and what it does."""
+
+    config: DriverConfig
+    plugin: ExampleDriver
+    publisher: SlicePublisher
+    publishing: asyncio.Task[None]
+
+    async def stop(self) -> None:
+        """The driver's process ends: its slices stay until the kubelet wipes them."""
+        self.publishing.cancel()
+        await asyncio.gather(self.publishing, return_exceptions=True)
+        await self.publisher.stop()

@@ -96,4 +96,7 @@ def drivers_of(claim: Object) -> list[str]:
     """The drivers whose devices are allocated, in order of appearance."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or []
-    return list(dict.fromkeys(result["driver"] for result in results))
+    drivers = [result["driver"] for result in results]
+    handles = allocation.get("resourceHandles") or []  # up to 1.31, of drivers with a controller
+    drivers += [handle.get("driverName") or claim["status"].get("driverName") for handle in handles]
+    return [driver for driver in dict.fromkeys(drivers) if driver]

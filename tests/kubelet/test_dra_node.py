@@ -1,6 +1,7 @@
 """DRA on a whole node: slices, pods with devices, restarts, gates."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -127,21 +128,33 @@ async def test_a_restarted_kubelet_wipes_and_republishes(node):
 async def test_slices_of_a_driver_that_left_are_wiped_in_time(node):
     """30 s after a driver went its slices go; a driver that is back sooner keeps them."""
     await node.start()
-    dra = node.agent._dra
-    plugin = dra.plugins.get(DRIVER)
-    dra._publishers.clear()
-    for task in dra._tasks:
-        task.cancel()
-    dra.deregister(plugin)
+    (before,) = await slices(node)
+    without = replace(node.config, drivers=())
+    await node.agent.reconfigure(without)
     await asyncio.sleep(25)
-    dra.register(plugin)
+    await node.agent.reconfigure(node.config)
     await asyncio.sleep(60)
-    assert len(await slices(node)) == 1
-    dra.deregister(plugin)
+    assert await slices(node) == [before]
+    await node.agent.reconfigure(without)
     await asyncio.sleep(29)
     assert len(await slices(node)) == 1
     await asyncio.sleep(2)
     assert await slices(node) == []
+    await node.agent.reconfigure(node.config)
+    await node.until(lambda: node.agent.ready)
+    assert len(await slices(node)) == 1
+
+
+async def test_a_driver_with_other_devices_replaces_the_pool(node):
+    """More devices than fit into one slice make two, in a new generation."""
+    await node.start()
+    await node.agent.reconfigure(replace(node.config, drivers=(DriverConfig(DRIVER, 130),)))
+    await node.until(lambda: node.agent.ready)
+    found = await slices(node)
+
+    assert sorted(len(item["spec"]["devices"]) for item in found) == [2, 128]
+    pool = {"name": "node-1", "generation": 2, "resourceSliceCount": 2}
+    assert [item["spec"]["pool"] for item in found] == [pool, pool]
 
 
 async def test_an_api_without_the_resource_does_not_hold_up_the_node(node, server):
