@@ -94,10 +94,8 @@ class PodGarbageCollector(Controller):
             "message": "PodGC: node no longer exists",
             "lastTransitionTime": timestamp(self.clock.now()),
         }
-        patch = {
-            "metadata": {"uid": metadata["uid"]},
-            "status": {"phase": "Failed", "conditions": [condition]},
-        }
+        status = {"phase": "Failed", "conditions": [condition]}
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
         try:
             await self.client.patch(
                 PODS, metadata["name"], metadata["namespace"], patch, STRATEGIC_PATCH, subresource="status"

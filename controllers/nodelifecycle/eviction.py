@@ -1,4 +1,4 @@
-"""The taint eviction controller: pods leave nodes with NoExecute taints that they do not tolerate (any longer).
+"""The taint eviction controller: pods leave nodes whose NoExecute taints they do not tolerate.
 
 Behaviour of k8s.io/kubernetes/pkg/controller/tainteviction, 1.36.
 """
@@ -57,9 +57,7 @@ class TaintEvictionController(Controller):
         left = taints.seconds_left(pod, present) if present else None
         if left is None:
             if self._due.pop(key, None) is not None:
-                self.recorder.event(
-                    pod, "Normal", "TaintManagerEviction", f"Cancelling deletion of Pod {key}"
-                )
+                self._tell(pod, f"Cancelling deletion of Pod {key}")
             return
         now = self.clock.monotonic()
         due = self._due.setdefault(key, now + left) if left else now
@@ -68,8 +66,11 @@ class TaintEvictionController(Controller):
             return
         await self._evict(key, pod)
 
+    def _tell(self, pod: Object, text: str) -> None:
+        self.recorder.event(pod, "Normal", "TaintManagerEviction", text)
+
     async def _evict(self, key: Key, pod: Object) -> None:
-        self.recorder.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
+        self._tell(pod, f"Marking for deletion Pod {key}")
         condition = {
             "type": "DisruptionTarget",
             "status": "True",

@@ -56,7 +56,6 @@ def _is_ours(taint: Object) -> bool:
 
 
 def _taint(key: str, effect: str, now: str) -> Object:
-    # NoSchedule taints carry a time too since they are added through the API like any other.
     return {"key": key, "effect": effect, "timeAdded": now}
 
 
