@@ -6,7 +6,10 @@ from apimachinery.quantity import Quantity
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")
-_IMMUTABLE = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+_IMMUTABLE = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "
+    "claims"
+)
 
 
 def claim_errors(spec: Object, path: str) -> list[FieldError]:
