@@ -1,6 +1,6 @@
 """A node in virtual time.
 
-A fake API server that knows graceful deletion and merged lists, and its kubelet.
+A fake API server that knows graceful deletion, and its kubelet.
 """
 
 import asyncio
@@ -10,12 +10,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
+from apimachinery.catalogue import catalogue_for
 from apimachinery.client.fake import FakeServer
 from apimachinery.client.refs import NODES, PODS
+from apimachinery.client.rest import STRATEGIC_PATCH
 from apimachinery.clock import SeededEntropy, timestamp
 from apimachinery.component import World
 from apimachinery.errors import StatusError
 from apimachinery.gates import FeatureGates
+from apimachinery.normalising import normalise_and_report
+from apimachinery.patching.strategic import apply_strategic
 from apimachinery.versions import Version
 from kubelet.agent import NodeAgent
 from kubelet.metrics import KubeletMetrics
@@ -38,15 +42,20 @@ class LoopClock:
 
 
 class KubeletServer(FakeServer):
-    """The client's fake server, with what a kubelet relies on beside."""
+    """The client's fake server, with graceful deletion, and with the real patches and schemas."""
+
+    version = Version(36)
 
     async def _patch(self, target, query, body):
-        if isinstance(body, dict) and isinstance(body.get("status"), dict):
-            body = copy.deepcopy(body)
-            merge_lists(self._found(target).get("status") or {}, body["status"])
-            uid = body.get("metadata", {}).pop("uid", None)
-            assert uid in (None, self._found(target)["metadata"]["uid"])
-        return await super()._patch(target, query, body)
+        if self.requests[-1].headers["Content-Type"] != STRATEGIC_PATCH:
+            return await super()._patch(target, query, body)
+        live = self._found(target)
+        assert body.get("metadata", {}).get("uid") in (None, live["metadata"]["uid"])
+        catalogue = catalogue_for(self.version, FeatureGates(self.version))
+        schema = catalogue.resource("", "v1", target.resource.resource).schema
+        patched, dropped = normalise_and_report(apply_strategic(live, body, schema), schema)
+        assert not dropped
+        return await self._change(target, patched, None)
 
     async def _change(self, target, new, resource_version):
         graceful = self._found(target)["metadata"].get("deletionGracePeriodSeconds")
@@ -69,21 +78,6 @@ class KubeletServer(FakeServer):
         pod["metadata"]["deletionTimestamp"] = timestamp(self._clock.now() + timedelta(seconds=seconds))
         pod["metadata"]["deletionGracePeriodSeconds"] = seconds
         return await self._store(target.key, "MODIFIED", pod)
-
-
-def merge_lists(old, patch):
-    """Lists of a strategic merge patch of a status, made whole in place."""
-    for name, value in list(patch.items()):
-        if name.startswith("$setElementOrder/"):
-            order = [entry["type"] for entry in patch.pop(name)]
-            field = name.split("/")[1]
-            merged = {entry["type"]: entry for entry in old.get(field) or []}
-            for entry in patch.get(field) or []:
-                change = {**merged.get(entry["type"], {}), **entry}
-                merged[entry["type"]] = {k: v for k, v in change.items() if v is not None}
-            patch[field] = sorted(merged.values(), key=lambda entry: order.index(entry["type"]))
-        elif isinstance(value, list) and value and value[0] == {"$patch": "replace"}:
-            patch[name] = value[1:]
 
 
 @pytest.fixture
@@ -119,6 +113,7 @@ class Node:
 
     async def start(self, version="1.36", gates=""):
         world = self.world(version, gates)
+        self.server.version = world.version
         metrics = KubeletMetrics(CollectorRegistry())
         self.agent = NodeAgent(self.config, self.root, world, self.client, metrics)
         self.agent.start()

@@ -66,6 +66,23 @@ async def test_old_kubelets_say_less(node):
     assert "observedGeneration" not in pod["status"]
 
 
+@pytest.mark.parametrize("minor", range(26, 38))
+async def test_a_kubelet_writes_only_what_its_version_knows(node, minor):
+    """A pod with all that shows in its status runs on each release; the server drops none of its fields."""
+    await node.start(f"1.{minor}")
+    amounts = {"requests": {"cpu": "1"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    mounts = [{"name": "v", "mountPath": "/v", "readOnly": True}]
+    main = {"name": "main", "image": "x", "resources": amounts, "volumeMounts": mounts}
+    init = {"name": "init", "image": "x", "command": ["sleep", "1"], "volumeMounts": mounts}
+    await node.create(containers=[main], initContainers=[init])
+    pod = await node.running()
+
+    status = pod["status"]["containerStatuses"][0]
+    assert ("resources" in status) == (minor >= 33)
+    assert ("volumeMounts" in status) == (minor >= 31)
+    assert ("observedGeneration" in pod["status"]) == (minor >= 34)
+
+
 async def test_the_events_of_a_start_are_upstreams(node):
     """Pulled, Created, Started, worded as the version does."""
     await node.start("1.34")
@@ -265,8 +282,9 @@ async def test_force_deleted_pods_are_stopped(node):
 async def test_others_parts_of_the_status_stay(node, client):
     """Conditions and fields that are not the kubelet's survive its writes."""
     await node.start()
-    theirs = {"type": "example.com/checked", "status": "True"}
-    claims = [{"name": "unused", "resourceClaimName": None}]
+    theirs = {"type": "example.com/checked", "status": "True", "lastProbeTime": None}
+    theirs["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    claims = [{"name": "unused"}]
     await node.create(status={"conditions": [theirs], "resourceClaimStatuses": claims})
     pod = await node.running()
 
