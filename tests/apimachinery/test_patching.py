@@ -257,11 +257,11 @@ def test_values_as_go_prints_them():
     assert show(value) == "map[a:map[c:1e+21 d:1e+06 e:123456 f:1e-07] b:[1 1.5 true <nil> x y]]"
 
 
+scalars = st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=2)
+# No objects in arrays: where an array takes the place of an object, upstream keeps the nulls in it.
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab", max_size=2),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=1), inner, max_size=3)
-    ),
+    scalars | st.none() | st.lists(scalars, max_size=3),
+    lambda inner: st.dictionaries(st.text("abc", max_size=1), inner, max_size=3),
     max_leaves=8,
 )
 json_objects = st.dictionaries(st.text("abc", max_size=1), json_values, max_size=3)
