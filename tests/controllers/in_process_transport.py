@@ -1,0 +1,117 @@
+"""The client's transport straight into an API server of this process."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from apimachinery.client.informer import InformerFactory
+from apimachinery.client.rest import APIClient
+from apimachinery.clock import SeededEntropy, SystemClock
+from apimachinery.component import World
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from apiserver.options import ServerOptions
+from apiserver.request import Peer, Request
+from apiserver.server import APIServer
+from apiserver.storage.sql_log import SQLLog
+from apiserver.storage.store import CachedStore
+from controllers.base import ControllerContext
+from controllers.manager import CONTROLLERS
+
+MASTER = Peer("admin", ("system:masters",))
+
+
+class Answer:
+    def __init__(self, response):
+        self.status = response.status
+        self.headers = {name.title(): value for name, value in response.headers}
+        self.headers.setdefault("Content-Type", response.content_type)
+        self._body = response.body
+
+    async def body(self):
+        return self._body if isinstance(self._body, bytes) else b"".join([part async for part in self._body])
+
+    async def lines(self):
+        async for chunk in self._body:
+            for line in chunk.splitlines():
+                if line:
+                    yield line
+
+    async def close(self):
+        if hasattr(self._body, "aclose"):
+            await self._body.aclose()
+
+
+class InProcess:
+    """Calls `server.handle` as the administrator."""
+
+    def __init__(self, server):
+        self._server = server
+
+    async def __call__(self, request):
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        made = Request.of(request.method, request.target, headers, request.body or b"", MASTER)
+        return Answer(await self._server.handle(made))
+
+    async def close(self):
+        pass
+
+
+class RealCluster:
+    """An API server and the controllers, without sockets."""
+
+    def __init__(self, server, world):
+        self.server = server
+        self.world = world
+        self.client = APIClient(InProcess(server), clock=world.clock, headers={"User-Agent": "test/v1"})
+        self.informers = InformerFactory(self.client, world.clock, world.entropy)
+        self.context = ControllerContext(world, self.client, self.informers, root_ca="CA")
+        self.controllers = []
+
+    async def start(self):
+        """Start every controller there is."""
+        self.controllers = [kind(self.context) for kind, _ in CONTROLLERS]
+        self.informers.start()
+        await self.informers.synced()
+        for controller in self.controllers:
+            controller.start()
+        await self.until(lambda: all(controller.ready for controller in self.controllers))
+
+    async def until(self, condition, seconds=15):
+        """Return what `condition` (async or not) gives, once it gives something true."""
+        async with asyncio.timeout(seconds):
+            while True:
+                found = condition()
+                if asyncio.iscoroutine(found):
+                    found = await found
+                if found:
+                    return found
+                await asyncio.sleep(0.02)
+
+    async def names(self, ref, namespace):
+        items = (await self.client.list(ref, namespace))["items"]
+        return sorted(item["metadata"]["name"] for item in items)
+
+    async def stop(self):
+        for controller in self.controllers:
+            await controller.stop()
+        await self.informers.stop()
+
+
+@asynccontextmanager
+async def real_cluster(version=None, gates=None):
+    """A server of the version over a store in memory, with all controllers running on it."""
+    version = version or Version(36)
+    world = World(version, FeatureGates(version, gates or {}), SystemClock(), SeededEntropy(1))
+    url = "sqlite+aiosqlite://"
+    event_log = await SQLLog.open(url, world.clock)
+    store = await CachedStore.open(event_log, world.clock)
+    server = APIServer(ServerOptions(storage_url=url), world, store, event_log)
+    await server.bootstrap()
+    cluster = RealCluster(server, world)
+    try:
+        await cluster.start()
+        yield cluster
+    finally:
+        await cluster.stop()
+        server.services.lifetime.stop()
+        await store.close()

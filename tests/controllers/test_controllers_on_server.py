@@ -1,0 +1,244 @@
+"""All controllers together on a real API server of this process."""
+
+import pytest
+from in_process_transport import real_cluster
+
+from apimachinery.client.refs import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    REPLICA_SETS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    dra_refs,
+)
+from apimachinery.errors import StatusError
+from apimachinery.versions import Version
+
+pytestmark = pytest.mark.asyncio
+
+CLAIMS = dra_refs(Version(36)).claims
+
+
+def deployment(name="web", replicas=2):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "c", "image": "img:1"}]},
+            },
+        },
+    }
+
+
+def owned(ref, owner, name, *, block=False, **extra):
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        **({"blockOwnerDeletion": True} if block else {}),
+    }
+    metadata = {"name": name, "namespace": "default", "ownerReferences": [reference]}
+    return {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata, **extra}
+
+
+def config_map(name, **metadata):
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+    }
+
+
+@pytest.fixture
+async def cluster():
+    async with real_cluster() as cluster:
+        yield cluster
+
+
+async def gone(cluster, ref, name, namespace="default"):
+    try:
+        await cluster.client.get(ref, name, namespace)
+    except StatusError as error:
+        return error.code == 404
+    return False
+
+
+async def scaled(cluster, count):
+    async def there():
+        names = await cluster.names(PODS, "default")
+        return (names,) if len(names) == count else None
+
+    return (await cluster.until(there))[0]
+
+
+async def test_every_namespace_gets_its_account_and_ca(cluster):
+    """Service account `default` and the CA's config map, made again when deleted."""
+    await cluster.until(lambda: is_there(cluster, SERVICE_ACCOUNTS, "default"))
+    await cluster.until(lambda: is_there(cluster, CONFIG_MAPS, "kube-root-ca.crt"))
+    await cluster.client.delete(SERVICE_ACCOUNTS, "default", "default")
+    await cluster.until(lambda: is_there(cluster, SERVICE_ACCOUNTS, "default"))
+    found = await cluster.client.get(CONFIG_MAPS, "kube-root-ca.crt", "default")
+
+    assert found["data"] == {"ca.crt": "CA"}
+
+
+async def is_there(cluster, ref, name):
+    return not await gone(cluster, ref, name)
+
+
+async def test_a_deployment_makes_pods_and_takes_them_along(cluster):
+    """Background deletion: the deployment goes at once, the rest follows."""
+    await cluster.client.create(DEPLOYMENTS, deployment())
+    await scaled(cluster, 2)
+    found = await cluster.client.get(DEPLOYMENTS, "web", "default")
+
+    assert found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"
+
+    await cluster.client.delete(DEPLOYMENTS, "web", "default", propagation="Background")
+    await scaled(cluster, 0)
+
+    assert await cluster.names(REPLICA_SETS, "default") == []
+
+
+async def test_a_deleted_pod_is_replaced(cluster):
+    """The replica set keeps its number."""
+    await cluster.client.create(DEPLOYMENTS, deployment())
+    first = await scaled(cluster, 2)
+    await cluster.client.delete(PODS, first[0], "default", grace_period=0)
+
+    async def replaced():
+        names = await cluster.names(PODS, "default")
+        return len(names) == 2 and first[0] not in names
+
+    await cluster.until(replaced)
+
+
+async def test_orphaning_leaves_the_dependents(cluster):
+    """With propagation Orphan the replica set loses its owner and stays, and so do its pods."""
+    await cluster.client.create(DEPLOYMENTS, deployment())
+    pods = await scaled(cluster, 2)
+    await cluster.client.delete(DEPLOYMENTS, "web", "default", propagation="Orphan")
+    await cluster.until(lambda: gone(cluster, DEPLOYMENTS, "web"))
+    (one,) = (await cluster.client.list(REPLICA_SETS, "default"))["items"]
+
+    assert not one["metadata"].get("ownerReferences")
+    assert await cluster.names(PODS, "default") == pods
+
+
+async def test_foreground_deletion_waits_for_blocking_dependents(cluster):
+    """The owner stays until the dependent that blocks it is gone."""
+    owner = await cluster.client.create(CONFIG_MAPS, config_map("owner"))
+    blocker = owned(SECRETS, owner, "blocker", block=True)
+    blocker["metadata"]["finalizers"] = ["example.com/hold"]
+    await cluster.client.create(SECRETS, blocker)
+    await cluster.client.create(SECRETS, owned(SECRETS, owner, "other"))
+    await cluster.client.delete(CONFIG_MAPS, "owner", "default", propagation="Foreground")
+    await cluster.until(lambda: gone(cluster, SECRETS, "other"))
+    held = await cluster.client.get(CONFIG_MAPS, "owner", "default")
+
+    assert held["metadata"]["finalizers"] == ["foregroundDeletion"]
+
+    await cluster.client.patch(SECRETS, "blocker", "default", {"metadata": {"finalizers": None}})
+    await cluster.until(lambda: gone(cluster, CONFIG_MAPS, "owner"))
+
+    assert await gone(cluster, SECRETS, "blocker")
+
+
+async def test_an_object_of_an_absent_owner_is_collected(cluster):
+    """An owner that never was, or is another object of that name by now, does not keep anything."""
+    ghost = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "ghost", "uid": "00000000-0000-4000-8000-000000000000"},
+    }
+    await cluster.client.create(SECRETS, owned(SECRETS, ghost, "lost"))
+    await cluster.until(lambda: gone(cluster, SECRETS, "lost"))
+
+
+async def test_one_living_owner_is_enough(cluster):
+    """The reference to the owner that is gone is removed, the object stays."""
+    first = await cluster.client.create(CONFIG_MAPS, config_map("first"))
+    second = await cluster.client.create(CONFIG_MAPS, config_map("second"))
+    shared = owned(SECRETS, first, "shared")
+    shared["metadata"]["ownerReferences"] += owned(SECRETS, second, "")["metadata"]["ownerReferences"]
+    await cluster.client.create(SECRETS, shared)
+    await cluster.client.delete(CONFIG_MAPS, "first", "default")
+
+    async def one_left():
+        found = await cluster.client.get(SECRETS, "shared", "default")
+        return [one["name"] for one in found["metadata"]["ownerReferences"]] == ["second"]
+
+    await cluster.until(one_left)
+
+
+async def test_a_namespace_is_emptied_and_goes(cluster):
+    """Everything in it is deleted; what has a finalizer is told in the conditions and waited for."""
+    await cluster.client.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tmp"}}
+    )
+    held = config_map("held", namespace="tmp", finalizers=["example.com/hold"])
+    await cluster.client.create(CONFIG_MAPS, held)
+    await cluster.client.create(CONFIG_MAPS, config_map("free", namespace="tmp"))
+    await cluster.client.delete(NAMESPACES, "tmp")
+
+    async def told():
+        found = await cluster.client.get(NAMESPACES, "tmp")
+        conditions = found["status"].get("conditions", ())
+        return {one["type"]: one for one in conditions if one["status"] == "True"}
+
+    conditions = await cluster.until(told)
+
+    assert conditions["NamespaceContentRemaining"]["message"] == (
+        "Some resources are remaining: configmaps. has 1 resource instances"
+    )
+    assert conditions["NamespaceFinalizersRemaining"]["message"] == (
+        "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+    )
+
+    await cluster.client.patch(CONFIG_MAPS, "held", "tmp", {"metadata": {"finalizers": None}})
+    await cluster.until(lambda: gone(cluster, NAMESPACES, "tmp", ""))
+
+
+async def test_claims_come_and_go_with_their_pod(cluster):
+    """A template's claim is made for the pod, named in its status, and collected after it."""
+    templates = dra_refs(Version(36)).claim_templates
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    await cluster.client.create(
+        templates,
+        {
+            "apiVersion": templates.api_version,
+            "kind": templates.kind,
+            "metadata": {"name": "t", "namespace": "default"},
+            "spec": {"spec": spec},
+        },
+    )
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
+        },
+    }
+    await cluster.until(lambda: is_there(cluster, SERVICE_ACCOUNTS, "default"))
+    await cluster.client.create(PODS, pod)
+
+    async def named():
+        found = await cluster.client.get(PODS, "p", "default")
+        return found.get("status", {}).get("resourceClaimStatuses")
+
+    (status,) = await cluster.until(named)
+
+    assert await cluster.names(CLAIMS, "default") == [status["resourceClaimName"]]
+
+    await cluster.client.delete(PODS, "p", "default", grace_period=0)
+    await cluster.until(lambda: gone(cluster, CLAIMS, status["resourceClaimName"]))
