@@ -18,7 +18,7 @@ Object = dict[str, Any]
 NAMESPACE = "kube-node-lease"
 DURATION_SECONDS = 40
 RENEW_SECONDS = 10.0
-_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.2, 7.0
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 1.0  # upstream: 0.2 s up to 7 s
 
 
 class NodeLease:

@@ -21,7 +21,7 @@ UPDATE_SECONDS = 10.0  # nodeStatusUpdateFrequency
 REPORT_SECONDS = 300.0  # nodeStatusReportFrequency: an unchanged status is written this often
 # Upstream's words for a runtime that has not been asked yet (pkg/kubelet/runtime.go).
 _STARTING = "container runtime status check may not have completed yet"
-_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 7.0
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 1.0  # upstream: up to 7 s
 
 
 class NodeStatusReporter:
@@ -76,7 +76,7 @@ class NodeStatusReporter:
             except (StatusError, *CONNECTION_ERRORS) as error:
                 log.warning("cannot update the status of node %s: %s", self._config.name, error)
                 await self._clock.sleep(delay)
-                delay = min(delay * 2, UPDATE_SECONDS)
+                delay = min(delay * 2, _LONGEST_RETRY_SECONDS)
                 continue
             delay = _FIRST_RETRY_SECONDS
             await self._clock.sleep(UPDATE_SECONDS)

@@ -23,7 +23,8 @@ Object = dict[str, Any]
 
 DEVICES_PER_SLICE = 128
 _COMMON = GroupVersionKind("resource.k8s.io", "v1", "ResourceSlice")
-_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 10.0
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.1, 1.0
+_UNSERVED_RETRY_SECONDS = 10.0
 
 
 class SlicePublisher:
@@ -60,10 +61,10 @@ class SlicePublisher:
             try:
                 await self._sync()
             except (StatusError, *CONNECTION_ERRORS) as error:
+                log.warning("driver %s on %s: cannot publish: %s", self._driver, self._node_name, error)
                 # An API server that does not serve the resource has no use for slices.
                 self.published = isinstance(error, StatusError) and error.code == 404
-                log.warning("driver %s on %s: cannot publish: %s", self._driver, self._node_name, error)
-                await self._clock.sleep(delay)
+                await self._clock.sleep(_UNSERVED_RETRY_SECONDS if self.published else delay)
                 delay = min(delay * 2, _LONGEST_RETRY_SECONDS)
                 continue
             self.published, delay = True, _FIRST_RETRY_SECONDS
@@ -172,7 +173,7 @@ class SliceWiper:
     async def wipe(self, driver: str = "") -> None:
         """Delete the slices of a driver, or of all; tries until it is done."""
         selector = f"spec.nodeName={self._node_name}" + (f",spec.driver={driver}" if driver else "")
-        seconds = 1.0
+        seconds = _FIRST_RETRY_SECONDS
         while True:
             try:
                 await self._client.delete_collection(self._slices, field_selector=selector)
@@ -185,7 +186,7 @@ class SliceWiper:
             else:
                 return
             await self._clock.sleep(seconds)
-            seconds = min(seconds * 2, 300.0)
+            seconds = min(seconds * 2, _LONGEST_RETRY_SECONDS)
 
     def driver_left(self, driver: str) -> None:
         """Wipe the driver's slices unless it is back in time."""
