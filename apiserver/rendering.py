@@ -4,6 +4,7 @@ import asyncio
 import gzip
 from collections.abc import Sequence
 
+from apimachinery import errors
 from apimachinery.errors import Object, StatusError
 from apiserver import media_types
 from apiserver.encoding import dumps, loads, with_revision
@@ -118,17 +119,17 @@ def table(
     from apiserver import tables
 
     include = request.param("includeObject") or "Metadata"
-    made: Object = tables.render(
+    if include not in {"None", "Metadata", "Object"}:
+        raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
+    return tables.render(
         scope.resource,
         items,
         include_object=include,
         now=scope.services.world.clock.now(),
         version=form.version,
         metadata=metadata,
+        no_headers=not header,
     )
-    if not header:
-        made["columnDefinitions"] = None
-    return made
 
 
 async def compressed(request: Request, response: Response) -> Response:

@@ -25,7 +25,7 @@ async def create(request: Request, scope: Scope) -> Response:
     bodies.wipe_system_metadata(obj)
     write = write_of(request, scope, dry_run=options.dry_run)
     deduplicate(obj, write.warnings)
-    obj = managed(request, scope, None, obj, options.field_manager)
+    obj = managed(request, scope, None, obj, write, options.field_manager)
     result = await creating.create(
         scope.registry, scope.services.codec.convert(obj, scope.registry.resource), write
     )
@@ -35,10 +35,20 @@ async def create(request: Request, scope: Scope) -> Response:
 def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
     """The write that a request makes."""
     author = authors.author_of(request, str(scope.services.world.version))
-    return Write(request.user, author, request.info.namespace, scope.subresource, dry_run, request.warnings)
+    return Write(
+        request.user,
+        author,
+        request.info.namespace,
+        scope.subresource,
+        dry_run,
+        scope.resource.group,
+        request.warnings,
+    )
 
 
-def managed(request: Request, scope: Scope, live: Object | None, new: Object, manager: str) -> Object:
+def managed(
+    request: Request, scope: Scope, live: Object | None, new: Object, write: Write, manager: str
+) -> Object:
     """`new` (in the request's version) with its managedFields as after this update."""
     return scope.registry.field_manager.update(
         live,
@@ -46,4 +56,5 @@ def managed(request: Request, scope: Scope, live: Object | None, new: Object, ma
         manager_name(manager, request.headers.get("user-agent", "")),
         scope.subresource,
         timestamp(scope.services.world.clock.now()),
+        reset=scope.registry.reset_fields(write),
     )

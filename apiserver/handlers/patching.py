@@ -20,6 +20,7 @@ from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGI
 from apiserver.parameters import WriteOptions
 from apiserver.registry import updating
 from apiserver.registry.owner_references import deduplicate
+from apiserver.registry.writes import Write
 from apiserver.request import Request, Response
 from apiserver.services import Scope
 
@@ -43,9 +44,9 @@ async def patch(request: Request, scope: Scope) -> Response:
     async def transform(current: Object | None) -> Object:
         live = codec.convert(current, scope.resource) if current is not None else None
         if patcher is None:
-            new = _applied(request, scope, live, config, options)
+            new = _applied(request, scope, live, config, write, options)
         else:
-            new = _patched(request, scope, live or {}, patcher, options)
+            new = _patched(request, scope, live or {}, patcher, write, options)
         return codec.convert(new, registry.resource)
 
     name = request.info.name
@@ -91,14 +92,16 @@ def _patcher(scope: Scope, body: bytes, content_type: str) -> Patcher:
     return lambda live: apply_strategic(live, body, scope.resource.schema)
 
 
-def _patched(request: Request, scope: Scope, live: Object, patcher: Patcher, options: WriteOptions) -> Object:
+def _patched(
+    request: Request, scope: Scope, live: Object, patcher: Patcher, write: Write, options: WriteOptions
+) -> Object:
     """The patched object as if it had been sent: decoded, defaulted, with its managers."""
     patched = patcher(live)
     new = decoded(request, scope, patched, options.field_validation)
     bodies.check_name(new, request.info.name)
     bodies.check_namespace(new, scope, request.info.namespace)
     deduplicate(new, request.warnings)
-    return managed(request, scope, live, new, options.field_manager)
+    return managed(request, scope, live, new, write, options.field_manager)
 
 
 def decoded(request: Request, scope: Scope, patched: Any, validation: str) -> Object:
@@ -178,7 +181,7 @@ def _check_applied_kind(scope: Scope, config: Object) -> None:
 
 
 def _applied(
-    request: Request, scope: Scope, live: Object | None, config: Object, options: WriteOptions
+    request: Request, scope: Scope, live: Object | None, config: Object, write: Write, options: WriteOptions
 ) -> Object:
     new = scope.registry.field_manager.apply(
         live,
@@ -187,5 +190,7 @@ def _applied(
         bool(options.force),
         scope.subresource,
         timestamp(scope.services.world.clock.now()),
+        kind=scope.resource.kind,
+        reset=scope.registry.reset_fields(write),
     )
     return decoded(request, scope, new, "Ignore")

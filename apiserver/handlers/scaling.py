@@ -135,7 +135,7 @@ async def _write(
         revision = scale["metadata"].get("resourceVersion")
         if revision:
             new["metadata"]["resourceVersion"] = revision
-        return codec.convert(managed(request, scope, live, new, manager), registry.resource)
+        return codec.convert(managed(request, scope, live, new, write, manager), registry.resource)
 
     write.subresource = ""  # the write is one of the object: its own strategy, its generation
     return await updating.update(registry, request.info.name, transform, write)

@@ -31,7 +31,9 @@ async def update(request: Request, scope: Scope) -> Response:
             bodies.wipe_system_metadata(new)
             new["metadata"].pop("resourceVersion", None)
         live = codec.convert(current, scope.resource) if current is not None else None
-        return codec.convert(managed(request, scope, live, new, options.field_manager), registry.resource)
+        return codec.convert(
+            managed(request, scope, live, new, write, options.field_manager), registry.resource
+        )
 
     uid = obj["metadata"].get("uid") or ""
     result = await updating.update(registry, request.info.name, transform, write, uid=uid)

@@ -4,6 +4,8 @@ from apimachinery import errors
 from apimachinery.errors import Object
 from apimachinery.field import FieldError
 from apimachinery.gating import drop_disabled
+from apimachinery.normalising import zero
+from apimachinery.schema import Kind
 from apimachinery.validation import object_meta, structural
 from apiserver.registry.registry import Registry
 from apiserver.registry.strategy import Strategy, StrategyContext
@@ -12,6 +14,13 @@ from apiserver.registry.strategy import Strategy, StrategyContext
 def drop_disabled_fields(registry: Registry, new: Object, old: Object | None) -> None:
     """Take out what belongs to a gate that is off, unless the old object uses it."""
     drop_disabled(new, old, registry.resource.schema, registry.services.world.gates)
+
+
+def complete(registry: Registry, obj: Object) -> None:
+    """Write the zero values that Go always writes of fields which the strategy took out (`status: {}`)."""
+    for name, field in registry.resource.schema.fields.items():
+        if not field.omit_empty and name not in obj and field.schema.kind is Kind.OBJECT:
+            obj[name] = zero(field.schema)
 
 
 def check_new(registry: Registry, strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:

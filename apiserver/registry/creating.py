@@ -77,6 +77,7 @@ def prepare(registry: Registry, obj: Object, write: Write) -> None:
     if strategy.counts_generation(ctx):
         metadata["generation"] = 1
     checks.drop_disabled_fields(registry, obj, None)
+    checks.complete(registry, obj)
     checks.check_new(registry, strategy, obj, ctx)
     write.warnings.extend(strategy.warnings(obj, ctx))
 

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from apimachinery import conversion
+from apimachinery.errors import Object
 from apimachinery.managedfields import FieldManager
-
-from apimachinery.resources import Resource
+from apimachinery.resources import GroupVersionKind, Resource
 from apimachinery.schema import Schema
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ def field_manager(services: "Services", resource: Resource) -> FieldManager:
         found = services.table.by_kind(group, version, resource.kind)
         return found.schema if found else None
 
-    return FieldManager(schema_for)
+    def convert(obj: Object, api_version: str) -> Object:
+        group, _, version = api_version.rpartition("/")
+        return conversion.convert(obj, GroupVersionKind(group, version, resource.kind), services.table)
+
+    return FieldManager(schema_for, convert)
 
 
 def manager_name(field_manager_param: str, user_agent: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from apimachinery.errors import GroupKind, Object, not_found
+from apimachinery.managedfields import FieldSet
 from apimachinery.resources import Resource
 from apiserver.admission import Attributes
 from apiserver.encoding import loads
@@ -41,6 +42,7 @@ class Registry:
         for name, strategy in self.strategy.subresources.items():
             self._subresources[name] = strategy()
         self._selectable: Generations[int, Selectable] = Generations(_REMEMBERED)
+        self._reset: dict[str, FieldSet] = {}
         self.field_manager = field_manager(services, resource)
 
     @property
@@ -98,7 +100,17 @@ class Registry:
             self._object,
             write.subresource,
             self.services.service_ip_range,
+            write.group,
         )
+
+    def reset_fields(self, write: Write) -> FieldSet:
+        """What a write through its subresource cannot come to own."""
+        found = self._reset.get(write.subresource)
+        if found is None:
+            strategy = self.strategy_of(write.subresource)
+            found = FieldSet.of_fields(strategy.reset_fields(self.context(write)))
+            self._reset[write.subresource] = found
+        return found
 
     def attributes(
         self, operation: str, write: Write, name: str, obj: Object | None, old: Object | None

@@ -45,6 +45,7 @@ class StrategyContext:
     get_entry: Callable[[str, str, str], Object | None]  # (storage resource, namespace, name) -> object
     subresource: str = ""
     service_ip_range: str = "10.96.0.0/12"
+    request_group: str = ""  # the group of the request: events are one resource under two groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ def prepare(registry: Registry, strategy: Strategy, new: Object, old: Object, wr
     if strategy.counts_generation(ctx) and _differs(new, old):
         metadata["generation"] = (generation or 0) + 1
     checks.drop_disabled_fields(registry, new, old)
+    checks.complete(registry, new)
     checks.check_change(registry, strategy, new, old, ctx)
     write.warnings.extend(strategy.update_warnings(new, old, ctx))
 

@@ -16,6 +16,7 @@ class Write:
     namespace: str = ""
     subresource: str = ""
     dry_run: bool = False
+    group: str = ""  # of the request, which may differ from the hub's
     warnings: list[str] = field(default_factory=list)
 
 
