@@ -16,6 +16,7 @@ class SchedulerRules:
     extended_resources: bool
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
+    reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
     claim_metric: bool  # 1.35+: scheduler_resourceclaim_creates_total
 
     @classmethod
@@ -26,5 +27,6 @@ class SchedulerRules:
             extended_resources=dynamic and gates.enabled("DRAExtendedResource"),
             extended_resource_index=version.minor >= 35,
             taint_in_reason=version.minor < 35,
+            reuse_by_init_containers=version.minor >= 35,
             claim_metric=version.minor >= 35,
         )

@@ -11,11 +11,7 @@ from apimachinery.client.rest import APIClient
 from apimachinery.component import World
 from scheduler.cache import Cache
 from scheduler.cycle import Scheduler
-from scheduler.extended_resources import (
-    ExtendedResources,
-    IndexedExtendedResources,
-    ListedExtendedResources,
-)
+from scheduler.dynamic import DynamicState
 from scheduler.informing import ClusterInformers
 from scheduler.metrics import Metrics
 from scheduler.plugins.registry import PluginContext, default_profile
@@ -40,7 +36,11 @@ class SchedulerService:
         self._informers = InformerFactory(client, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, COMPONENT, host, modern=True)
         self.cache = Cache()
-        profile = default_profile(PluginContext(client, self._rules, self._extended()))
+        dynamic = DynamicState(world, self._rules)
+        context = PluginContext(
+            client, self._rules, dynamic.extended, partial(dynamic.plugin, client, self.metrics)
+        )
+        profile = default_profile(context)
         self.queue = SchedulingQueue(world.clock, profile, self.metrics)
         pods = self._informers.informer(PODS)
         self.scheduler = Scheduler(
@@ -54,15 +54,11 @@ class SchedulerService:
             self.metrics,
         )
         ClusterInformers(self.cache, self.queue, profile.name).connect(self._informers)
+        if self._rules.dynamic_resources:
+            dynamic.connect(self._informers, self.queue)
+        self.dynamic = dynamic
         self.leading = False
         self._watch_sizes()
-
-    def _extended(self) -> ExtendedResources | None:
-        if not self._rules.extended_resources:
-            return None
-        return (
-            IndexedExtendedResources() if self._rules.extended_resource_index else ListedExtendedResources()
-        )
 
     def _watch_sizes(self) -> None:
         """Sizes are read when the metrics are."""

@@ -28,6 +28,7 @@ class PluginContext:
     client: APIClient
     rules: SchedulerRules
     extended: ExtendedResources | None
+    dynamic_resources: Callable[[], Plugin]  # needs more of the scheduler than the others
 
 
 REGISTRY: Mapping[str, Callable[[PluginContext], Plugin]] = {
@@ -39,6 +40,8 @@ REGISTRY: Mapping[str, Callable[[PluginContext], Plugin]] = {
     "NodeAffinity": lambda _: NodeAffinity(),
     "NodePorts": lambda _: NodePorts(),
     "NodeResourcesFit": lambda ctx: NodeResourcesFit(ctx.extended),
+    # Before preemption: rather deallocate an idle claim than evict a pod.
+    "DynamicResources": lambda ctx: ctx.dynamic_resources(),
     "DefaultPreemption": lambda _: DefaultPreemption(),
     "NodeResourcesBalancedAllocation": lambda _: NodeResourcesBalancedAllocation(),
     "DefaultBinder": lambda ctx: DefaultBinder(ctx.client),
@@ -54,5 +57,6 @@ WEIGHTS: Mapping[str, int] = {
 
 def default_profile(context: PluginContext) -> Profile:
     """The profile of `default-scheduler`; raises ProfileError."""
-    plugins = [make(context) for make in REGISTRY.values()]
+    left_out = set() if context.rules.dynamic_resources else {"DynamicResources"}
+    plugins = [make(context) for name, make in REGISTRY.items() if name not in left_out]
     return Profile(plugins, WEIGHTS)

@@ -1,0 +1,60 @@
+"""The way in: `Allocator(rules, classes, slices, allocated).allocate(node, claims)`."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.allocator.devices import DeviceID
+from scheduler.allocator.pools import NodeView, SliceIndex
+from scheduler.allocator.requests import ClaimPlan, ClassLister, plan_claim
+from scheduler.allocator.results import allocation_result
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.search import Search, Solution
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A solution on a node, not yet written out."""
+
+    claims: Sequence[ClaimPlan]
+    solution: Solution
+    node: str
+    rules: AllocatorRules
+
+    def results(self) -> list[Object]:
+        """One AllocationResult per claim; raises AllocationError."""
+        return [
+            allocation_result(claim, choices, self.node, self.rules)
+            for claim, choices in zip(self.claims, self.solution, strict=True)
+        ]
+
+
+class Allocator:
+    """Allocates devices that are not in `allocated`, which may change between calls."""
+
+    def __init__(
+        self, rules: AllocatorRules, classes: ClassLister, slices: SliceIndex, allocated: Set[DeviceID]
+    ) -> None:
+        self._rules = rules
+        self._classes = classes
+        self._slices = slices
+        self._allocated = allocated
+
+    def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
+        """What does not depend on the node: once per pod."""
+        return [plan_claim(claim, self._classes, self._rules) for claim in claims]
+
+    def find(self, node: NodeView, claims: Sequence[ClaimPlan]) -> Found | None:
+        """A solution for all claims together, or None; raises AllocationError."""
+        if not claims:
+            return None
+        search = Search(claims, self._slices.pools(node), node, self._allocated, self._rules)
+        solution = search.run()
+        return None if solution is None else Found(claims, solution, node.name, self._rules)
+
+    def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
+        """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""
+        found = self.find(node, self.plan(claims))
+        return None if found is None else found.results()

@@ -1,0 +1,191 @@
+"""The search: exhaustive, depth first, the first full solution wins.
+
+Order: claims, their requests, the devices of a request one after the other, candidates in the order of pools
+and slices. Within one request only later candidates are tried for later devices: which of two equal places a
+device takes makes no difference.
+"""
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+
+from scheduler.allocator.constraints import ConstraintState
+from scheduler.allocator.devices import Device, DeviceID, on_node
+from scheduler.allocator.errors import AllocationError, NodeAllocationError
+from scheduler.allocator.pools import NodeView, Pool
+from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, RequestPlan
+from scheduler.allocator.rules import AllocatorRules
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One device for one request."""
+
+    request: RequestPlan
+    device: Device
+
+
+Solution = Sequence[Sequence[Choice]]  # per claim
+
+
+@dataclass(slots=True)
+class _Claim:
+    requests: list[RequestPlan]
+    constraints: list[ConstraintState]
+    fixed: dict[int, list[Device]]  # request index → its devices, where it wants all
+
+
+class Search:
+    """One search for a solution on one node."""
+
+    def __init__(
+        self,
+        claims: Sequence[ClaimPlan],
+        pools: Sequence[Pool],
+        node: NodeView,
+        allocated: Set[DeviceID],
+        rules: AllocatorRules,
+    ) -> None:
+        self._plans = claims
+        self._pools = pools
+        self._node = node
+        self._allocated = allocated
+        self._rules = rules
+        usable = [pool for pool in pools if not pool.invalid and not (rules.whole_pools and pool.incomplete)]
+        self._candidates = [device for pool in usable for device in pool.devices]
+        self._claims: list[_Claim] = []
+        self._choices: list[list[Choice]] = [[] for _ in claims]
+        self._taken: set[DeviceID] = set()
+        self._taken_by_claim: list[set[DeviceID]] = [set() for _ in claims]
+
+    def run(self) -> Solution | None:
+        """None if there is no solution; raises AllocationError."""
+        for plan in self._plans:
+            self._claims.append(self._prepare(plan))
+        if any(not devices for claim in self._claims for devices in claim.fixed.values()) and (
+            self._rules.empty_all_fails
+        ):
+            return None
+        if self._next_claim(0):
+            return self._choices
+        if self._rules.whole_pools and any(pool.invalid for pool in self._pools):
+            raise NodeAllocationError("invalid resource pools were encountered")
+        return None
+
+    # -- before the search
+
+    def _prepare(self, plan: ClaimPlan) -> _Claim:
+        requests: list[RequestPlan] = []
+        fixed: dict[int, list[Device]] = {}
+        number = 0
+        for index, request in enumerate(plan.requests):
+            if isinstance(request, AllocationError):
+                raise request
+            requests.append(request)
+            if request.count is None:
+                fixed[index] = self._all_devices(request)
+                number += len(fixed[index])
+            else:
+                number += request.count
+        if number > MAX_RESULTS:
+            limit = f"exceeds the claim limit of {MAX_RESULTS}"
+            raise AllocationError(f"claim {plan.key}: number of requested devices {number} {limit}")
+        constraints: list[ConstraintState] = []
+        for constraint in plan.constraints:
+            if isinstance(constraint, AllocationError):
+                raise constraint
+            constraints.append(constraint.start())
+        return _Claim(requests, constraints, fixed)
+
+    def _all_devices(self, request: RequestPlan) -> list[Device]:
+        found: list[Device] = []
+        for pool in self._pools:
+            if pool.incomplete:
+                raise request.error(
+                    f"asks for all devices, but resource pool {pool.id} is currently being updated"
+                )
+            if pool.invalid:
+                raise request.error(f"asks for all devices, but resource pool {pool.id} is currently invalid")
+            found += [device for device in pool.devices if self._selectable(request, device)]
+        return found
+
+    def _selectable(self, request: RequestPlan, device: Device) -> bool:
+        if not request.selects(device):
+            return False
+        if not device.slice.get("perDeviceNodeSelection"):
+            return True
+        return bool(on_node(device.spec, self._node.labels, self._node.name))
+
+    # -- the search
+
+    def _next_claim(self, claim: int) -> bool:
+        return claim == len(self._claims) or self._next_request(claim, 0)
+
+    def _next_request(self, claim: int, request: int) -> bool:
+        if request == len(self._claims[claim].requests):
+            return self._next_claim(claim + 1)
+        fixed = self._claims[claim].fixed.get(request)
+        if fixed is not None:
+            return self._next_fixed(claim, request, fixed, 0)
+        return self._next_device(claim, request, 0, 0)
+
+    def _next_fixed(self, claim: int, request: int, devices: list[Device], index: int) -> bool:
+        """A request for all devices: each must be available, and there is nothing to choose."""
+        if index == len(devices):
+            return self._next_request(claim, request + 1)
+        plan, device = self._claims[claim].requests[request], devices[index]
+        if not self._available(claim, plan, device) or not device.usable:
+            return False
+        undo = self._take(claim, plan, device)
+        if undo is None:
+            raise plan.error(
+                f"cannot add device {device.id} because a claim constraint would not be satisfied"
+            )
+        if self._next_fixed(claim, request, devices, index + 1):
+            return True
+        undo()
+        return False
+
+    def _next_device(self, claim: int, request: int, number: int, start: int) -> bool:
+        """`number` devices of the request are chosen; candidates before `start` have had their turn."""
+        plan = self._claims[claim].requests[request]
+        if number == plan.count:
+            return self._next_request(claim, request + 1)
+        for position in range(start, len(self._candidates)):
+            device = self._candidates[position]
+            if not self._available(claim, plan, device) or not self._selectable(plan, device):
+                continue
+            undo = self._take(claim, plan, device) if device.usable else None
+            if undo is None:
+                continue
+            if self._next_device(claim, request, number + 1, position + 1):
+                return True
+            undo()
+        return False
+
+    def _available(self, claim: int, plan: RequestPlan, device: Device) -> bool:
+        """Admin access looks past the use by others, but not past this claim's own."""
+        if plan.admin_access:
+            return device.id not in self._taken_by_claim[claim]
+        return device.id not in self._allocated and device.id not in self._taken
+
+    def _take(self, claim: int, plan: RequestPlan, device: Device) -> Callable[[], None] | None:
+        """Choose the device and give the way back; None if a constraint forbids it."""
+        constraints = self._claims[claim].constraints
+        for index, constraint in enumerate(constraints):
+            if not constraint.add(plan.name, device):
+                for joined in constraints[:index]:
+                    joined.remove(plan.name)
+                return None
+        self._choices[claim].append(Choice(plan, device))
+        taken = set() if plan.admin_access else self._taken
+        taken.add(device.id)
+        self._taken_by_claim[claim].add(device.id)
+
+        def undo() -> None:
+            self._choices[claim].pop()
+            taken.discard(device.id)
+            self._taken_by_claim[claim].discard(device.id)
+            for constraint in constraints:
+                constraint.remove(plan.name)
+
+        return undo

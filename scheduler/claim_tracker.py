@@ -1,0 +1,124 @@
+"""All claims as the scheduler knows them: the informer's, newer ones that it wrote itself, and allocations
+that it has decided on but not written yet."""
+
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+from scheduler.allocator.devices import DeviceID
+from scheduler.framework.events import Action, ClusterEvent, EventResource
+from scheduler.resource_claims import allocated_devices, allocation, controller_of, is_special
+
+Object = dict[str, Any]
+Key = tuple[str, str]
+Listener = Callable[[ClusterEvent, Object | None, Object | None], None]
+
+_ADDED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, "ResourceClaimAdd")
+_UPDATED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, "ResourceClaimUpdate")
+_DELETED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.DELETE, "ResourceClaimDelete")
+
+
+def _key(claim: Mapping[str, Any]) -> Key:
+    metadata = claim["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _revision(claim: Mapping[str, Any]) -> int:
+    text = claim["metadata"].get("resourceVersion") or "0"
+    return int(text) if text.isdigit() else 0
+
+
+class ClaimTracker:
+    """Claims of the v1 shape, and which devices are in use."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Key, Object] = {}
+        self._special: dict[str, Key] = {}  # pod uid → its claim for extended resources
+        self._uses: dict[DeviceID, int] = {}
+        self._pending: dict[str, list[DeviceID]] = {}  # claim uid → devices
+        self.listener: Listener = lambda *_: None
+
+    # -- reading
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._claims.get((namespace, name))
+
+    def special_claim(self, pod: Object) -> Object | None:
+        """The pod's claim for extended resources, if there is one."""
+        metadata = pod["metadata"]
+        key = self._special.get(metadata.get("uid", ""))
+        claim = self._claims.get(key) if key is not None else None
+        owner = controller_of(claim) if claim is not None else None
+        return claim if owner is not None and owner.get("name") == metadata["name"] else None
+
+    @property
+    def devices_in_use(self) -> Set[DeviceID]:
+        """A live view."""
+        return self._uses.keys()
+
+    def is_pending(self, uid: str) -> bool:
+        return uid in self._pending
+
+    # -- news from the informer
+
+    def set_claim(self, claim: Object) -> None:
+        key = _key(claim)
+        old = self._claims.get(key)
+        same = old is not None and old["metadata"].get("uid") == claim["metadata"].get("uid")
+        if old is not None and same and _revision(claim) <= _revision(old):
+            return  # what we wrote ourselves is newer, or this is its echo
+        self._store(key, claim)
+        self.listener(_UPDATED if same else _ADDED, old if same else None, claim)
+
+    def remove_claim(self, claim: Object) -> None:
+        old = self._claims.get(_key(claim))
+        if old is not None and old["metadata"].get("uid") == claim["metadata"].get("uid"):
+            self._drop(_key(claim))
+            self.listener(_DELETED, old, None)
+
+    # -- our own decisions
+
+    def assume(self, claim: Object) -> None:
+        """The answer to a write of ours: known at once, without waiting for the informer."""
+        self.set_claim(claim)
+
+    def forget(self, claim: Object) -> None:
+        """We deleted it."""
+        self.remove_claim(claim)
+
+    def add_pending(self, uid: str, result: Mapping[str, Any]) -> None:
+        """The claim is going to have this allocation: its devices are taken from now on."""
+        self._pending[uid] = allocated_devices(result)
+        self._count(self._pending[uid], 1)
+
+    def remove_pending(self, uid: str) -> bool:
+        """The allocation is written, or given up; whether there was one."""
+        devices = self._pending.pop(uid, None)
+        self._count(devices or [], -1)
+        return devices is not None
+
+    # -- books
+
+    def _store(self, key: Key, claim: Object) -> None:
+        self._drop(key)
+        self._claims[key] = claim
+        self._count(allocated_devices(allocation(claim)), 1)
+        owner = controller_of(claim) if is_special(claim) else None
+        if owner is not None:
+            self._special[owner["uid"]] = key
+
+    def _drop(self, key: Key) -> None:
+        claim = self._claims.pop(key, None)
+        if claim is None:
+            return
+        self._count(allocated_devices(allocation(claim)), -1)
+        owner = controller_of(claim) if is_special(claim) else None
+        if owner is not None and self._special.get(owner["uid"]) == key:
+            del self._special[owner["uid"]]
+
+    def _count(self, devices: list[DeviceID], change: int) -> None:
+        for device in devices:
+            uses = self._uses.get(device, 0) + change
+            if uses:
+                self._uses[device] = uses
+            else:
+                del self._uses[device]

@@ -1,0 +1,164 @@
+"""What the scheduler writes about claims: allocations, reservations, the special claim and its end."""
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import STRATEGIC_PATCH, APIClient
+from apimachinery.clock import Clock
+from apimachinery.errors import StatusError, is_reason
+from scheduler.dra_edge import DRAEdge
+from scheduler.pods import PodInfo
+from scheduler.resource_claims import FINALIZER, allocation, display
+
+Object = dict[str, Any]
+
+# client-go, retry.DefaultRetry
+_TRIES = 5
+_RETRY_SECONDS = 0.01
+
+
+class ClaimError(Exception):
+    """A write that makes no sense any more; the text is for people."""
+
+
+class ClaimWriter:
+    """Claims have the v1 shape on this side. Methods raise StatusError, ClaimError or a connection error."""
+
+    def __init__(self, client: APIClient, edge: DRAEdge, clock: Clock) -> None:
+        self._client = client
+        self._edge = edge
+        self._ref = edge.refs.claims
+        self._clock = clock
+
+    async def create(self, claim: Object) -> Object:
+        """The special claim, named by the server."""
+        new = copy.deepcopy(claim)
+        new.pop("status", None)
+        for name in ("name", "uid"):
+            new["metadata"].pop(name, None)
+        namespace = new["metadata"]["namespace"]
+        created = await self._client.create(self._ref, self._edge.outgoing(self._ref, new), namespace)
+        return self._edge.incoming(self._ref, created)
+
+    async def bind(
+        self,
+        claim: Object,
+        result: Mapping[str, Any] | None,
+        pod: PodInfo,
+        seen: Callable[[Object], None],
+    ) -> Object:
+        """Write the allocation (if there is one to write) and the reservation for the pod.
+
+        `seen` is told every version of the claim that the server has accepted on the way.
+        """
+
+        async def attempt(current: Object) -> Object:
+            if current["metadata"].get("deletionTimestamp"):
+                raise ClaimError(f"claim {display(current)} got deleted in the meantime")
+            if result is not None:
+                if allocation(current) is not None:
+                    raise ClaimError(f"claim {display(current)} got allocated elsewhere in the meantime")
+                if FINALIZER not in (current["metadata"].get("finalizers") or []):
+                    current = await self._add_finalizer(current)
+                    seen(current)
+            return await self._reserve(current, result, pod)
+
+        return await self._retrying(claim, attempt)
+
+    async def _add_finalizer(self, claim: Object) -> Object:
+        new = copy.deepcopy(claim)
+        new["metadata"].setdefault("finalizers", []).append(FINALIZER)
+        try:
+            return await self._update(new)
+        except StatusError as error:
+            raise _explained(f"add finalizer to claim {display(claim)}", error) from error
+
+    async def _reserve(self, claim: Object, result: Mapping[str, Any] | None, pod: PodInfo) -> Object:
+        new = copy.deepcopy(claim)
+        status = new.setdefault("status", {})
+        if result is not None:
+            status["allocation"] = dict(result)
+        consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        status["reservedFor"] = [*(status.get("reservedFor") or []), consumer]
+        try:
+            return await self._update(new, "status")
+        except StatusError as error:
+            raise _explained(f"add reservation to claim {display(claim)}", error) from error
+
+    async def unreserve(self, claim: Object, pod: PodInfo) -> Object:
+        """Take back the pod's reservation; the allocation stays."""
+        metadata = claim["metadata"]
+        body = {
+            "metadata": {"uid": metadata["uid"]},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+        }
+        patched = await self._client.patch(
+            self._ref, metadata["name"], metadata["namespace"], body, STRATEGIC_PATCH, subresource="status"
+        )
+        return self._edge.incoming(self._ref, patched)
+
+    async def deallocate(self, claim: Object) -> Object:
+        new = copy.deepcopy(claim)
+        for name in ("reservedFor", "allocation", "devices"):
+            new["status"].pop(name, None)
+        return await self._update(new, "status")
+
+    async def delete(self, claim: Object) -> None:
+        """Remove the finalizer, then the claim; one that is gone already is fine."""
+
+        async def attempt(current: Object) -> Object:
+            finalizers = current["metadata"].get("finalizers") or []
+            if FINALIZER not in finalizers:
+                return current
+            new = copy.deepcopy(current)
+            new["metadata"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
+            return await self._update(new)
+
+        metadata = claim["metadata"]
+        try:
+            await self._retrying(claim, attempt)
+            await self._client.delete(
+                self._ref, metadata["name"], metadata["namespace"], preconditions={"uid": metadata["uid"]}
+            )
+        except StatusError as error:
+            if not is_reason(error, "NotFound"):
+                raise
+
+    async def announce(self, pod: PodInfo, claim: Object, mappings: Sequence[Object]) -> None:
+        """Tell the kubelet, in the pod's status, which claim and requests its resources come from."""
+        if not mappings:
+            raise ClaimError("nil or empty request mappings, no update of pod status")
+        status = {"requestMappings": [*mappings], "resourceClaimName": claim["metadata"]["name"]}
+        body = {"status": {"extendedResourceClaimStatus": status}}
+        await self._client.patch(PODS, pod.name, pod.namespace, body, STRATEGIC_PATCH, subresource="status")
+
+    async def _update(self, claim: Object, subresource: str = "") -> Object:
+        written = await self._client.update(self._ref, self._edge.outgoing(self._ref, claim), subresource)
+        return self._edge.incoming(self._ref, written)
+
+    async def _retrying(self, claim: Object, attempt: Callable[[Object], Awaitable[Object]]) -> Object:
+        """Again with the newest version after a conflict."""
+        current = claim
+        for number in range(_TRIES):
+            try:
+                return await attempt(current)
+            except StatusError as error:
+                if not is_reason(error, "Conflict") or number == _TRIES - 1:
+                    raise
+            await self._clock.sleep(_RETRY_SECONDS)
+            current = await self._refresh(claim)
+        raise AssertionError("unreachable: the last try raises")
+
+    async def _refresh(self, claim: Object) -> Object:
+        metadata = claim["metadata"]
+        try:
+            found = await self._client.get(self._ref, metadata["name"], metadata["namespace"])
+        except StatusError as error:
+            raise _explained(f"get updated claim {display(claim)} after conflict", error) from error
+        return self._edge.incoming(self._ref, found)
+
+
+def _explained(what: str, error: StatusError) -> StatusError:
+    return StatusError(error.code, error.reason, f"{what}: {error.message}", error.details)

@@ -1,0 +1,34 @@
+"""The border to the API: this scheduler thinks in resource.k8s.io/v1, the server may speak an older one."""
+
+from typing import Any
+
+from apimachinery.client.refs import Ref, dra_refs
+from apimachinery.conversion import convert
+from apimachinery.resources import GroupVersionKind
+from apimachinery.versions import Version
+
+Object = dict[str, Any]
+
+INTERNAL = "v1"
+
+
+class DRAEdge:
+    """Converts on the way in and out."""
+
+    def __init__(self, version: Version) -> None:
+        self.refs = dra_refs(version)
+        self._same = self.refs.version == INTERNAL
+
+    def incoming(self, ref: Ref, obj: Object) -> Object:
+        """The object in the v1 shape; not a copy if it is in that already."""
+        if self._same:
+            return obj
+        said = {"apiVersion": ref.api_version, "kind": ref.kind, **obj}
+        return convert(said, GroupVersionKind(ref.group, INTERNAL, ref.kind))
+
+    def outgoing(self, ref: Ref, obj: Object) -> Object:
+        """The object as the server of `ref` takes it."""
+        internal = {"apiVersion": f"{ref.group}/{INTERNAL}", "kind": ref.kind}
+        if self._same:
+            return {**obj, **internal}
+        return convert({**obj, **internal}, GroupVersionKind(ref.group, ref.version, ref.kind))

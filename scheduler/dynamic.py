@@ -1,0 +1,106 @@
+"""Everything that dynamic resources need besides their plugin: books of claims, classes and slices, kept
+current by informers."""
+
+from typing import Any
+
+from apimachinery.client.informer import InformerFactory
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import APIClient
+from apimachinery.component import World
+from scheduler.allocator.pools import SliceIndex
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.claim_tracker import ClaimTracker
+from scheduler.claim_writing import ClaimWriter
+from scheduler.device_classes import DeviceClasses
+from scheduler.dra_edge import DRAEdge
+from scheduler.extended_resources import (
+    ExtendedResources,
+    IndexedExtendedResources,
+    ListedExtendedResources,
+)
+from scheduler.framework.events import Action, ClusterEvent, EventResource
+from scheduler.metrics import Metrics
+from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.queue import SchedulingQueue
+from scheduler.rules import SchedulerRules
+
+Object = dict[str, Any]
+
+_CLASS_ADDED = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD, "DeviceClassAdd")
+_CLASS_UPDATED = ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE, "DeviceClassUpdate")
+_SLICE_ADDED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD, "ResourceSliceAdd")
+_SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, "ResourceSliceUpdate")
+
+
+class DynamicState:
+    """The books, and the plugin made from them. Everything is in the v1 shape."""
+
+    def __init__(self, world: World, rules: SchedulerRules) -> None:
+        self._world = world
+        self._rules = rules
+        self._edge = DRAEdge(world.version)
+        self._allocator_rules = AllocatorRules.of(world.version, world.gates)
+        self.claims = ClaimTracker()
+        self.classes = DeviceClasses()
+        self.slices = SliceIndex(self._allocator_rules)
+        self.extended = _extended_resources(rules)
+
+    def plugin(self, client: APIClient, metrics: Metrics) -> DynamicResources:
+        return DynamicResources(
+            self._rules,
+            self._allocator_rules,
+            self.claims,
+            self.classes,
+            self.slices,
+            self.extended,
+            ClaimWriter(client, self._edge, self._world.clock),
+            self._world.entropy,
+            metrics,
+        )
+
+    def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
+        """Follow claims, classes and slices; tell the queue what changed."""
+        self._queue = queue
+        self.claims.listener = queue.move
+        refs = self._edge.refs
+        claims, classes, slices = refs.claims, refs.device_classes, refs.slices
+        factory.informer(claims).add_handler(
+            lambda obj: self.claims.set_claim(self._in(claims, obj)),
+            lambda _, obj: self.claims.set_claim(self._in(claims, obj)),
+            lambda obj: self.claims.remove_claim(self._in(claims, obj)),
+        )
+        factory.informer(classes).add_handler(
+            lambda obj: self._class_changed(self._in(classes, obj)),
+            lambda _, obj: self._class_changed(self._in(classes, obj)),
+            lambda obj: self._class_removed(self._in(classes, obj)),
+        )
+        factory.informer(slices).add_handler(
+            lambda obj: self._slice_changed(None, self._in(slices, obj)),
+            lambda old, obj: self._slice_changed(old, self._in(slices, obj)),
+            lambda obj: self.slices.remove_slice(self._in(slices, obj)),
+        )
+
+    def _in(self, ref: Ref, obj: Object) -> Object:
+        return self._edge.incoming(ref, obj)
+
+    def _class_changed(self, new: Object) -> None:
+        old = self.classes.get(new["metadata"]["name"])
+        self.classes.set_class(new)
+        if self.extended is not None:
+            self.extended.set_class(old, new)
+        self._queue.move(_CLASS_ADDED if old is None else _CLASS_UPDATED, old, new)
+
+    def _class_removed(self, old: Object) -> None:
+        self.classes.remove_class(old)
+        if self.extended is not None:
+            self.extended.remove_class(old)
+
+    def _slice_changed(self, old: Object | None, new: Object) -> None:
+        self.slices.set_slice(new)
+        self._queue.move(_SLICE_ADDED if old is None else _SLICE_UPDATED, old, new)
+
+
+def _extended_resources(rules: SchedulerRules) -> ExtendedResources | None:
+    if not rules.extended_resources:
+        return None
+    return IndexedExtendedResources() if rules.extended_resource_index else ListedExtendedResources()

@@ -1,0 +1,62 @@
+"""Which events may help a pod that DynamicResources rejected."""
+
+from collections.abc import Callable, Sequence
+
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Object
+from scheduler.resource_claims import ClaimNotUsable, allocation, is_for_pod, is_special
+
+PodClaims = Callable[[Object], Sequence[Object]]
+
+
+def hints(pod_claims: PodClaims) -> Sequence[EventHint]:
+    """`pod_claims` gives the claims of a pod or raises ClaimNotUsable."""
+    changed = Action.ADD | Action.UPDATE
+    node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT | Action.UPDATE_NODE_ALLOCATABLE
+    return (
+        EventHint(ClusterEvent(EventResource.NODE, node)),
+        EventHint(
+            ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_CLAIM),
+            _after_pod_change(pod_claims),
+        ),
+        EventHint(
+            ClusterEvent(EventResource.RESOURCE_CLAIM, changed | Action.DELETE),
+            _after_claim_change(pod_claims),
+        ),
+        EventHint(ClusterEvent(EventResource.DEVICE_CLASS, changed)),
+        EventHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)),
+    )
+
+
+def _after_pod_change(pod_claims: PodClaims) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - protocol
+        if new is None or new["metadata"].get("uid") != pod["metadata"].get("uid"):
+            return False
+        try:
+            pod_claims(new)
+        except ClaimNotUsable:
+            return False
+        return True
+
+    return hint
+
+
+def _after_claim_change(pod_claims: PodClaims) -> Hint:
+    def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
+        if old is not None and allocation(old) is not None and (new is None or allocation(new) is None):
+            return True  # devices became free
+        changed = new or old
+        if changed is not None and is_special(changed) and is_for_pod(changed, pod):
+            return new is None  # the leftover is gone
+        if new is None or not _uses(pod, new, pod_claims):
+            return False
+        return old is None or old.get("status") != new.get("status")
+
+    return hint
+
+
+def _uses(pod: Object, claim: Object, pod_claims: PodClaims) -> bool:
+    try:
+        used = pod_claims(pod)
+    except ClaimNotUsable:
+        return False
+    return any(each["metadata"].get("uid") == claim["metadata"].get("uid") for each in used)

@@ -1,0 +1,79 @@
+"""What DynamicResources remembers during one attempt at one pod."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scheduler.allocator.allocator import Allocator, Found
+from scheduler.allocator.requests import ClaimPlan
+from scheduler.extended_claims import ClaimRequests
+from scheduler.resource_claims import allocation, is_reserved_for
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class PodClaim:
+    """A claim of the pod. `result` is set by Reserve and written by PreBind."""
+
+    claim: Object
+    result: Object | None = None
+
+    @property
+    def uid(self) -> str:
+        return str(self.claim["metadata"]["uid"])
+
+    @property
+    def node_selector(self) -> Mapping[str, Any] | None:
+        """Where an allocated claim can be used; None is everywhere."""
+        found: Mapping[str, Any] | None = (allocation(self.claim) or {}).get("nodeSelector")
+        return found
+
+    def is_held_by(self, pod_uid: str) -> bool:
+        return allocation(self.claim) is not None and is_reserved_for(self.claim, pod_uid)
+
+
+@dataclass(slots=True)
+class SpecialClaim:
+    """The claim for extended resources: in memory until PreBind, or left over from an earlier attempt."""
+
+    claim: Object
+    exists: bool  # on the server
+    resources: tuple[str, ...]  # that DRA may have to provide
+    pending_uid: str = ""  # under which its allocation is in flight
+    result: Object | None = None
+    mappings: Sequence[Object] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialPlan:
+    """The special claim as it is on nodes where the same resources come from DRA."""
+
+    claim: Object
+    requests: ClaimRequests
+    plan: ClaimPlan
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChoice:
+    """What Filter found for a node."""
+
+    found: Found | None
+    special: SpecialPlan | None
+
+
+@dataclass(slots=True)
+class PodState:
+    """Written by PreFilter, used by all later extension points."""
+
+    claims: list[PodClaim]
+    special: SpecialClaim | None
+    allocator: Allocator
+    plans: list[ClaimPlan]  # of the claims that need an allocation
+    choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
+    special_plans: dict[tuple[str, ...], SpecialPlan] = field(default_factory=dict)  # by resources
+    unavailable: set[int] = field(default_factory=set)  # claims that are allocated elsewhere
+
+    @property
+    def to_allocate(self) -> list[PodClaim]:
+        return [each for each in self.claims if allocation(each.claim) is None]

@@ -1,0 +1,84 @@
+"""What claims and pods say about each other. Claims have the v1 shape.
+
+Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scheduler.allocator.devices import DeviceID
+
+Object = dict[str, Any]
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+EXTENDED_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+MAX_RESERVED = 256
+
+
+class ClaimNotUsable(Exception):  # noqa: N818 - a finding, not a fault
+    """The pod cannot be scheduled because of one of its claims; the text is for people."""
+
+
+def display(claim: Mapping[str, Any]) -> str:
+    """`namespace/name`."""
+    metadata = claim["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def claim_names(pod: Object) -> Iterator[tuple[str, bool]]:
+    """(claim name, whether it must belong to the pod) for every claim of the pod that it needs."""
+    metadata = pod["metadata"]
+    generated = {each["name"]: each for each in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+    for reference in pod["spec"].get("resourceClaims") or ():
+        if reference.get("resourceClaimName"):
+            yield reference["resourceClaimName"], False
+        elif reference.get("resourceClaimTemplateName"):
+            status = generated.get(reference["name"])
+            if status is None:
+                where = f'pod "{metadata.get("namespace", "")}/{metadata["name"]}"'
+                raise ClaimNotUsable(f"{where}: ResourceClaim not created yet")
+            if status.get("resourceClaimName"):  # otherwise no claim was needed
+                yield status["resourceClaimName"], True
+
+
+def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    references = obj["metadata"].get("ownerReferences") or ()
+    return next((each for each in references if each.get("controller")), None)
+
+
+def is_for_pod(claim: Mapping[str, Any], pod: Object) -> bool:
+    """Whether the claim was made for exactly this pod."""
+    owner = controller_of(claim)
+    return owner is not None and owner.get("uid") == pod["metadata"].get("uid")
+
+
+def is_special(claim: Mapping[str, Any]) -> bool:
+    """Whether the scheduler made the claim for extended resources."""
+    return (claim["metadata"].get("annotations") or {}).get(EXTENDED_ANNOTATION) == "true"
+
+
+def allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = (claim.get("status") or {}).get("allocation")
+    return found
+
+
+def reserved_for(claim: Mapping[str, Any]) -> list[Object]:
+    return (claim.get("status") or {}).get("reservedFor") or []
+
+
+def is_reserved_for(claim: Mapping[str, Any], uid: str) -> bool:
+    return any(each.get("uid") == uid for each in reserved_for(claim))
+
+
+def can_be_reserved(claim: Mapping[str, Any]) -> bool:
+    return len(reserved_for(claim)) < MAX_RESERVED
+
+
+def allocated_devices(result: Mapping[str, Any] | None) -> list[DeviceID]:
+    """The devices that nobody else can have; admin access takes none."""
+    results = ((result or {}).get("devices") or {}).get("results") or ()
+    return [
+        DeviceID(each["driver"], each["pool"], each["device"])
+        for each in results
+        if not each.get("adminAccess")
+    ]
