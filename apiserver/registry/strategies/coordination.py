@@ -2,10 +2,11 @@
 
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, invalid
+from apiserver.registry.strategies.shared import BuiltIn
 from apiserver.registry.strategy import Strategy, StrategyContext
 
 
-class LeaseStrategy(Strategy):
+class LeaseStrategy(BuiltIn):
     allow_create_on_update = True
     allow_unconditional_update = False
 

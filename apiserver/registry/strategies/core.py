@@ -7,6 +7,7 @@ from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, forbidden, invalid, key, required, too_long
 from apimachinery.validation import names
 from apiserver.registry.strategies.shared import (
+    BuiltIn,
     Counted,
     CreatedByUpdate,
     Returned,
@@ -36,7 +37,7 @@ class NamespaceFinalize(Strategy):
         return (("status",),)
 
 
-class NamespaceStrategy(Strategy):
+class NamespaceStrategy(BuiltIn):
     status = NamespaceStatus
     subresources = {"finalize": NamespaceFinalize}
     returns_deleted_object = True
@@ -68,7 +69,7 @@ class NamespaceStrategy(Strategy):
         return bool((obj.get("spec") or {}).get("finalizers"))
 
 
-class NodeStrategy(Strategy):
+class NodeStrategy(BuiltIn):
     status = SpecKeptStatus
     field_labels = ("spec.unschedulable",)
 
@@ -114,7 +115,7 @@ def _frozen(new: Object, old: Object, *fields: str) -> list[FieldError]:
     return errors
 
 
-class ConfigMapStrategy(Strategy):
+class ConfigMapStrategy(BuiltIn):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = []
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
@@ -142,7 +143,7 @@ _SECRET_KEYS = {
 _ACCOUNT = "kubernetes.io/service-account.name"
 
 
-class SecretStrategy(Strategy):
+class SecretStrategy(BuiltIn):
     """`stringData` is only a way to write `data`."""
 
     field_labels = ("type",)
@@ -184,11 +185,11 @@ class SecretStrategy(Strategy):
         return [*errors, *_frozen(new, old, "data"), *self.validate(new, ctx)]
 
 
-class ServiceAccountStrategy(Strategy):
+class ServiceAccountStrategy(BuiltIn):
     returns_deleted_object = True
 
 
-class EventStrategy(Strategy):
+class EventStrategy(BuiltIn):
     """Events of both groups; the hub has the core names."""
 
     allow_create_on_update = True
@@ -213,6 +214,9 @@ class EventStrategy(Strategy):
         "regarding.fieldPath",
         "reportingController",
     )
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return names.path_segment(name, prefix)  # generated names of core events end in a dot
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return events.event_errors(obj, newer=getattr(ctx, "request_group", "") == "events.k8s.io")

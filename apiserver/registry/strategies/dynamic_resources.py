@@ -12,8 +12,8 @@ from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, invalid
 from apimachinery.resources import GroupVersionKind
 from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.strategies.shared import SpecKeptStatus
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext, keep
+from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
+from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
 from apiserver.registry.validation import claim_status, device_classes, slices
 from apiserver.registry.validation.claims import ClaimRules, admin_access_errors, claim_spec_errors
 
@@ -70,7 +70,7 @@ class ClaimStatusStrategy(StatusStrategy):
         return errors
 
 
-class ClaimStrategy(Strategy):
+class ClaimStrategy(BuiltIn):
     """A claim's spec never changes."""
 
     status = ClaimStatusStrategy
@@ -103,7 +103,7 @@ class ClaimTemplateStrategy(ClaimStrategy):
     _spec = ("spec", "spec")
 
 
-class DeviceClassStrategy(Strategy):
+class DeviceClassStrategy(BuiltIn):
     returns_deleted_object = True
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
@@ -116,7 +116,7 @@ class DeviceClassStrategy(Strategy):
         return device_classes.class_errors(new.get("spec") or {}, old.get("spec") or {})
 
 
-class SliceStrategy(Strategy):
+class SliceStrategy(BuiltIn):
     returns_deleted_object = True
     field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
 
@@ -154,7 +154,7 @@ class TaintRuleStatus(SpecKeptStatus):
     """Only the status changes."""
 
 
-class TaintRuleStrategy(Strategy):
+class TaintRuleStrategy(BuiltIn):
     status = TaintRuleStatus
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
@@ -164,7 +164,7 @@ class TaintRuleStrategy(Strategy):
         return device_classes.taint_rule_errors(obj.get("spec") or {}, ctx.version.minor)
 
 
-class StatusRequestStrategy(Strategy):
+class StatusRequestStrategy(BuiltIn):
     """A ResourcePoolStatusRequest's spec never changes."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -173,16 +173,10 @@ class StatusRequestStrategy(Strategy):
         return []
 
 
-class SchedulingContextStrategy(Strategy):
+class SchedulingContextStrategy(BuiltIn):
     """Classic DRA: PodSchedulingContext, PodScheduling."""
 
     returns_deleted_object = True
-
-    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        obj.pop("status", None)
-
-    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        keep(new, old, "status")
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {

@@ -7,6 +7,7 @@ from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError
 from apimachinery.validation import names
 from apiserver.registry.strategies.shared import (
+    BuiltIn,
     Counted,
     CountedConditional,
     CreatedByUpdate,
@@ -28,11 +29,11 @@ class RBACStrategy(CreatedByUpdate):
         return names.path_segment(name, prefix)
 
 
-class AutoscalerStrategy(Strategy):
+class AutoscalerStrategy(BuiltIn):
     status = SpecKeptStatus
 
 
-class SigningRequestStrategy(Strategy):
+class SigningRequestStrategy(BuiltIn):
     """Who asks is written down by the server."""
 
     status = SpecKeptStatus
@@ -58,12 +59,12 @@ class SigningRequestStrategy(Strategy):
         return []
 
 
-class SignerNamed(Strategy):
+class SignerNamed(BuiltIn):
     status = SpecKeptStatus
     field_labels = ("spec.signerName",)
 
 
-class PodCertificateStrategy(Strategy):
+class PodCertificateStrategy(BuiltIn):
     status = SpecKeptStatus
     field_labels = ("spec.signerName", "spec.podName", "spec.nodeName")
 

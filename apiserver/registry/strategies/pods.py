@@ -6,7 +6,7 @@ from typing import Any
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, forbidden, invalid
 from apimachinery.quantity import Quantity
-from apiserver.registry.strategies.shared import Returned
+from apiserver.registry.strategies.shared import BuiltIn, Returned
 from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext, keep
 from apiserver.registry.validation import pod_status, pod_update
 from apiserver.registry.validation.pod_spec import pod_spec_errors, template_errors
@@ -124,7 +124,7 @@ class ResizeStrategy(Strategy):
         return ctx.version.minor >= _GENERATION_SINCE
 
 
-class PodStrategy(Strategy):
+class PodStrategy(BuiltIn):
     returns_deleted_object = True
     is_graceful = True
     status = PodStatusStrategy

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, index, invalid
-from apiserver.registry.strategies.shared import SpecKeptStatus
+from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.validation import services
 
@@ -18,7 +18,7 @@ _NODE_PORT_TYPES = ("NodePort", "LoadBalancer")
 _RESOURCE = "services"
 
 
-class ServiceStrategy(Strategy):
+class ServiceStrategy(BuiltIn):
     status = SpecKeptStatus
     allow_create_on_update = True
     returns_deleted_object = True

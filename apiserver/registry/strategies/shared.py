@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from apimachinery.errors import Object
+from apimachinery.normalising import always_written, zero
 from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
 
 
@@ -17,33 +19,40 @@ class LabelsKeptStatus(StatusStrategy):
     kept_metadata = ("labels",)
 
 
-class Counted(Strategy):
-    """A kind that counts its generations."""
+class BuiltIn(Strategy):
+    """A built-in kind: a new object has Go's zero value of its status, not none."""
 
     status: ClassVar[type[Strategy]] = SpecKeptStatus
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        field = ctx.resource.schema.fields.get("status")
+        if field is not None and "status" in ctx.resource.subresources and always_written(field):
+            obj["status"] = zero(field.schema)
+
+
+class Counted(BuiltIn):
+    """A kind that counts its generations."""
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True
 
 
-class Returned(Strategy):
+class Returned(BuiltIn):
     """A kind without rules of its own whose DELETE answers with the object."""
 
-    status = SpecKeptStatus
     returns_deleted_object = True
 
 
-class CreatedByUpdate(Strategy):
+class CreatedByUpdate(BuiltIn):
     """A kind that a PUT may create."""
 
-    status = SpecKeptStatus
     allow_create_on_update = True
 
 
-class Conditional(Strategy):
+class Conditional(BuiltIn):
     """A kind whose updates must carry a resourceVersion."""
 
-    status = SpecKeptStatus
     allow_unconditional_update = False
 
 
