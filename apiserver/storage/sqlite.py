@@ -6,6 +6,7 @@ opens, pools and closes the connections, and a transaction is one function that 
 thread, over the SQL that SQLAlchemy compiled.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
@@ -39,6 +40,16 @@ class OneHopConnection(aiosqlite.Connection):
     def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connector, iter_chunk_size=64)
         self._thread.daemon = True  # as SQLAlchemy does: a forgotten connection must not hang the exit
+
+    async def start(self) -> None:
+        """Start the thread and connect; if that fails, the thread has ended."""
+        try:
+            await self
+        except BaseException:
+            await asyncio.to_thread(
+                self._thread.join
+            )  # it still has to tell the loop, which may soon be gone
+            raise
 
     async def hop(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` returns; it runs on the connection's thread, as one step."""
@@ -90,7 +101,7 @@ class Database:
 
     async def _connect(self) -> OneHopConnection:
         connection = OneHopConnection(lambda: self._open_raw(BUSY_SECONDS))
-        await connection
+        await connection.start()
         return connection
 
     def _open_raw(self, timeout: float) -> sqlite3.Connection:

@@ -1,0 +1,24 @@
+"""The logs that the event store's tests run over."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from storage_cases import CLOCK, opener
+
+from apiserver.storage.interfaces import Log
+from apiserver.storage.store import CachedStore
+
+
+@pytest.fixture(params=["file", "memory", "model"])
+async def log(request: pytest.FixtureRequest, tmp_path) -> AsyncIterator[Log]:
+    """An empty log of each implementation."""
+    opened = await opener(request.param, tmp_path)()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def store(log: Log) -> AsyncIterator[CachedStore]:
+    """A store over an empty log of each implementation."""
+    async with await CachedStore.open(log, CLOCK) as opened:
+        yield opened

@@ -1,0 +1,54 @@
+"""Builders for changes, and stores to open: for the tests of the event store."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from apimachinery.clock import SystemClock
+from apiserver.storage.interfaces import Author, Change, Entry, Event, Key, Log, Verb
+from apiserver.storage.memory_log import MemoryLog
+from apiserver.storage.sql_log import SQLLog
+
+CLOCK = SystemClock()
+START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+AUTHOR = Author("system:admin", "kubectl", "1.36", "1.35", "request-1")
+
+Opener = Callable[[], Awaitable[Log]]
+
+
+def pod(name: str = "a", namespace: str = "default") -> Key:
+    return Key("pods", namespace, name)
+
+
+def create(key: Key, value: bytes = b"1", uid: str = "u1") -> Change:
+    return Change(Verb.CREATE, key, uid, value, 0, AUTHOR, START)
+
+
+def update(of: Event | Entry, value: bytes = b"2", expected: int | None = None) -> Change:
+    wanted = of.revision if expected is None else expected
+    return Change(Verb.UPDATE, of.key, of.uid, value, wanted, AUTHOR, START + timedelta(seconds=1))
+
+
+def delete(of: Event | Entry, expected: int | None = None) -> Change:
+    wanted = of.revision if expected is None else expected
+    return Change(Verb.DELETE, of.key, of.uid, of.value, wanted, AUTHOR, START)
+
+
+async def every_event(log: Log, since: int = 0) -> list[Event]:
+    return list(await log.after(since, 1_000_000))
+
+
+def opener(kind: str, directory: Any) -> Opener:
+    """Opens a log of `kind`: the same one every time if it is a file."""
+    if kind == "model":
+        return _model
+    url = "sqlite+aiosqlite://" if kind == "memory" else url_in(directory)
+    return lambda: SQLLog.open(url, CLOCK)
+
+
+async def _model() -> Log:
+    return MemoryLog()
+
+
+def url_in(directory: Any) -> str:
+    return f"sqlite+aiosqlite:///{directory / 'events.db'}"

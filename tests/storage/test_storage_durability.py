@@ -1,0 +1,169 @@
+"""Nothing acknowledged is lost, nothing half-written is left: kill -9, full disks, locks, cancellation."""
+
+import asyncio
+import os
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from storage_cases import CLOCK, create, every_event, pod, update, url_in
+
+from apiserver.storage import sqlite
+from apiserver.storage.interfaces import Event, Key, StorageError
+from apiserver.storage.replay import digest, fold
+from apiserver.storage.sql_log import SQLLog
+from apiserver.storage.store import CachedStore
+
+HERE = Path(__file__).parent
+
+
+async def start_writers(url: str, name: str) -> asyncio.subprocess.Process:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, str(HERE / "durable_writers.py"), url, name, "16",
+        stdout=asyncio.subprocess.PIPE, env=environment,
+    )  # fmt: skip
+
+
+async def kill_after(process: asyncio.subprocess.Process, acknowledged: int) -> list[str]:
+    """What the process told, killed after `acknowledged` writes; a torn last line does not count."""
+    assert process.stdout is not None
+    told = b""
+    while told.count(b"\n") < acknowledged:
+        told += await process.stdout.read(4096)
+    process.kill()
+    told += await process.stdout.read()
+    await process.wait()
+    return told[: told.rindex(b"\n")].decode().splitlines()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("acknowledged", [1, 97, 800])
+async def test_kill_loses_no_acknowledged_write(tmp_path, processes: int, acknowledged: int):
+    """After SIGKILL every acknowledged write is in the log, and log and projection agree to the byte."""
+    url = url_in(tmp_path)
+    running = [await start_writers(url, "ab"[number]) for number in range(processes)]
+    told = [
+        line
+        for lines in await asyncio.gather(*(kill_after(p, acknowledged) for p in running))
+        for line in lines
+    ]
+    log = await SQLLog.open(url, CLOCK)
+    events = {event.revision: event for event in await every_event(log)}
+    assert list(events) == list(range(2, len(events) + 2))
+    assert len(told) == len(set(told)) >= acknowledged
+    for line in told:
+        event = events[int(line.split()[0])]
+        assert line == f"{event.revision} {event.verb.value} {event.key.name} {event.value.decode()}"
+    _, entries = await log.entries()
+    assert digest(entries) == digest(fold(events.values()).values())
+    await log.close()
+    with sqlite3.connect(tmp_path / "events.db") as raw:
+        assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    raw.close()
+
+
+async def test_a_full_disk_fails_the_write_and_spares_the_log(tmp_path):
+    """Every waiter of the batch gets a StorageError; the log is as before, and goes on when there is room."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    store = await CachedStore.open(log, CLOCK)
+    first = await store.write(create(pod("first")))
+    await log._database.write(lambda session: session._connection.execute("PRAGMA max_page_count=20"))
+    changes = [create(pod(f"p{i}"), os.urandom(50_000)) for i in range(8)]
+    results = await asyncio.gather(*map(store.write, changes), return_exceptions=True)
+    assert {type(result) for result in results} == {StorageError}
+    assert "full" in str(results[0])
+    assert (store.revision, await every_event(log)) == (first.revision, [first])
+    await log._database.write(lambda session: session._connection.execute("PRAGMA max_page_count=100000"))
+    assert (await store.write(changes[0])).revision == first.revision + 1
+    await store.close()
+
+
+async def test_a_locked_database_is_waited_for(tmp_path):
+    """Another process's transaction delays a write and does not fail it."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    other = sqlite3.connect(tmp_path / "events.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.ensure_future(log.append(create(pod())))
+    done, _ = await asyncio.wait([waiting], timeout=0.05)
+    assert not done
+    other.execute("COMMIT")
+    other.close()
+    assert (await waiting).revision == 2
+    await log.close()
+
+
+async def test_a_database_locked_for_too_long_is_an_error(tmp_path, monkeypatch):
+    """The write fails, nothing is written, and the next one works."""
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.01)
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    other = sqlite3.connect(tmp_path / "events.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageError, match="locked"):
+        await log.append(create(pod()))
+    other.execute("ROLLBACK")
+    other.close()
+    assert (await log.append(create(pod()))).revision == 2
+    await log.close()
+
+
+async def test_a_cancelled_waiter_breaks_nobody_else(tmp_path):
+    """Others of its batch are written; its own change is whole or absent."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    for patience in range(6):
+        tasks = [asyncio.ensure_future(log.append(create(pod(f"{patience}-{i}")))) for i in range(10)]
+        for _ in range(patience):
+            await asyncio.sleep(0)
+        tasks[3].cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(isinstance(result, Event) for result in results) >= 9
+    events = await every_event(log)
+    assert [event.revision for event in events] == list(range(2, len(events) + 2))
+    _, entries = await log.entries()
+    assert digest(entries) == digest(fold(events).values())
+    await log.close()
+
+
+async def test_one_bad_change_spares_its_batch(tmp_path):
+    """A change that SQL cannot take fails alone."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    first = await log.append(create(pod("x")))
+    changes = [create(pod("a")), create(Key("pods", "default", "\ud800")), create(pod("b")), update(first)]
+    results = await asyncio.gather(*map(log.append, changes), return_exceptions=True)
+    assert [type(result) for result in results] == [Event, StorageError, Event, Event]
+    assert [event.revision for event in await every_event(log)] == [2, 3, 4, 5]
+    await log.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql+asyncpg://host/db", "nonsense", "sqlite+aiosqlite:////no/such/place/x"]
+)
+async def test_a_database_that_cannot_be_opened_is_a_clear_error(url: str):
+    """Opening fails with StorageError, and leaves no thread behind."""
+    with pytest.raises(StorageError):
+        await SQLLog.open(url, CLOCK)
+
+
+async def test_a_file_that_is_no_database_is_a_clear_error(tmp_path):
+    """Neither a text nor somebody else's database is touched."""
+    (tmp_path / "events.db").write_text("hello, this is not a database at all" * 10)
+    with pytest.raises(StorageError, match="not a database"):
+        await SQLLog.open(url_in(tmp_path), CLOCK)
+    (tmp_path / "events.db").unlink()
+    raw = sqlite3.connect(tmp_path / "events.db")
+    raw.execute("CREATE TABLE recipes (name TEXT)")
+    raw.close()
+    with pytest.raises(StorageError, match="not an event store: it has the tables recipes"):
+        await SQLLog.open(url_in(tmp_path), CLOCK)
+
+
+async def test_every_commit_is_synced(tmp_path):
+    """The writing connection is in WAL mode with synchronous=FULL."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    for pragma, expected in (("journal_mode", "wal"), ("synchronous", 2)):
+        found = await log._database.write(
+            lambda session, pragma=pragma: session._connection.execute(f"PRAGMA {pragma}").fetchone()
+        )
+        assert found == (expected,)
+    await log.close()

@@ -1,0 +1,145 @@
+"""The schema: what Alembic's migrations lead to, and what a fresh database gets without them."""
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.dialects.sqlite.aiosqlite import dialect as sqlite_dialect
+from storage_cases import CLOCK, create, pod, url_in
+
+from apiserver.storage.interfaces import StorageError
+from apiserver.storage.sql_log import SQLLog
+from apiserver.storage.statements import compile_all
+from migrations import upgrading
+from migrations.tables import HEAD, metadata
+
+
+def schema(path: Path) -> list[tuple[str, str, str]]:
+    """Every table and index of the database, in SQL with its white space evened out."""
+    raw = sqlite3.connect(path)
+    rows = raw.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    raw.close()
+    return sorted((kind, name, re.sub(r"\s+", " ", sql or "").strip()) for kind, name, sql in rows)
+
+
+async def test_a_fresh_database_equals_a_migrated_one(tmp_path):
+    """The quick way and Alembic's way lead to the same tables, to the letter."""
+    upgrading.upgrade(str(tmp_path / "migrated.db"))
+    await (await SQLLog.open(url_in(tmp_path), CLOCK)).close()
+    assert schema(tmp_path / "events.db") == schema(tmp_path / "migrated.db")
+
+
+def test_the_migrations_lead_to_the_tables(tmp_path):
+    """Alembic's autogenerate finds nothing to do after an upgrade of an empty file."""
+    path = tmp_path / "migrated.db"
+    upgrading.upgrade(str(path))
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_the_head_is_alembics():
+    """The constant that spares an import names the newest migration."""
+    assert ScriptDirectory.from_config(upgrading.config()).get_heads() == [HEAD]
+
+
+def test_the_newest_migration_can_be_undone(tmp_path):
+    """Down to nothing and up again."""
+    path = str(tmp_path / "migrated.db")
+    upgrading.upgrade(path)
+    before = schema(Path(path))
+    settings = upgrading.config()
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        settings.attributes["connection"] = connection
+        command.downgrade(settings, "base")
+    engine.dispose()
+    upgrading.upgrade(path)
+    assert schema(Path(path)) == before
+
+
+async def test_an_older_database_is_migrated_when_it_is_opened(tmp_path):
+    """A database that Alembic has stamped but not filled is brought to the head."""
+    raw = sqlite3.connect(tmp_path / "events.db")
+    raw.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+    raw.commit()
+    raw.close()
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    assert (await log.append(create(pod()))).revision == 2
+    await log.close()
+
+
+async def test_a_newer_database_is_refused(tmp_path):
+    """What a later kubeskew wrote is not touched."""
+    await (await SQLLog.open(url_in(tmp_path), CLOCK)).close()
+    raw = sqlite3.connect(tmp_path / "events.db")
+    raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    raw.commit()
+    raw.close()
+    with pytest.raises(StorageError, match="schema 9999 is newer than"):
+        await SQLLog.open(url_in(tmp_path), CLOCK)
+
+
+async def test_the_constraint_keeps_the_log_from_forking(tmp_path):
+    """No two events may continue the same state, whoever writes them."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    await log.append(create(pod()))
+    await log.close()
+    raw = sqlite3.connect(tmp_path / "events.db")
+    columns = "resource, namespace, name, uid, verb, value, previous, created, user, component"
+    columns += ", component_version, server_version, request_id, time"
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        raw.execute(f"INSERT INTO events (revision, {columns}) SELECT 3, {columns} FROM events")
+    raw.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("at", "USING COVERING INDEX"),
+        ("at_in", "USING COVERING INDEX"),
+        ("states", "SEARCH objects USING INDEX"),
+        ("after", "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        ("after_of", "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        ("superseded", "MULTI-INDEX OR"),
+        ("history", "(resource=? AND namespace=? AND name=?)"),
+    ],
+)
+def test_statements_use_their_index(name: str, expected: str):
+    """The plan of every statement that matters touches what it answers, not what is stored."""
+    raw = sqlite3.connect(":memory:", isolation_level=None)
+    upgrading.prepare(raw, lambda: None)
+    statement = compile_all(sqlite_dialect())[name]
+    arguments = tuple("1" for _ in statement.parameters)
+    plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {statement.sql}", arguments)]
+    raw.close()
+    assert expected in "; ".join(plan)
+    assert not [step for step in plan if step.startswith(("SCAN events", "SCAN objects"))]
+
+
+def test_opening_does_not_import_alembic(tmp_path):
+    """A fresh database is made, and an up-to-date one opened, without paying for Alembic's import."""
+    import os
+    import subprocess
+    import sys
+
+    program = (
+        "import asyncio, sys\n"
+        "from apimachinery.clock import SystemClock\n"
+        "from apiserver.storage.sql_log import SQLLog\n"
+        "async def main():\n"
+        "    for _ in range(2):\n"
+        "        await (await SQLLog.open(sys.argv[1], SystemClock())).close()\n"
+        "asyncio.run(main())\n"
+        "assert 'alembic' not in sys.modules\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    subprocess.run([sys.executable, "-c", program, url_in(tmp_path)], check=True, env=environment)

@@ -1,0 +1,112 @@
+"""Reading the log of a cluster from outside, running or not."""
+
+import asyncio
+
+import pytest
+from storage_cases import CLOCK, START, create, delete, pod, update, url_in
+
+from apiserver.storage import reading
+from apiserver.storage.interfaces import CompactedError, ComponentEvent, Key, StorageError
+from apiserver.storage.reading import LogReader
+from apiserver.storage.replay import digest, fold
+from apiserver.storage.sql_log import SQLLog
+
+
+async def write_some(log: SQLLog) -> None:
+    """Revisions 2 to 6, with component events before 2 and after 3."""
+    await log.record(ComponentEvent(0, "apiserver", "started", "1.35", "", START))
+    event = await log.append(create(pod()))
+    await log.append(create(Key("nodes", "", "n")))
+    await log.record(ComponentEvent(0, "apiserver", "stopped", "1.35", "", START))
+    await log.record(ComponentEvent(0, "apiserver", "started", "1.36", "", START))
+    event = await log.append(update(event))
+    await log.append(delete(event))
+    await log.append(create(pod("b")))
+
+
+def told(moments: list[reading.Moment]) -> list[str]:
+    return [
+        f"{moment.component} {moment.what}" if isinstance(moment, ComponentEvent) else str(moment.revision)
+        for moment in moments
+    ]
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("chunk", [1, 2, 500])
+async def test_events_and_components_are_one_story(tmp_path, monkeypatch, running: bool, chunk: int):
+    """Both come in one order, however they are cut; while a server runs, and after."""
+    monkeypatch.setattr(reading, "CHUNK_EVENTS", chunk)
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    await write_some(log)
+    if not running:
+        await log.close()
+    async with await LogReader.open(url_in(tmp_path)) as reader:
+        assert told([moment async for moment in reader.events()]) == [
+            "apiserver started", "2", "3", "apiserver stopped", "apiserver started", "4", "5", "6",
+        ]  # fmt: skip
+        assert told([moment async for moment in reader.events(3, "pods")]) == [
+            "apiserver stopped", "apiserver started", "4", "5", "6",
+        ]  # fmt: skip
+        assert told([moment async for moment in reader.events(6)]) == []
+    await log.close()
+
+
+async def test_following_goes_on(tmp_path):
+    """After what is there comes what happens, once each."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    await write_some(log)
+    async with await LogReader.open(url_in(tmp_path)) as reader:
+        following = reader.follow(CLOCK, 4)
+        seen = [await anext(following) for _ in range(2)]
+        await log.record(ComponentEvent(0, "scheduler", "killed", "1.36", "", START))
+        await log.append(create(pod("c")))
+        seen += [await anext(following) for _ in range(2)]
+        assert told(seen) == ["5", "6", "scheduler killed", "7"]
+        await following.aclose()
+    await log.close()
+
+
+async def test_the_history_of_one_object(tmp_path):
+    """Every event of it, through its lives."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    await write_some(log)
+    await log.append(create(pod()))
+    async with await LogReader.open(url_in(tmp_path)) as reader:
+        events = await reader.history(pod())
+        assert [event.verb.value for event in events] == ["create", "update", "delete", "create"]
+        assert [entry.revision for entry in await reader.at(4, "pods")] == [4]
+    await log.close()
+
+
+async def test_what_compaction_left_replays_to_the_projection(tmp_path):
+    """Folding the rest gives the same hash as the table, and the horizon is told."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    await write_some(log)
+    await log.compact(5)
+    async with await LogReader.open(url_in(tmp_path)) as reader:
+        left = [event async for event in reader.remaining()]
+        assert digest(fold(left).values()) == digest(await reader.entries())
+        assert (await reader.horizon(), await reader.revision()) == (5, 6)
+        assert told([moment async for moment in reader.events()])[-1] == "6"
+        with pytest.raises(CompactedError):
+            await anext(reader.events(3))
+    await log.close()
+
+
+async def test_reading_writes_nothing_and_waits_for_nobody(tmp_path):
+    """A reader cannot write, and a transaction under way does not hold it up."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    await write_some(log)
+    async with await LogReader.open(url_in(tmp_path)) as reader:
+        with pytest.raises(StorageError, match="readonly"):
+            await reader._database.write(lambda session: session.run("put_meta", name="x", value="y"))
+        await log._database.write(lambda session: session.run("put_meta", name="x", value="y"))
+        assert await asyncio.wait_for(reader.revision(), 5) == 6
+    await log.close()
+
+
+async def test_there_must_be_something_to_read(tmp_path):
+    """A missing database is an error, and is not made."""
+    with pytest.raises(StorageError):
+        await LogReader.open(url_in(tmp_path))
+    assert not (tmp_path / "events.db").exists()
