@@ -157,6 +157,10 @@ class NodeAgent:
         counts = [len(sandbox.running(now)) for sandbox in self._runtime.sandboxes() if sandbox.ready]
         return len(counts), sum(counts)
 
+    def prepared(self) -> dict[str, list[Object]]:
+        """Driver → the claims it has prepared."""
+        return self._dra.prepared()
+
     def containers(self) -> list[Object]:
         """What runs on the node, for those who want to see environments and devices."""
         now = self._clock.now()

@@ -38,6 +38,7 @@ class Host:
         ctx.health.add_check("nodes", self._unready)
         ctx.health.add_page("/nodes", self.states)
         ctx.health.add_page("/containers", self.containers)
+        ctx.health.add_page("/prepared", self.prepared)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
         await self.apply(load_nodes(self._nodes_file))
         counting = asyncio.create_task(self._count(), name="kubelet metrics")
@@ -71,6 +72,10 @@ class Host:
     def containers(self) -> Mapping[str, list[Object]]:
         """Node → containers."""
         return {name: agent.containers() for name, agent in self._agents.items()}
+
+    def prepared(self) -> Mapping[str, Mapping[str, list[Object]]]:
+        """Node → driver → prepared claims."""
+        return {name: agent.prepared() for name, agent in self._agents.items()}
 
     async def _leave(self, agent: NodeAgent, killed: set[str]) -> None:
         name = agent.config.name

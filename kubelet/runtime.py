@@ -88,7 +88,11 @@ class Sandbox:
 
 
 class FakeRuntime:
-    """The runtime of one node. Every change is on disk when the call returns."""
+    """The runtime of one node.
+
+    What becomes of its containers is on disk when the call returns. An empty sandbox, and that one has been
+    stopped, are worth no write: who does not find that does the same again.
+    """
 
     def __init__(self, directory: Path, node_name: str, clock: Clock, entropy: Entropy) -> None:
         self._directory = directory
@@ -122,7 +126,6 @@ class FakeRuntime:
             created_at=self._clock.now(),
         )
         self._sandboxes[sandbox.pod_uid] = sandbox
-        self._save(sandbox)
         return sandbox
 
     def start_container(
@@ -181,9 +184,7 @@ class FakeRuntime:
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:
         """The sandbox gives up its network; its dead containers stay readable."""
-        if sandbox.ready:
-            sandbox.ready = False
-            self._save(sandbox)
+        sandbox.ready = False
 
     def remove_sandbox(self, pod_uid: str) -> None:
         """Forget the pod."""

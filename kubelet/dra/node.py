@@ -87,6 +87,10 @@ class NodeDRA:
         """Whether the slices of all drivers are at the API server."""
         return self._started and all(driver.publisher.published for driver in self._drivers.values())
 
+    def prepared(self) -> dict[str, list[Object]]:
+        """Driver → the claims it has prepared, with their devices."""
+        return {name: driver.plugin.prepared() for name, driver in self._drivers.items()}
+
     def restore(self) -> None:
         """Take over what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
         if self._manager is None:

@@ -64,6 +64,11 @@ def container(node, name="main", pod="pod-1"):
     return found[-1]
 
 
+def prepared(node):
+    """Names of the claims that the node's driver has prepared."""
+    return [claim["name"] for claim in node.agent.prepared()[DRIVER]]
+
+
 async def test_the_driver_publishes_its_devices(node):
     """One slice per 128 devices, in a pool named like the node, owned by the Node object."""
     await node.start()
@@ -185,13 +190,12 @@ async def test_a_deleted_pod_gives_its_devices_back(node):
     await node.start()
     await extended_pod(node)
     await node.running()
-    driver = node.agent._dra.plugins.get(DRIVER)
-    assert [entry["name"] for entry in driver.prepared()] == ["pod-1-extended-resources-abcde"]
+    assert prepared(node) == ["pod-1-extended-resources-abcde"]
     assert len(list((node.root / "node-1" / "cdi").glob("*.json"))) == 1
     await node.delete()
     await node.gone()
 
-    assert driver.prepared() == []
+    assert prepared(node) == []
     assert list((node.root / "node-1" / "cdi").glob("*.json")) == []
 
 
@@ -210,10 +214,10 @@ async def test_an_upgrade_leaves_pods_with_devices_undisturbed(node, way):
         after = await node.running()
         assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
         assert container(node) == running
-        assert len(node.agent._dra.plugins.get(DRIVER).prepared()) == 1
+        assert len(prepared(node)) == 1
     await node.delete()
     await node.gone()
-    assert node.agent._dra.plugins.get(DRIVER).prepared() == []
+    assert prepared(node) == []
 
 
 async def test_with_the_gate_off_reconciling_frees_what_is_left(node):
@@ -226,9 +230,8 @@ async def test_with_the_gate_off_reconciling_frees_what_is_left(node):
     await asyncio.sleep(10)
     await node.delete()
     await node.gone()
-    driver = node.agent._dra.plugins.get(DRIVER)
-    assert len(driver.prepared()) == 1
-    await node.until(lambda: driver.prepared() == [], seconds=61)
+    assert len(prepared(node)) == 1
+    await node.until(lambda: prepared(node) == [], seconds=61)
 
 
 async def test_a_claim_that_is_not_ready_holds_the_pod(node):

@@ -65,6 +65,7 @@ def test_a_removed_sandbox_is_gone(open_runtime):
     first = runtime.run_sandbox(POD)
     runtime.remove_sandbox("u")
     second = runtime.run_sandbox({"metadata": {**POD["metadata"], "uid": "v"}})
+    runtime.start_container(second, "main", "nginx", Program())
 
     assert first.ip == second.ip
     assert [sandbox.pod_uid for sandbox in open_runtime().sandboxes()] == ["v"]
