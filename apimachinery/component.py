@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -203,14 +204,8 @@ def set_up_logging(verbosity: int) -> None:
         format="%(asctime)s.%(msecs)03dZ %(levelname).1s %(name)s: %(message)s",
         datefmt="%Y-%m-%dT%H:%M:%S",
     )
-    logging.Formatter.converter = _utc
+    logging.Formatter.converter = staticmethod(time.gmtime)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
-
-
-def _utc(seconds: float | None) -> Any:
-    import time
-
-    return time.gmtime(seconds)
 
 
 def run_component(

@@ -65,6 +65,7 @@ class Cluster:
         if found:
             raise UserError(f"unsupported version skew: {'; '.join(found)}")
         self._write_credentials(state, state.processes[names[0]].port)
+        self.directory.database.parent.mkdir(mode=0o700)
         self.directory.save(state)
         return state
 
