@@ -76,6 +76,6 @@ def _group_versions(path: str, document: Object) -> list[tuple[str, list[str]]]:
     for group in document.get("groups") or ():
         versions = [one["version"] for one in group.get("versions") or ()]
         preferred = (group.get("preferredVersion") or {}).get("version")
-        versions.sort(key=lambda version: version != preferred)  # noqa: B023 - used at once
+        versions.sort(key=lambda version: version != preferred)
         groups.append((group["name"], versions))
     return groups

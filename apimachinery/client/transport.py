@@ -10,6 +10,8 @@ import aiohttp
 from yarl import URL
 
 CONNECT_TIMEOUT_SECONDS = 10.0
+# Requests under way at a time, watches not counted: a burst shares connections instead of each opening its own.
+MAX_REQUESTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,9 @@ async def split_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 class _HTTPResponse:
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, slot: asyncio.Semaphore | None) -> None:
         self._response = response
+        self._slot = slot
 
     @property
     def status(self) -> int:
@@ -89,6 +92,9 @@ class _HTTPResponse:
 
     async def close(self) -> None:
         self._response.release()
+        if self._slot is not None:
+            self._slot.release()
+            self._slot = None
 
 
 class HTTPTransport:
@@ -98,12 +104,23 @@ class HTTPTransport:
         self._base = base_url.rstrip("/")
         self._ssl = ssl_context
         self._session: aiohttp.ClientSession | None = None
+        self._slots = asyncio.Semaphore(MAX_REQUESTS)
 
     async def __call__(self, request: Request) -> Response:
+        if request.timeout is None:
+            return _HTTPResponse(await self._send(request), None)
+        await self._slots.acquire()
+        try:
+            return _HTTPResponse(await self._send(request), self._slots)
+        except BaseException:
+            self._slots.release()
+            raise
+
+    async def _send(self, request: Request) -> aiohttp.ClientResponse:
         timeout = aiohttp.ClientTimeout(
             total=request.timeout, connect=None, sock_connect=CONNECT_TIMEOUT_SECONDS
         )
-        response = await self._opened().request(
+        return await self._opened().request(
             request.method,
             URL(self._base + request.target, encoded=True),
             headers=request.headers,
@@ -111,7 +128,6 @@ class HTTPTransport:
             timeout=timeout,
             allow_redirects=False,
         )
-        return _HTTPResponse(response)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
