@@ -6,17 +6,18 @@ from typing import Any
 
 from kubelet import pod_spec
 from kubelet.behaviour import Behaviour
-from kubelet.runtime import Container, Sandbox
+from kubelet.runtime import Container, Sandbox, full_image_name
 
 Object = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Steps:
-    """Containers to start now, and those that ended and are to run again after their back-off."""
+    """What is due now."""
 
-    start: list[Object] = field(default_factory=list)
-    restart: list[tuple[Object, Container]] = field(default_factory=list)
+    start: list[Object] = field(default_factory=list)  # at once
+    restart: list[tuple[Object, Container]] = field(default_factory=list)  # ended; after their back-off
+    replace: list[Container] = field(default_factory=list)  # running with an image that is no longer wanted
 
 
 def next_steps(pod: Object, sandbox: Sandbox, now: datetime, behaviour: Behaviour) -> Steps:
@@ -33,9 +34,19 @@ def next_steps(pod: Object, sandbox: Sandbox, now: datetime, behaviour: Behaviou
         latest = sandbox.latest(spec["name"])
         if latest is None:
             steps.start.append(spec)
+        elif latest.image != full_image_name(spec.get("image") or ""):
+            # Whatever the restart policy says: the container's definition changed.
+            _replace(spec, latest, now, steps)
         elif not latest.running(now) and should_restart(pod, spec, latest, behaviour):
             steps.restart.append((spec, latest))
     return steps
+
+
+def _replace(spec: Object, latest: Container, now: datetime, steps: Steps) -> None:
+    if latest.running(now):
+        steps.replace.append(latest)
+    else:
+        steps.start.append(spec)
 
 
 def _init_step(

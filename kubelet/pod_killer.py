@@ -31,6 +31,16 @@ class PodKiller:
                 return max(_seconds_left(alive, now), 0.001)
         return 0.0
 
+    def replace(self, pod: Object, sandbox: Sandbox, container: Container) -> None:
+        """Stop a container whose definition changed, to be started anew."""
+        if container.id not in self._told:
+            self._told.add(container.id)
+            message = f"Container {container.name} definition changed, will be restarted"
+            self._services.recorder.event(pod, "Normal", "Killing", message)
+            delay = _pre_stop_seconds(pod, container.name)
+            grace = pod_spec.grace_seconds(pod)
+            self._services.runtime.stop_container(sandbox, container, grace, delay)
+
     def _waves(self, pod: Object, sandbox: Sandbox) -> list[list[Container]]:
         """Groups that stop together, in order."""
         order = {spec["name"]: index for index, spec in enumerate(pod_spec.init_containers(pod))}

@@ -172,8 +172,11 @@ class PodWorker:
     def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
         """Start what is due; whether anything changed for the status."""
         steps = next_steps(self.pod, sandbox, now, self._services.behaviour)
+        for container in steps.replace:
+            self._killer.replace(self.pod, sandbox, container)
         started, held_back = self._starter.start(self.pod, sandbox, steps)
-        changed = started or held_back != self._held_back
+        replaced = any(not container.running(now) for container in steps.replace)
+        changed = started or replaced or held_back != self._held_back
         self._held_back = held_back
         return changed
 

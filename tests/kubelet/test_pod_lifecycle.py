@@ -279,6 +279,23 @@ async def test_force_deleted_pods_are_stopped(node):
     await node.until(lambda: node.agent.containers() == [])
 
 
+async def test_another_image_replaces_the_container(node):
+    """A pod whose image is changed gets a new container in place of the old one."""
+    await node.start()
+    await node.create()
+    pod = await node.running()
+    pod["spec"]["containers"][0]["image"] = "nginx:2"
+    await node.client.update(PODS, pod)
+    pod = await node.until_pod(lambda status: status["containerStatuses"][0]["restartCount"] == 1)
+
+    status = pod["status"]["containerStatuses"][0]
+    assert status["image"] == "docker.io/library/nginx:2"
+    assert "running" in status["state"]
+    assert status["lastState"]["terminated"]["reason"] == "Completed"
+    await asyncio.sleep(1)
+    assert ("Killing", "Container main definition changed, will be restarted") in await node.events()
+
+
 async def test_others_parts_of_the_status_stay(node, client):
     """Conditions and fields that are not the kubelet's survive its writes."""
     await node.start()
