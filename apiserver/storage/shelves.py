@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 from apiserver.storage.interfaces import Entry, Key, Page
 
@@ -66,15 +67,16 @@ class Shelves:
             shelf.names = sorted(shelf.entries)
         self._order = sorted(map(_prefix, self._shelves))
 
-    def count(self, namespace: str | None) -> int:
-        """How many objects there are in `namespace`, in all if None."""
-        if namespace is None:
-            return sum(len(shelf.names) for shelf in self._shelves.values())
-        shelf = self._shelves.get(namespace)
-        return len(shelf.names) if shelf else 0
-
-    def __iter__(self) -> Iterator[Entry]:
-        return self.following(None, None)
+    def copied(self, namespace: str | None) -> "Shelves":
+        """A copy, of one namespace only if it is given; the objects themselves are shared."""
+        copy = Shelves()
+        wanted = self._shelves if namespace is None else {namespace} & self._shelves.keys()
+        for name in wanted:
+            shelf = copy._shelves[name] = Shelf()
+            shelf.entries = self._shelves[name].entries.copy()
+            shelf.names = self._shelves[name].names.copy()
+        copy._order = sorted(map(_prefix, wanted))
+        return copy
 
     def following(self, namespace: str | None, after: Key | None) -> Iterator[Entry]:
         """The objects of `namespace`, of all if None, from behind `after` on, in order."""
@@ -123,7 +125,7 @@ def page(
         found = filter(matches, found)
     if not limit:
         return Page(revision, list(found))
-    entries = [entry for entry, _ in zip(found, range(limit), strict=False)]
+    entries = list(islice(found, limit))
     if len(entries) < limit:
         return Page(revision, entries)
     last = entries[-1].key
@@ -133,7 +135,10 @@ def page(
 
 def overlay(shelves: Shelves, changed: Mapping[Key, Entry | None], namespace: str | None) -> Shelves:
     """A copy of `namespace` (all if None) with some objects as they are in `changed`; None means absent."""
-    copy = Shelves()
-    kept = (entry for entry in shelves.following(namespace, None) if entry.key not in changed)
-    copy.load([*kept, *(entry for entry in changed.values() if entry is not None)])
+    copy = shelves.copied(namespace)
+    for key, entry in changed.items():
+        if entry is None:
+            copy.remove(key)
+        else:
+            copy.put(entry)
     return copy

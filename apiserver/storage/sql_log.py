@@ -5,6 +5,7 @@ busier the server is the more writes share one `fsync`, and a lone write waits f
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ BATCH_CHANGES_MAX = 256  # per transaction
 BATCH_BYTES_MAX = 8 << 20  # of values per transaction, so that a few huge objects do not hold up the rest
 COMPACTION_STEP = 1000  # revisions per transaction, so that writers get in between
 NO_LIMIT = 2**62
+
+logger = logging.getLogger(__name__)
 
 Listener = Callable[[Sequence[Event]], None]
 Waiting = tuple[Change, asyncio.Future[Event]]
@@ -127,7 +130,10 @@ class SQLLog:
         if events:
             self._published = events[-1].revision
             if self._listener is not None:
-                self._listener(events)
+                try:
+                    self._listener(events)
+                except Exception:  # the events are written, and whoever listens can read them again
+                    logger.exception("the log's listener failed")
 
     async def revision(self) -> int:
         if not self.shared:

@@ -216,6 +216,8 @@ class CachedStore:
                 await self.refresh()
             except StorageError as error:
                 logger.warning("cannot follow the log: %s", error)
+            except Exception:
+                logger.exception("cannot follow the log")
 
     # Watching
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from apiserver.storage.interfaces import Entry, Event, Key, Verb
 
 WINDOW_EVENTS_MAX = 10_000
-WINDOW_BYTES_MAX = 32 << 20  # of values
+WINDOW_BYTES_MAX = 32 << 20  # of values, those before the events included
 
 
 class Window:
@@ -23,7 +23,7 @@ class Window:
     def extend(self, events: Sequence[Event]) -> None:
         """Add what follows; when that is too much, forget the oldest, in big steps: each copies the rest."""
         self._events.extend(events)
-        self._bytes += sum(len(event.value) for event in events)
+        self._bytes += sum(map(size, events))
         if len(self._events) > self._events_max or self._bytes > self._bytes_max:
             self._shrink()
 
@@ -31,7 +31,7 @@ class Window:
         dropped = 0
         events_kept, bytes_kept = self._events_max * 3 // 4, self._bytes_max * 3 // 4
         while self._bytes > bytes_kept or len(self._events) - dropped > events_kept:
-            self._bytes -= len(self._events[dropped].value)
+            self._bytes -= size(self._events[dropped])
             dropped += 1
         if dropped:
             self.start = self._events[dropped - 1].revision
@@ -57,3 +57,8 @@ def before(event: Event) -> Entry | None:
     if event.verb is Verb.CREATE or event.previous_value is None:
         return None
     return Entry(event.key, event.uid, event.previous, event.created, event.previous_value)
+
+
+def size(event: Event) -> int:
+    """The bytes of the values that `event` keeps alive."""
+    return len(event.value) + len(event.previous_value or b"")

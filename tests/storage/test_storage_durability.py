@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
-from apiserver.storage import sqlite
+from apiserver.storage import sql_log, sqlite
 from apiserver.storage.interfaces import Event, Key, StorageError
 from apiserver.storage.replay import digest, fold
 from apiserver.storage.sql_log import SQLLog
@@ -166,4 +166,29 @@ async def test_every_commit_is_synced(tmp_path):
             lambda session, pragma=pragma: session._connection.execute(f"PRAGMA {pragma}").fetchone()
         )
         assert found == (expected,)
+    await log.close()
+
+
+async def test_a_failing_listener_holds_up_nobody(tmp_path, caplog):
+    """The write is committed and answered; memory is mended from the log."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    store = await CachedStore.open(log, CLOCK)
+    apply, store._apply = store._apply, None  # type: ignore[method-assign, assignment]
+    with pytest.raises(TypeError):
+        await store.write(create(pod()))
+    assert "listener failed" in caplog.text
+    store._apply = apply  # type: ignore[method-assign]
+    assert (await store.write(create(pod("b")))).revision == 3
+    assert [entry.revision for entry in store.list("pods").entries] == [2, 3]
+    await store.close()
+
+
+async def test_a_mistake_in_one_transaction_does_not_end_the_writer(tmp_path, monkeypatch):
+    """Whatever goes wrong with a batch, its waiters hear of it and the next is written."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    with monkeypatch.context() as patch:
+        patch.setattr(sql_log, "commit", None)
+        with pytest.raises(StorageError, match="not callable"):
+            await log.append(create(pod()))
+    assert (await log.append(create(pod()))).revision == 2
     await log.close()
