@@ -5,6 +5,7 @@ Composes registration, heartbeats, pods and devices, and says whether the node i
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,12 @@ class NodeAgent:
         metrics: KubeletMetrics,
         *,
         port: int = 0,
+        registered: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`registered` is awaited once the API server knows the node."""
         self.config = config
         self.failure = ""  # why the kubelet does not run
+        self._registered = registered
         self._clock = world.clock
         self._client = client
         self._behaviour = behaviour_of(world.version, world.gates)
@@ -123,6 +127,8 @@ class NodeAgent:
     async def _bring_up(self) -> None:
         self._dra.restore()
         await self._reporter.register()
+        if self._registered is not None:
+            await self._registered()
         node = self._reporter.node
         lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
         self._spawn("lease", lease.run())

@@ -35,4 +35,4 @@ def kubelet(options: ComponentOptions, nodes_file: Path, root_dir: Path, **_: An
     async def main(ctx: ComponentContext) -> None:
         await Host(ctx, nodes_file, root_dir).run()
 
-    run_component("kubelet", options, main)
+    run_component("kubelet", options, main, announce=False)  # each node is a component of its own

@@ -1,6 +1,7 @@
 """Many nodes in one process: starts and stops their agents as the nodes file says, again on SIGHUP."""
 
 import asyncio
+import functools
 import logging
 import signal
 from collections.abc import Mapping
@@ -60,10 +61,8 @@ class Host:
                 await agent.reconfigure(wanted[name])
         leaving = [agent for name, agent in self._agents.items() if wanted.get(name) != agent.config]
         await asyncio.gather(*(self._leave(agent, killed) for agent in leaving))
-        arriving = [node for name, node in wanted.items() if name not in self._agents]
-        for node in arriving:
+        for node in [node for name, node in wanted.items() if name not in self._agents]:
             self._arrive(node)
-        await asyncio.gather(*(self._announce(node.name, "start") for node in arriving))
 
     def states(self) -> Mapping[str, Object]:
         """Node → `{ready, since}`."""
@@ -83,7 +82,7 @@ class Host:
             await agent.kill()
         else:
             await agent.stop()
-            await self._announce(name, "stop")
+            await self._ctx.announce(f"kubelet/{name}", "stopped")
         del self._agents[name]
         client = self._clients.pop(name, None)
         if client is not None:
@@ -95,14 +94,14 @@ class Host:
         if node.kubeconfig is not None:
             agent_name = user_agent("kubelet", ctx.world.version)
             client = self._clients[node.name] = APIClient.from_kubeconfig(node.kubeconfig, agent_name)
+        registered = functools.partial(ctx.announce, f"kubelet/{node.name}", "started")
         port = ctx.options.secure_port
-        agent = NodeAgent(node, self._root, ctx.world, client, self._metrics, port=port)
+        agent = NodeAgent(
+            node, self._root, ctx.world, client, self._metrics, port=port, registered=registered
+        )
         self._agents[node.name] = agent
         agent.start()
         log.info("node %s starts", node.name)
-
-    async def _announce(self, name: str, what: str) -> None:
-        await self._ctx.announce(f"kubelet/{name}", what)
 
     async def _told_to_reload(self) -> bool:
         """Waits; True for a reload, False for the end."""

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from apimachinery.client.refs import NODES
-from apimachinery.component import ComponentContext, ComponentOptions, Health, World
+from apimachinery.component import COMPONENTS_PATH, ComponentContext, ComponentOptions, Health, World
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 from kubelet.host import Host
@@ -94,6 +94,19 @@ async def test_a_killed_node_stops_without_a_word(running, server):
     await running.reload({"name": "a"}, {"name": "b"})
 
     await running.ready("b", "a")
+
+
+async def test_each_node_is_a_component_on_the_time_line(running, server):
+    """Starts and graceful stops are announced per node, with version and gates."""
+    await running.reload({"name": "b"})
+    posts = [orjson.loads(r.body) for r in server.requests if r.target == COMPONENTS_PATH]
+
+    assert [(post["component"], post["what"]) for post in posts] == [
+        ("kubelet/a", "started"),
+        ("kubelet/b", "started"),
+        ("kubelet/a", "stopped"),
+    ]
+    assert {post["version"] for post in posts} == {"1.36"}
 
 
 async def test_a_changed_entry_restarts_its_node(running, client):
