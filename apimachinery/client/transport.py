@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 CONNECT_TIMEOUT_SECONDS = 10.0
-# Requests under way at a time, watches not counted: a burst shares connections instead of each opening its own.
+# Requests under way at a time, watches not counted: a burst shares connections instead of opening its own.
 MAX_REQUESTS = 32
 
 

@@ -1,0 +1,228 @@
+"""Silent nodes, their taints, and the pods that leave them; in virtual time."""
+
+import asyncio
+
+import pytest
+
+from apimachinery.client.refs import EVENTS, LEASES, NODES, PODS
+from apimachinery.clock import micro_timestamp
+from apimachinery.errors import StatusError
+from apimachinery.versions import Version
+from controllers.nodelifecycle import taints
+from controllers.nodelifecycle.eviction import TaintEvictionController
+from controllers.nodelifecycle.health import NodeLifecycleController
+from controllers.podgc import PodGarbageCollector
+from controllers.pods import condition
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+NOW = "2026-01-01T00:00:00Z"
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+
+
+def node(name="n", ready="True", **spec):
+    return {
+        "metadata": {"name": name},
+        "spec": spec,
+        "status": {
+            "conditions": [
+                {"type": "Ready", "status": ready, "lastHeartbeatTime": NOW, "lastTransitionTime": NOW}
+            ]
+        },
+    }
+
+
+def pod(name="p", *tolerations, node_name="n"):
+    return {
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"nodeName": node_name, "tolerations": list(tolerations)},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": NOW}],
+        },
+    }
+
+
+def keys(found):
+    return {(one["key"], one["effect"]) for one in found["spec"].get("taints") or ()}
+
+
+def taint(key, effect="NoExecute"):
+    return {"key": key, "effect": effect}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(node(), set(), id="ready"),
+        pytest.param(
+            node(ready="False"), {(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")}, id="not-ready"
+        ),
+        pytest.param(
+            node(ready="Unknown"), {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}, id="unknown"
+        ),
+        pytest.param(
+            node(unschedulable=True), {("node.kubernetes.io/unschedulable", "NoSchedule")}, id="cordoned"
+        ),
+        pytest.param(
+            node(taints=[taint(NOT_READY, "NoSchedule"), taint("mine")]),
+            {("mine", "NoExecute")},
+            id="recovered",
+        ),
+        pytest.param(
+            node(taints=[taint(NOT_READY, "PreferNoSchedule")]),
+            {(NOT_READY, "PreferNoSchedule")},
+            id="by-hand",
+        ),
+    ],
+)
+async def test_taints_follow_conditions(found, expected):
+    """Ours come and go with the conditions, others' stay."""
+    wanted = taints.wanted_taints(found, NOW)
+
+    assert {(one["key"], one["effect"]) for one in wanted} == expected
+    assert taints.wanted_taints({**found, "spec": {**found["spec"], "taints": wanted}}, "later") == wanted
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "left"),
+    [
+        pytest.param([], 0, id="none"),
+        pytest.param([{"key": "a", "operator": "Exists"}], None, id="for-ever"),
+        pytest.param([{"key": "a", "operator": "Exists", "tolerationSeconds": 30}], 30, id="for-a-while"),
+        pytest.param([{"key": "a", "operator": "Exists", "tolerationSeconds": -1}], 0, id="negative"),
+        pytest.param([{"operator": "Exists"}], None, id="everything"),
+        pytest.param([{"key": "a", "value": "x"}], 0, id="other-value"),
+        pytest.param([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}], 0, id="other-effect"),
+    ],
+)
+async def test_tolerations_limit_the_stay(tolerations, left):
+    """Zero, some or infinite seconds."""
+    assert taints.seconds_left(pod("p", *tolerations), [taint("a")]) == left
+
+
+@pytest.mark.parametrize(("minor", "grace"), [(31, 40), (36, 50)])
+async def test_a_silent_node_becomes_unknown(make_cluster, minor, grace):
+    """After the release's grace period: conditions Unknown, taints unreachable, its pods not ready."""
+    cluster = make_cluster(Version(minor))
+    await cluster.client.create(NODES, node())
+    await cluster.client.create(PODS, pod())
+    await cluster.start(NodeLifecycleController)
+    await asyncio.sleep(grace - 5)
+
+    assert keys(await cluster.client.get(NODES, "n")) == set()
+
+    await asyncio.sleep(15)
+    found = await cluster.client.get(NODES, "n")
+    ready = condition(found, "Ready")
+
+    assert (ready["status"], ready["reason"], ready["message"]) == (
+        "Unknown",
+        "NodeStatusUnknown",
+        "Kubelet stopped posting node status.",
+    )
+    assert condition(found, "MemoryPressure")["reason"] == "NodeStatusNeverUpdated"
+    assert keys(found) == {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}
+    assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "False"
+
+
+async def test_a_lease_keeps_a_node_alive(cluster):
+    """Renewing the lease is enough, and a node that returns loses its taints."""
+    await cluster.client.create(NODES, node())
+    lease = await cluster.client.create(
+        LEASES, {"metadata": {"name": "n", "namespace": "kube-node-lease"}, "spec": {}}
+    )
+    await cluster.start(NodeLifecycleController)
+    for _ in range(12):
+        await asyncio.sleep(10)
+        lease["spec"] = {"renewTime": micro_timestamp(cluster.world.clock.now())}
+        lease = await cluster.client.update(LEASES, lease)
+
+    assert keys(await cluster.client.get(NODES, "n")) == set()
+
+    await asyncio.sleep(70)
+    found = await cluster.client.get(NODES, "n")
+
+    assert (UNREACHABLE, "NoExecute") in keys(found)
+
+    await cluster.client.update(NODES, {**found, "status": node()["status"]}, "status")
+    await cluster.quiet()
+
+    assert keys(await cluster.client.get(NODES, "n")) == set()
+
+
+async def remaining(cluster):
+    return sorted(one["metadata"]["name"] for one in (await cluster.client.list(PODS, "ns"))["items"])
+
+
+async def test_pods_leave_a_tainted_node_when_their_time_is_up(cluster):
+    """At once, after tolerationSeconds, or never."""
+    patient = {"key": "gone", "operator": "Exists", "tolerationSeconds": 60}
+    await cluster.client.create(NODES, node())
+    await cluster.client.create(PODS, pod("at-once"))
+    await cluster.client.create(PODS, pod("later", patient))
+    await cluster.client.create(PODS, pod("never", {"operator": "Exists"}))
+    await cluster.start(TaintEvictionController)
+    await cluster.client.patch(NODES, "n", "", {"spec": {"taints": [taint("gone")]}})
+    await asyncio.sleep(1)
+
+    assert await remaining(cluster) == ["later", "never"]
+
+    await asyncio.sleep(60)
+
+    assert await remaining(cluster) == ["never"]
+
+    events = (await cluster.client.list(EVENTS, "ns"))["items"]
+
+    assert {(one["reason"], one["message"]) for one in events} == {
+        ("TaintManagerEviction", "Marking for deletion Pod ns/at-once"),
+        ("TaintManagerEviction", "Marking for deletion Pod ns/later"),
+    }
+
+
+async def test_a_taint_that_goes_in_time_saves_the_pods(cluster):
+    """The deletion that was due is cancelled, and told so."""
+    patient = {"key": "gone", "operator": "Exists", "tolerationSeconds": 60}
+    await cluster.client.create(NODES, node(taints=[taint("gone")]))
+    await cluster.client.create(PODS, pod("later", patient))
+    await cluster.start(TaintEvictionController)
+    await asyncio.sleep(30)
+    await cluster.client.patch(NODES, "n", "", {"spec": {"taints": None}})
+    await asyncio.sleep(60)
+    (event,) = (await cluster.client.list(EVENTS, "ns"))["items"]
+
+    assert await remaining(cluster) == ["later"]
+    assert event["message"] == "Cancelling deletion of Pod ns/later"
+
+
+async def test_pods_of_a_deleted_node_are_collected_after_the_quarantine(cluster):
+    """Marked failed and removed, but not while the node may come back."""
+    await cluster.client.create(NODES, node())
+    await cluster.client.create(PODS, pod("stays"))
+    await cluster.client.create(PODS, pod("goes", node_name="gone"))
+    await cluster.start(PodGarbageCollector)
+    await asyncio.sleep(30)
+
+    assert await remaining(cluster) == ["goes", "stays"]
+
+    await asyncio.sleep(35)
+
+    assert await remaining(cluster) == ["stays"]
+
+
+async def test_a_node_unknown_to_the_informer_is_looked_up(cluster):
+    """The server has the last word before a pod is removed."""
+    await cluster.client.create(PODS, pod("p", node_name="late"))
+    lookups = []
+
+    def hide(request):
+        if request.target.endswith("/nodes/late"):
+            lookups.append(request)
+        return StatusError(500, "InternalError", "no") if lookups and request.method == "DELETE" else None
+
+    cluster.server.outage = hide
+    await cluster.start(PodGarbageCollector)
+    await asyncio.sleep(70)
+
+    assert lookups

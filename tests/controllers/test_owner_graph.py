@@ -1,0 +1,91 @@
+"""The graph of owners: which work follows from which event."""
+
+from controllers.garbagecollector.graph import Graph, Identity, Work
+
+
+def obj(name, *owners, finalizers=(), deleting=False, block=()):
+    metadata = {
+        "name": name,
+        "uid": name,
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "K", "name": one, "uid": one, "blockOwnerDeletion": one in block}
+            for one in owners
+        ],
+        "finalizers": list(finalizers),
+    }
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"metadata": metadata}
+
+
+def put(graph, *arguments, **options):
+    made = obj(*arguments, **options)
+    return list(graph.put(Identity("v1", "K", "ns", made["metadata"]["name"], made["metadata"]["uid"]), made))
+
+
+def test_an_unknown_owner_becomes_a_virtual_node_to_be_looked_up():
+    """Its existence is not believed before somebody asked the server."""
+    graph = Graph()
+
+    assert put(graph, "child", "parent") == [Work("delete", "parent")]
+    assert graph.node("parent").virtual
+    assert graph.node("parent").identity.namespace == "ns"
+
+    put(graph, "parent")
+
+    assert not graph.node("parent").virtual
+    assert [one.identity.name for one in graph.dependents(graph.node("parent"))] == ["child"]
+
+
+def test_a_removed_owner_sends_us_to_its_dependents():
+    """Each of them is to be looked at."""
+    graph = Graph()
+    put(graph, "parent")
+    put(graph, "a", "parent")
+    put(graph, "b", "parent")
+
+    assert list(graph.remove("parent")) == [Work("delete", "a"), Work("delete", "b")]
+    assert list(graph.remove("parent")) == []
+
+
+def test_a_foreground_deletion_looks_at_dependents_and_then_itself():
+    """And when a dependent goes, at the owner again."""
+    graph = Graph()
+    put(graph, "parent")
+    put(graph, "child", "parent", block=["parent"])
+
+    assert put(graph, "parent", finalizers=["foregroundDeletion"], deleting=True) == [
+        Work("delete", "child"),
+        Work("delete", "parent"),
+    ]
+    assert graph.node("child").blocks("parent")
+    assert list(graph.remove("child")) == [Work("delete", "parent")]
+
+
+def test_an_orphaning_deletion_frees_the_dependents():
+    """Marked for as long as the finalizer is there, so that a failed try is made again."""
+    graph = Graph()
+    put(graph, "parent")
+
+    assert put(graph, "parent", finalizers=["orphan"], deleting=True) == [Work("orphan", "parent")]
+
+
+def test_changed_owners_are_relinked():
+    """The former owner forgets the dependent; the new one knows it."""
+    graph = Graph()
+    for name in ("one", "two"):
+        put(graph, name)
+    put(graph, "child", "one")
+    put(graph, "child", "two")
+
+    assert graph.dependents(graph.node("one")) == []
+    assert [node.identity.name for node in graph.dependents(graph.node("two"))] == ["child"]
+
+
+def test_giving_up_to_block_lets_a_waiting_owner_go_on():
+    """An owner in foreground deletion is looked at when a dependent stops blocking it."""
+    graph = Graph()
+    put(graph, "parent", finalizers=["foregroundDeletion"], deleting=True)
+    put(graph, "child", "parent", block=["parent"])
+
+    assert put(graph, "child", "parent") == [Work("delete", "parent")]
