@@ -106,6 +106,6 @@ DEFAULTERS: dict[str, Defaulter] = {
     **_of(_CLASSIC, "ResourceClaim", classic_claim),
     **_of(_CLASSIC, "ResourceClaimTemplate", classic_template),
     **_of(_ALL, "ResourceSlice", slice_),
-    **_of(_ALL, "DeviceTaintRule", taint_rule),
+    **_of(("v1", "v1beta2", "v1alpha3"), "DeviceTaintRule", taint_rule),
     **_of(("v1alpha3",), "ResourcePoolStatusRequest", status_request),
 }

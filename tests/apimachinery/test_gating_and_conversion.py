@@ -1,0 +1,147 @@
+"""Fields of gates that are off are dropped; versions convert into each other."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from apimachinery.catalogue import catalogue_for
+from apimachinery.conversion import convert
+from apimachinery.gates import FeatureGates
+from apimachinery.gating import drop_disabled
+from apimachinery.resources import GroupVersionKind
+from apimachinery.versions import Version
+
+V36 = Version(36)
+CLAIM = "io.k8s.api.resource.v1.ResourceClaim"
+SLICE = "io.k8s.api.resource.v1.ResourceSlice"
+
+
+def dropped(new: Any, old: Any, definition: str, **gates: bool) -> Any:
+    chosen = FeatureGates(V36, gates)
+    result = copy.deepcopy(new)
+    drop_disabled(result, old, catalogue_for(V36, chosen).definition(definition), chosen)
+    return result
+
+
+def device(**fields: Any) -> Any:
+    return {"spec": {"devices": [{"name": "d", **fields}]}}
+
+
+def test_a_field_goes_with_its_gate_unless_the_old_object_used_it() -> None:
+    """Both on create and on update."""
+    claim = {"spec": {}, "status": {"devices": [{"driver": "d"}]}}
+    off = {"DRAResourceClaimDeviceStatus": False}
+    assert dropped(claim, None, CLAIM) == claim
+    assert dropped(claim, None, CLAIM, **off) == {"spec": {}, "status": {}}
+    assert dropped(claim, {"spec": {}, "status": {}}, CLAIM, **off) == {"spec": {}, "status": {}}
+    assert dropped(claim, claim, CLAIM, **off) == claim
+
+
+def test_one_field_in_use_keeps_all_fields_of_its_gate() -> None:
+    """Per gate, not per field."""
+    off = {"DRAPartitionableDevices": False}
+    old = device(consumesCounters=[{"counterSet": "s"}])
+    new = device(nodeName="n", taints=[])
+    assert dropped(new, old, SLICE, **off) == new
+    assert dropped(new, device(), SLICE, **off) == device(taints=[])
+
+
+def test_two_gates_are_both_needed_for_binding_conditions() -> None:
+    """The second gate alone takes the fields away."""
+    new = device(bindingConditions=["c"], bindingFailureConditions=["f"])
+    assert dropped(new, None, SLICE) == new
+    assert dropped(new, None, SLICE, DRAResourceClaimDeviceStatus=False) == device()
+
+
+def test_tolerations_of_claims_stay_without_their_gate() -> None:
+    """Upstream never drops them."""
+    request = {"name": "r", "exactly": {"deviceClassName": "c", "tolerations": [{"operator": "Exists"}]}}
+    claim = {"spec": {"devices": {"requests": [request]}}}
+    assert dropped(claim, None, CLAIM, DRADeviceTaints=False) == claim
+
+
+REQUESTS = [
+    (
+        {"name": "r", "deviceClassName": "c", "count": 2},
+        {"name": "r", "exactly": {"deviceClassName": "c", "count": 2}},
+    ),
+    ({"name": "r", "firstAvailable": [{"name": "s"}]}, {"name": "r", "firstAvailable": [{"name": "s"}]}),
+    ({"name": "r", "adminAccess": False}, {"name": "r", "exactly": {"adminAccess": False}}),
+]
+
+
+@pytest.mark.parametrize(("inline", "flat"), REQUESTS)
+def test_requests_change_their_shape(inline: Any, flat: Any) -> None:
+    """v1beta1 holds the exact request inline; v1beta2 and v1 do not."""
+    old = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "metadata": {}}
+    old["spec"] = {"devices": {"requests": [inline]}}  # type: ignore[assignment]
+    new = convert(old, GroupVersionKind("resource.k8s.io", "v1", "ResourceClaim"))
+    assert new["spec"]["devices"]["requests"] == [flat]
+    assert new["apiVersion"] == "resource.k8s.io/v1"
+    back = convert(new, GroupVersionKind("resource.k8s.io", "v1beta1", "ResourceClaim"))
+    assert back == old
+
+
+def test_devices_are_wrapped_in_basic_again() -> None:
+    """v1beta1 always has the wrapper; a false allNodes is lost on the way."""
+    new = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "spec": {
+            "driver": "d",
+            "allNodes": False,
+            "devices": [{"name": "a"}, {"name": "b", "attributes": {"x": {}}}],
+        },
+    }
+    old = convert(new, GroupVersionKind("resource.k8s.io", "v1beta1", "ResourceSlice"))
+    wrapped = [{"name": "a", "basic": {}}, {"name": "b", "basic": {"attributes": {"x": {}}}}]
+    assert old["spec"] == {"driver": "d", "devices": wrapped}
+    assert new["spec"]["devices"][0] == {"name": "a"}  # type: ignore[index]
+
+
+def test_capacities_are_plain_quantities_in_the_first_alpha() -> None:
+    """v1alpha3 has no wrapper around the value."""
+    old = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlice"}
+    old["spec"] = {"devices": [{"name": "a", "basic": {"capacity": {"memory": "1Gi"}}}]}  # type: ignore[assignment]
+    new = convert(old, GroupVersionKind("resource.k8s.io", "v1beta1", "ResourceSlice"))
+    assert new["spec"]["devices"][0]["basic"]["capacity"] == {"memory": {"value": "1Gi"}}
+    assert (
+        convert(new, GroupVersionKind("resource.k8s.io", "v1alpha3", "ResourceSlice"))["spec"] == old["spec"]
+    )
+
+
+def test_fields_that_the_older_version_lacks_are_lost() -> None:
+    """Converting along a catalogue normalises."""
+    catalogue = catalogue_for(V36)
+    event = {
+        "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "note": "n",
+        "regarding": {"kind": "Pod"}, "reportingController": "c", "bogus": 1,
+    }  # fmt: skip
+    core = convert(event, GroupVersionKind("", "v1", "Event"), catalogue)
+    assert (core["message"], core["involvedObject"], core["reportingComponent"]) == (
+        "n",
+        {"kind": "Pod"},
+        "c",
+    )
+    assert "bogus" not in core
+
+
+def test_an_autoscaler_survives_the_old_version() -> None:
+    """What autoscaling/v1 cannot say travels in annotations."""
+    cpu = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+    }
+    memory = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Value", "value": "1Gi"}}}
+    new = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h"},
+        "status": {},
+    }
+    new["spec"] = {"metrics": [cpu, memory], "behavior": {"scaleUp": {}}}
+    old = convert(new, GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"))
+    assert old["spec"] == {"targetCPUUtilizationPercentage": 50}
+    back = convert(old, GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"))
+    assert back == new
