@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from click.testing import CliRunner
-from conftest import Cluster
+from fake_cluster import Cluster
 from prometheus_client import CollectorRegistry
 
 from apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS

@@ -1,0 +1,97 @@
+"""A world for controller tests: virtual time, an API server in memory, and a kubelet of a few lines."""
+
+import asyncio
+import copy
+from datetime import UTC, datetime, timedelta
+
+from apimachinery.client.fake import FakeServer
+from apimachinery.client.informer import InformerFactory
+from apimachinery.client.refs import PODS
+from apimachinery.clock import SeededEntropy, timestamp
+from apimachinery.component import World
+from apimachinery.errors import StatusError
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import DEFAULT_VERSION
+from controllers.base import ControllerContext
+
+
+class LoopClock:
+    """A clock that follows the event loop's (virtual) time from a fixed start."""
+
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self):
+        return self.start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self):
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds):
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class Cluster:
+    """A server in memory and the controllers that a test starts."""
+
+    def __init__(self, version=DEFAULT_VERSION, gates=None):
+        clock, entropy = LoopClock(), SeededEntropy(1)
+        self.world = World(version, FeatureGates(version, gates or {}), clock, entropy)
+        self.server = FakeServer(clock, entropy)
+        self.client = self.server.client()
+        self.informers = InformerFactory(self.client, clock, entropy)
+        self.context = ControllerContext(self.world, self.client, self.informers, root_ca="CA")
+        self.controllers = []
+        self.tasks = []
+
+    async def start(self, *kinds):
+        """Start controllers of these classes."""
+        self.controllers = [kind(self.context) for kind in kinds]
+        self.informers.start()
+        await self.informers.synced()
+        for controller in self.controllers:
+            controller.start()
+        return self.controllers
+
+    def run_pods(self, *, ready=True):
+        """Make every pod run, and let deleted ones go, as a kubelet does."""
+        self.tasks.append(asyncio.create_task(self._run_pods(ready)))
+
+    async def _run_pods(self, ready):
+        async for kind, pod in self.client.watch(PODS, resource_version="0"):
+            if kind == "DELETED" or pod.get("status", {}).get("phase"):
+                continue
+            pod = copy.deepcopy(pod)
+            pod["status"] = running(ready, self.world.clock.now()) | (pod.get("status") or {})
+            try:
+                await self.client.update(PODS, pod, "status")
+            except StatusError as error:
+                if error.code not in (404, 409):
+                    raise
+
+    async def until(self, condition, seconds=60):
+        """Return what the async `condition` gives, once it gives something true."""
+        async with asyncio.timeout(seconds):
+            while not (found := await condition()):  # noqa: ASYNC110 - virtual time
+                await asyncio.sleep(0.05)
+        return found
+
+    async def quiet(self, seconds=0.2):
+        """Return when no controller has anything left to do now."""
+        await asyncio.sleep(seconds)
+
+    async def stop(self):
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for controller in self.controllers:
+            await controller.stop()
+        await self.informers.stop()
+
+
+def running(ready, now):
+    return {
+        "phase": "Running",
+        "conditions": [
+            {"type": "Ready", "status": str(bool(ready)), "lastTransitionTime": timestamp(now)},
+        ],
+    }
