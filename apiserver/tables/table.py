@@ -1,22 +1,19 @@
-"""The Table document: column definitions from the resource, one row of cells per object."""
+"""The Table document: what is printed of objects, for a client that prints columns and knows no kind.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/response.go (asTable), pkg/printers/tablegenerator.go, 1.36.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
 
-from apimachinery.errors import Object
+from apimachinery import errors
+from apimachinery.errors import GroupKind, Object
 from apimachinery.resources import Column, Resource
+from apiserver.tables.printers import Printer, printer_for
+from apiserver.tables.subjects import Subject
 
-Include = Literal["None", "Metadata", "Object"]
-Version = Literal["v1", "v1beta1"]
-
-_NAME = Column(
-    "Name",
-    "string",
-    "name",
-)
-_CREATED_AT = Column("Created At", "date")
-_FALLBACK = (_NAME, _CREATED_AT)
+_INCLUDES = ("Metadata", "Object", "None")
+_SCALE = GroupKind("autoscaling", "Scale")
 
 
 def render(
@@ -24,19 +21,33 @@ def render(
     objects: Sequence[Object],
     *,
     now: datetime,
-    include_object: str = "Metadata",
     metadata: Object,
+    include_object: str = "Metadata",
     no_headers: bool = False,
     version: str = "v1",
 ) -> Object:
-    """A Table of `objects` with list metadata `metadata`."""
+    """A Table of `meta.k8s.io/{version}`, one row per object; `metadata` is that of the list.
+
+    The objects are as served in the resource's version, or are its Scales. What a row has beside its cells
+    is chosen by `include_object`: nothing (None), the metadata, or the object; raises 400 for any other.
+    """
+    if include_object and include_object not in _INCLUDES:
+        raise errors.bad_request(_wrong_include(include_object))
+    printer = printer_for(resource, _kind(resource, objects))
+    rows = [_row(printer, Subject(obj, now), include_object, version) for obj in printer.ordered(objects)]
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
-        "columnDefinitions": [] if no_headers else [_definition(one) for one in _FALLBACK],
-        "rows": [_row(one, include_object, version) for one in objects],
+        "columnDefinitions": None if no_headers else [_definition(column) for column in printer.columns],
+        "rows": rows,
     }
+
+
+def _kind(resource: Resource, objects: Sequence[Object]) -> GroupKind:
+    """What the objects are; a resource answers with something else only as its scale subresource."""
+    scaled = objects and objects[0].get("kind") == "Scale" and "scale" in resource.subresources
+    return _SCALE if scaled else resource.group_kind
 
 
 def _definition(column: Column) -> Object:
@@ -49,10 +60,13 @@ def _definition(column: Column) -> Object:
     }
 
 
-def _row(obj: Object, include_object: str, version: str) -> Object:
-    metadata = obj.get("metadata", {})
-    cells = [metadata.get("name", ""), metadata.get("creationTimestamp")]
-    return {"cells": cells, "object": _included(obj, include_object, version)}
+def _row(printer: Printer, subject: Subject, include_object: str, version: str) -> Object:
+    row: Object = {"cells": printer.cells(subject)}
+    conditions = printer.conditions(subject.obj)
+    if conditions:
+        row["conditions"] = conditions
+    row["object"] = _included(subject.obj, include_object, version)
+    return row
 
 
 def _included(obj: Object, include_object: str, version: str) -> Object | None:
@@ -63,5 +77,13 @@ def _included(obj: Object, include_object: str, version: str) -> Object | None:
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": obj.get("metadata", {}),
+        "metadata": obj.get("metadata") or {},
     }
+
+
+def _wrong_include(value: str) -> str:
+    """The text of a refusal (from memory of metav1 validation)."""
+    return (
+        f'Unable to convert to Table as requested: includeObject: Invalid value: "{value}": '
+        "must be 'Metadata', 'Object', 'None', or empty"
+    )
