@@ -47,19 +47,16 @@ def uses(obj: Object, schema: Schema, gate: str) -> bool:
     return any(_has(obj, path) for needed, paths in gated(schema).items() if gate in needed for path in paths)
 
 
+@lru_cache(maxsize=4096)
 def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...]]:
-    named = {gate for group in gated(schema) for gate in group}
-    return _off_of(schema, frozenset(gate for gate in named if _is_off(gate, gates)))
+    """The groups of gates of which one is off, with the places of their fields."""
+    found = gated(schema)
+    return {needed: paths for needed, paths in found.items() if any(_is_off(gate, gates) for gate in needed)}
 
 
 def _is_off(gate: str, gates: FeatureGates) -> bool:
     """A gate that the release no longer has is on for good; one it does not have yet has no fields."""
     return gates.spec(gate) is not None and not gates.enabled(gate)
-
-
-@lru_cache(maxsize=1024)
-def _off_of(schema: Schema, off: frozenset[str]) -> Mapping[Gates, tuple[Steps, ...]]:
-    return {needed: paths for needed, paths in gated(schema).items() if off.intersection(needed)}
 
 
 @lru_cache(maxsize=1024)

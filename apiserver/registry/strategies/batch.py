@@ -32,6 +32,8 @@ class JobStrategy(Counted):
         labels.setdefault(_PREFIX + _CONTROLLER_UID, metadata["uid"])
         selector = spec["selector"] = spec.get("selector") or {}
         selector.setdefault("matchLabels", {}).setdefault(_PREFIX + _CONTROLLER_UID, metadata["uid"])
+        if not metadata.get("labels"):  # the default that upstream applies when it reads the job back
+            metadata["labels"] = dict(labels)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         spec = obj["spec"]
