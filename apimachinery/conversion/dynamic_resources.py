@@ -1,7 +1,7 @@
 """resource.k8s.io: v1alpha3 and v1beta1 to the shape of v1 (and v1beta2), and back.
 
-In the old shape a request holds the fields of `exactly` itself and a device is wrapped in `basic`; in v1alpha3
-a capacity is a plain quantity. Source: pkg/apis/resource/v1beta1/conversion.go, 1.34 to 1.36.
+In the old shape a request holds the fields of `exactly` itself and a device is wrapped in `basic`; in
+v1alpha3 a capacity is a plain quantity. Source: pkg/apis/resource/v1beta1/conversion.go, 1.34 to 1.36.
 """
 
 from apimachinery.errors import Object

@@ -219,7 +219,7 @@ class EventStrategy(BuiltIn):
         return names.path_segment(name, prefix)  # generated names of core events end in a dot
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return events.event_errors(obj, newer=getattr(ctx, "request_group", "") == "events.k8s.io")
+        return events.event_errors(obj, newer=ctx.request_group == "events.k8s.io")
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return []
