@@ -58,6 +58,11 @@ class ClaimTracker:
     def is_pending(self, uid: str) -> bool:
         return uid in self._pending
 
+    @property
+    def pending_uids(self) -> Set[str]:
+        """The claims whose allocation is in flight; a live view."""
+        return self._pending.keys()
+
     # -- news from the informer
 
     def set_claim(self, claim: Object) -> None:

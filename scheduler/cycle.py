@@ -182,6 +182,7 @@ class Scheduler:
         """The nodes that fit, at most as many as are worth scoring; fills in why the others do not."""
         filters = [(plugin.name, plugin.filter) for plugin in self._profile.active_filters(state)]
         feasible: list[NodeInfo] = []
+        wanted = self._sampler.wanted(len(nodes))
         for node in self._sampler.in_turn(nodes):
             for name, run in filters:
                 status = run(state, pod, node)
@@ -193,7 +194,7 @@ class Scheduler:
                 break
             else:
                 feasible.append(node)
-                if len(feasible) >= self._sampler.wanted(len(nodes)):
+                if len(feasible) >= wanted:
                     break
         self._sampler.looked_at(len(feasible) + len(rejected))
         return feasible

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.allocator.devices import DeviceID
-from scheduler.allocator.pools import NodeView, SliceIndex
-from scheduler.allocator.requests import ClaimPlan, ClassLister, plan_claim
+from scheduler.allocator.pools import NodePools, NodeView, SliceIndex
+from scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
 from scheduler.allocator.results import allocation_result
 from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.search import Search, Solution
+from scheduler.allocator.search import Choice, Search, Solution
 
 Object = dict[str, Any]
 
@@ -31,6 +31,16 @@ class Found:
         ]
 
 
+def _single_device(claims: Sequence[ClaimPlan]) -> RequestPlan | None:
+    """The request, if all that is wanted is one device for one request, with nothing else to observe."""
+    if len(claims) != 1 or len(claims[0].requests) != 1 or claims[0].constraints:
+        return None
+    request = claims[0].requests[0]
+    if not isinstance(request, RequestPlan) or request.count != 1 or request.admin_access:
+        return None
+    return request
+
+
 class Allocator:
     """Allocates devices that are not in `allocated`, which may change between calls."""
 
@@ -50,9 +60,25 @@ class Allocator:
         """A solution for all claims together, or None; raises AllocationError."""
         if not claims:
             return None
-        search = Search(claims, self._slices.pools(node), node, self._allocated, self._rules)
-        solution = search.run()
+        pools = self._slices.pools(node)
+        single = _single_device(claims)
+        if single is not None and not pools.any_invalid:
+            solution = self._first_fit(single, pools, node)
+        else:
+            solution = Search(claims, pools, node, self._allocated, self._rules).run()
         return None if solution is None else Found(claims, solution, node.name, self._rules)
+
+    def _first_fit(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:
+        """What the search does when there is one device to find: most pods, on every node."""
+        for device in pools.candidates:
+            if (
+                device.id not in self._allocated
+                and request.selects(device)
+                and device.usable
+                and device.is_on(node.labels, node.name)
+            ):
+                return [[Choice(request, device)]]
+        return None
 
     def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
         """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""

@@ -1,6 +1,7 @@
 """Allocation cases as data: the lines that `kubeskew allocate --jsonl` reads."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from apimachinery.gates import FeatureGates
@@ -8,10 +9,18 @@ from apimachinery.versions import Version
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.devices import DeviceID
 from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.pools import NodeView, SliceIndex
+from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.rules import AllocatorRules
 
 Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseNode:
+    """The node of a case."""
+
+    name: str
+    labels: Mapping[str, str]
 
 
 class ListedClasses:
@@ -38,7 +47,7 @@ def run_case(case: Mapping[str, Any]) -> Object:
     node = case["node"]["metadata"]
     allocator = Allocator(rules, ListedClasses(case.get("classes") or []), slices, allocated)
     try:
-        found = allocator.allocate(NodeView(node["name"], node.get("labels") or {}), case.get("claims") or [])
+        found = allocator.allocate(CaseNode(node["name"], node.get("labels") or {}), case.get("claims") or [])
     except AllocationError as error:
         return {"error": str(error)}
     return {"allocations": found}

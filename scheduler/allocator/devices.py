@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from apimachinery.cel.devices import DeviceFeatures, Selector, device_value
 from apimachinery.cel.errors import CELError
+from scheduler.node_selectors import selector_matches
 
 Object = Mapping[str, Any]
 
@@ -23,7 +24,7 @@ class DeviceID(NamedTuple):
 class Device:
     """Lives as long as the slice object it came from, across scheduling cycles."""
 
-    __slots__ = ("_features", "_matches", "_value", "id", "slice", "spec")
+    __slots__ = ("_features", "_matches", "_value", "id", "slice", "spec", "usable", "verdicts")
 
     def __init__(
         self, identity: DeviceID, spec: Object, slice_spec: Object, features: DeviceFeatures
@@ -34,6 +35,9 @@ class Device:
         self._features = features
         self._value: dict[str, Any] | None = None
         self._matches: dict[Selector, bool | CELError] = {}
+        self.verdicts: dict[tuple[tuple[Selector, ...], ...], bool] = {}  # of whole lists of selectors
+        # Shared counters and binding conditions are not accounted for: such a device is never given out.
+        self.usable = not spec.get("consumesCounters") and not spec.get("bindingConditions")
 
     def meets(self, selector: Selector) -> bool:
         """Whether the selector holds for the device; raises CELError."""
@@ -52,6 +56,10 @@ class Device:
         except CELError as error:
             return error
 
+    def is_on(self, labels: Mapping[str, str], node: str) -> bool:
+        """Whether the device is for the node, if its slice leaves that to its devices."""
+        return not self.slice.get("perDeviceNodeSelection") or bool(on_node(self.spec, labels, node))
+
     def attribute(self, qualified_name: str) -> Object | None:
         """By its full name, or by the bare one if the domain is the driver's."""
         attributes: Mapping[str, Object] = self.spec.get("attributes") or {}
@@ -61,17 +69,10 @@ class Device:
         domain, _, name = qualified_name.partition("/")
         return attributes.get(name) if domain == self.id.driver else None
 
-    @property
-    def usable(self) -> bool:
-        """Not of a kind that this scheduler cannot account for: shared counters, binding conditions."""
-        return not self.spec.get("consumesCounters") and not self.spec.get("bindingConditions")
-
 
 def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | None:
     """Whether `nodeName`, `allNodes` or `nodeSelector` of a slice or device selects the node; None if none
     of them is set."""
-    from scheduler.node_selectors import selector_matches
-
     if selection.get("nodeName"):
         return bool(selection["nodeName"] == node)
     if selection.get("allNodes"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from scheduler.allocator.devices import Device, DeviceID, on_node
 from scheduler.allocator.rules import AllocatorRules
@@ -30,12 +30,24 @@ class Pool:
     invalid: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(Protocol):
     """What the allocator needs to know of a node."""
 
-    name: str
-    labels: Mapping[str, str]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodePools:
+    """All pools with devices for a node, in the order in which they are searched."""
+
+    labels: Mapping[str, str]  # of the node, when this was computed
+    pools: Sequence[Pool]
+    candidates: Sequence[Device]  # of the pools that can be used
+    any_invalid: bool
 
 
 @dataclass(slots=True)
@@ -63,7 +75,7 @@ class SliceIndex:
         self._pools: dict[PoolID, dict[str, _Slice]] = {}
         self._local: dict[str, dict[PoolID, int]] = {}  # node → pools with slices for it alone
         self._shared: dict[PoolID, int] = {}  # pools with slices for several nodes
-        self._views: dict[str, tuple[Mapping[str, str], list[Pool]]] = {}
+        self._views: dict[str, NodePools] = {}
 
     @classmethod
     def of(cls, rules: AllocatorRules, slices: Iterable[Object]) -> "SliceIndex":
@@ -109,14 +121,22 @@ class SliceIndex:
         else:
             self._views.pop(node, None)
 
-    def pools(self, node: NodeView) -> list[Pool]:
-        """The pools with devices for the node, in the order in which they are searched."""
+    def pools(self, node: NodeView) -> NodePools:
+        """What the node sees; computed again only after a change that may concern it."""
         known = self._views.get(node.name)
-        if known is not None and known[0] is node.labels:
-            return known[1]
+        if known is not None and known.labels is node.labels:
+            return known
         identities = {**self._local.get(node.name, {}), **self._shared}
-        found = [pool for identity in sorted(identities) if (pool := self._view(identity, node)) is not None]
-        self._views[node.name] = (node.labels, found)
+        pools = [pool for identity in sorted(identities) if (pool := self._view(identity, node)) is not None]
+        usable = [
+            pool for pool in pools if not pool.invalid and not (self._rules.whole_pools and pool.incomplete)
+        ]
+        found = self._views[node.name] = NodePools(
+            node.labels,
+            pools,
+            [device for pool in usable for device in pool.devices],
+            any(pool.invalid for pool in pools),
+        )
         return found
 
     def _view(self, identity: PoolID, node: NodeView) -> Pool | None:

@@ -56,7 +56,13 @@ class RequestPlan:
     admin_access: bool
 
     def selects(self, device: Device) -> bool:
-        return self.class_selectors.hold_for(device) and self.selectors.hold_for(device)
+        """Whether class and request want the device; the device remembers. Raises AllocationError."""
+        key = (self.class_selectors.selectors, self.selectors.selectors)
+        known = device.verdicts.get(key)
+        if known is None:
+            known = self.class_selectors.hold_for(device) and self.selectors.hold_for(device)
+            device.verdicts[key] = known
+        return known
 
     def error(self, text: str) -> AllocationError:
         return AllocationError(f"claim {self.claim}, request {self.name}: {text}")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from scheduler.allocator.constraints import ConstraintState
-from scheduler.allocator.devices import Device, DeviceID, on_node
+from scheduler.allocator.devices import Device, DeviceID
 from scheduler.allocator.errors import AllocationError, NodeAllocationError
-from scheduler.allocator.pools import NodeView, Pool
+from scheduler.allocator.pools import NodePools, NodeView
 from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, RequestPlan
 from scheduler.allocator.rules import AllocatorRules
 
@@ -40,7 +40,7 @@ class Search:
     def __init__(
         self,
         claims: Sequence[ClaimPlan],
-        pools: Sequence[Pool],
+        pools: NodePools,
         node: NodeView,
         allocated: Set[DeviceID],
         rules: AllocatorRules,
@@ -50,8 +50,7 @@ class Search:
         self._node = node
         self._allocated = allocated
         self._rules = rules
-        usable = [pool for pool in pools if not pool.invalid and not (rules.whole_pools and pool.incomplete)]
-        self._candidates = [device for pool in usable for device in pool.devices]
+        self._candidates = pools.candidates
         self._claims: list[_Claim] = []
         self._choices: list[list[Choice]] = [[] for _ in claims]
         self._taken: set[DeviceID] = set()
@@ -67,7 +66,7 @@ class Search:
             return None
         if self._next_claim(0):
             return self._choices
-        if self._rules.whole_pools and any(pool.invalid for pool in self._pools):
+        if self._rules.whole_pools and self._pools.any_invalid:
             raise NodeAllocationError("invalid resource pools were encountered")
         return None
 
@@ -98,7 +97,7 @@ class Search:
 
     def _all_devices(self, request: RequestPlan) -> list[Device]:
         found: list[Device] = []
-        for pool in self._pools:
+        for pool in self._pools.pools:
             if pool.incomplete:
                 raise request.error(
                     f"asks for all devices, but resource pool {pool.id} is currently being updated"
@@ -109,11 +108,7 @@ class Search:
         return found
 
     def _selectable(self, request: RequestPlan, device: Device) -> bool:
-        if not request.selects(device):
-            return False
-        if not device.slice.get("perDeviceNodeSelection"):
-            return True
-        return bool(on_node(device.spec, self._node.labels, self._node.name))
+        return request.selects(device) and device.is_on(self._node.labels, self._node.name)
 
     # -- the search
 

@@ -3,7 +3,6 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.36.
 """
 
-import copy
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from apimachinery.errors import StatusError
 from scheduler import extended_claims
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.errors import AllocationError, NodeAllocationError
-from scheduler.allocator.pools import NodeView, SliceIndex
+from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.requests import ClaimPlan
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.claim_tracker import ClaimTracker
@@ -32,7 +31,6 @@ from scheduler.plugins import dynamic_hints
 from scheduler.plugins.dynamic_state import NodeChoice, PodClaim, PodState, SpecialClaim, SpecialPlan
 from scheduler.pods import PodInfo
 from scheduler.resource_claims import (
-    FINALIZER,
     ClaimNotUsable,
     allocation,
     can_be_reserved,
@@ -127,6 +125,11 @@ class DynamicResources:
                 return PreFilterResult(status)
         own = PodState(claims, special, self._allocator, [])
         own.plans = self._allocator.plan([each.claim for each in own.to_allocate])
+        own.pinned = [
+            (index, selector)
+            for index, each in enumerate(claims)
+            if (selector := each.node_selector) is not None
+        ]
         state.write(NAME, own)
         return PreFilterResult()
 
@@ -168,10 +171,7 @@ class DynamicResources:
         if isinstance(special, Status):
             return special
         elsewhere = [
-            index
-            for index, each in enumerate(own.claims)
-            if each.node_selector is not None
-            and not selector_matches(each.node_selector, node.labels, node.name)
+            index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
         ]
         if elsewhere:
             own.unavailable.update(elsewhere)
@@ -186,7 +186,7 @@ class DynamicResources:
             own.choices[node.name] = NodeChoice(None, special)
             return SUCCESS
         try:
-            found = own.allocator.find(NodeView(node.name, node.labels), plans)
+            found = own.allocator.find(node, plans)
         except NodeAllocationError as error:
             return unresolvable(str(error))
         except AllocationError as error:
@@ -273,8 +273,7 @@ class DynamicResources:
             self._claims.add_pending(each.uid, result)
         if choice.special is not None and own.special is not None:
             own.special.result = results[-1]
-            own.special.claim = copy.deepcopy(choice.special.claim)
-            own.special.claim["metadata"]["finalizers"] = [FINALIZER]
+            own.special.claim = choice.special.claim
             own.special.pending_uid = own.special.claim["metadata"]["uid"]
             own.special.mappings = choice.special.requests.mappings
             self._claims.add_pending(own.special.pending_uid, results[-1])

@@ -72,6 +72,7 @@ class PodState:
     plans: list[ClaimPlan]  # of the claims that need an allocation
     choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
     special_plans: dict[tuple[str, ...], SpecialPlan] = field(default_factory=dict)  # by resources
+    pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector
     unavailable: set[int] = field(default_factory=set)  # claims that are allocated elsewhere
 
     @property

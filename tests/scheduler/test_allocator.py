@@ -1,0 +1,328 @@
+"""The allocator: what it chooses, what it refuses, and what it never does."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from scheduler.allocator.allocator import Allocator
+from scheduler.allocator.cases import CaseNode, ListedClasses
+from scheduler.allocator.devices import DeviceID
+from scheduler.allocator.errors import AllocationError, NodeAllocationError
+from scheduler.allocator.pools import SliceIndex
+from scheduler.allocator.rules import AllocatorRules
+
+DRIVER = "gpu.example.com"
+NODE = CaseNode("node-1", {"zone": "a"})
+
+
+def _device(name, **attributes):
+    kinds = {str: "string", int: "int", bool: "bool"}
+    return {"name": name, "attributes": {key: {kinds[type(v)]: v} for key, v in attributes.items()}}
+
+
+def _slice(devices, *, name="slice-1", pool="pool-1", generation=1, count=1, **selection):
+    selection = selection or {"nodeName": "node-1"}
+    spec = {
+        "driver": DRIVER,
+        "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
+        "devices": devices,
+        **selection,
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _request(name="req-0", count=1, expression="", **exactly):
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, **exactly}
+    if expression:
+        exactly["selectors"] = [{"cel": {"expression": expression}}]
+    return {"name": name, "exactly": exactly}
+
+
+def _all(name="req-0"):
+    return {"name": name, "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
+
+
+def _claim(*requests, name="claim-0", **devices):
+    return {
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {"devices": {"requests": [*requests], **devices}},
+    }
+
+
+def _class(**spec):
+    return {"metadata": {"name": "gpu"}, "spec": spec}
+
+
+def _allocate(slices, *claims, version="1.36", allocated=(), classes=None, gates=None):
+    release = Version.parse(version)
+    rules = AllocatorRules.of(release, FeatureGates(release, gates or {}))
+    used = {DeviceID(DRIVER, pool, device) for pool, device in allocated}
+    listed = ListedClasses(classes if classes is not None else [_class()])
+    return Allocator(rules, listed, SliceIndex.of(rules, slices), used).allocate(NODE, [*claims])
+
+
+def _chosen(allocations):
+    if allocations is None:
+        return None
+    return [
+        [(result["request"], result["device"]) for result in allocation["devices"].get("results", [])]
+        for allocation in allocations
+    ]
+
+
+_TWO = [_device("a", index=0), _device("b", index=1)]
+
+
+@pytest.mark.parametrize(
+    ("claims", "allocated", "expected"),
+    [
+        pytest.param([_claim(_request())], [], [[("req-0", "a")]], id="first-fit"),
+        pytest.param([_claim(_request())], [("pool-1", "a")], [[("req-0", "b")]], id="skips-used"),
+        pytest.param([_claim(_request(count=2))], [], [[("req-0", "a"), ("req-0", "b")]], id="count"),
+        pytest.param([_claim(_request(count=3))], [], None, id="too-few"),
+        pytest.param([_claim(_all())], [], [[("req-0", "a"), ("req-0", "b")]], id="all"),
+        pytest.param([_claim(_all())], [("pool-1", "b")], None, id="all-needs-every-device"),
+        pytest.param(
+            [_claim(_request(), name="x"), _claim(_request(), name="y")],
+            [],
+            [[("req-0", "a")], [("req-0", "b")]],
+            id="two-claims",
+        ),
+        pytest.param(
+            [_claim(_request(), _request("only-a", expression=f"device.attributes['{DRIVER}'].index == 0"))],
+            [],
+            [[("req-0", "b"), ("only-a", "a")]],
+            id="backtracks",
+        ),
+    ],
+)
+def test_choice(claims, allocated, expected):
+    """Devices are tried in order; an earlier choice is taken back when a later request needs it."""
+    assert _chosen(_allocate([_slice(_TWO)], *claims, allocated=allocated)) == expected
+
+
+def test_match_attribute_finds_a_common_value():
+    """Devices of a constrained claim share the attribute; others are passed over."""
+    devices = [_device("a", numa=0), _device("b", numa=1), _device("c", numa=1)]
+    claim = _claim(_request(count=2), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
+
+    assert _chosen(_allocate([_slice(devices)], claim)) == [[("req-0", "b"), ("req-0", "c")]]
+
+
+def test_all_devices_that_break_a_constraint_are_an_error():
+    """A request for all devices cannot leave one out."""
+    devices = [_device("a", numa=0), _device("b", numa=1)]
+    claim = _claim(_all(), constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
+
+    with pytest.raises(
+        AllocationError, match=r"cannot add device gpu\.example\.com/pool-1/b because a claim"
+    ):
+        _allocate([_slice(devices)], claim)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("1.34", [[("req-0", "a")]]), ("1.35", None)], ids=["1.34", "1.35"]
+)
+def test_incomplete_pool(version, expected):
+    """Until 1.34 the slices of a pool that are there could be used before the others came."""
+    slices = [_slice(_TWO, count=2)]
+
+    assert _chosen(_allocate(slices, _claim(_request()), version=version)) == expected
+
+
+def test_incomplete_pool_with_all_devices():
+    """How many devices all are is unknown while a pool is being updated."""
+    with pytest.raises(
+        AllocationError,
+        match=r"claim default/claim-0, request req-0: asks for all devices, but resource pool "
+        r"gpu\.example\.com/pool-1 is currently being updated",
+    ):
+        _allocate([_slice(_TWO, count=2)], _claim(_all()))
+
+
+def test_duplicate_device_makes_the_pool_invalid():
+    """A pool with a repeated device name is not used; the node cannot be judged."""
+    with pytest.raises(NodeAllocationError, match="invalid resource pools were encountered"):
+        _allocate([_slice([_device("a"), _device("a")])], _claim(_request()))
+
+
+def test_old_generation_is_ignored():
+    """Only slices of the newest generation of a pool count."""
+    slices = [_slice(_TWO, generation=1), _slice([_device("c")], name="slice-2", generation=2)]
+
+    assert _chosen(_allocate(slices, _claim(_request()))) == [[("req-0", "c")]]
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        pytest.param(
+            _claim({"name": "r", "firstAvailable": [{"name": "s"}]}),
+            "claim default/claim-0, request r: has subrequests, but the DRAPrioritizedList feature is",
+            id="subrequests",
+        ),
+        pytest.param(
+            _claim(_request(deviceClassName="nope")),
+            "claim default/claim-0, request req-0: could not retrieve device class nope: ",
+            id="class",
+        ),
+        pytest.param(
+            _claim(_request(count=33)),
+            "claim default/claim-0: number of requested devices 33 exceeds the claim limit of 32",
+            id="limit",
+        ),
+        pytest.param(
+            _claim(_request(allocationMode="Some")),
+            "claim default/claim-0, request req-0: unsupported count mode Some",
+            id="mode",
+        ),
+        pytest.param(
+            _claim(_request(), constraints=[{}]),
+            "claim default/claim-0, constraint #0: empty constraint (unsupported constraint type?)",
+            id="constraint",
+        ),
+        pytest.param(
+            _claim(_request(expression="device.attributes['x'].y == 1")),
+            "claim default/claim-0: selector #0: CEL runtime error: no such key: y",
+            id="cel",
+        ),
+    ],
+)
+def test_fatal_errors(claim, text):
+    """What no node can satisfy is an error with upstream's text."""
+    with pytest.raises(AllocationError) as raised:
+        _allocate([_slice(_TWO)], claim)
+
+    assert str(raised.value).startswith(text)
+
+
+def test_admin_access_needs_its_gate():
+    """Without the gate even `adminAccess: false` is refused."""
+    with pytest.raises(AllocationError, match="admin access is requested, but the feature is disabled"):
+        _allocate([_slice(_TWO)], _claim(_request(adminAccess=False)), gates={"DRAAdminAccess": False})
+
+
+def test_admin_access_looks_past_other_users():
+    """An administrator gets a device that somebody else uses, marked in the result."""
+    found = _allocate([_slice(_TWO)], _claim(_request(adminAccess=True)), allocated=[("pool-1", "a")])
+
+    assert found[0]["devices"]["results"] == [
+        {"request": "req-0", "driver": DRIVER, "pool": "pool-1", "device": "a", "adminAccess": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "requests"), [("1.32", [None, None]), ("1.36", [["r0", "r1"]]), ("1.37", [None])]
+)
+def test_class_config_in_the_result(version, requests):
+    """One entry per request at first, later one per class that names its requests, last of all unnamed."""
+    config = {"opaque": {"driver": DRIVER, "parameters": {}}}
+    claim = _claim(_request("r0"), _request("r1"))
+    found = _allocate([_slice(_TWO)], claim, version=version, classes=[_class(config=[config])])
+
+    assert [entry.get("requests") for entry in found[0]["devices"]["config"]] == requests
+
+
+def test_claim_config_is_repeated_per_named_request():
+    """Up to 1.36 a config that names two requests appears twice."""
+    config = {"requests": ["r0", "r1"], "opaque": {"driver": DRIVER, "parameters": {}}}
+    claim = _claim(_request("r0"), _request("r1"), config=[config])
+
+    assert _allocate([_slice(_TWO)], claim)[0]["devices"]["config"] == [{"source": "FromClaim", **config}] * 2
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        pytest.param(
+            {"nodeName": "node-1"},
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]},
+            id="node",
+        ),
+        pytest.param({"allNodes": True}, None, id="everywhere"),
+        pytest.param(
+            {
+                "nodeSelector": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+                    ]
+                }
+            },
+            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
+            id="zone",
+        ),
+    ],
+)
+def test_node_selector_of_the_result(selection, expected):
+    """The allocation can be used where its devices are."""
+    found = _allocate([_slice(_TWO, **selection)], _claim(_request()))
+
+    assert found[0].get("nodeSelector") == (expected and {"nodeSelectorTerms": [expected]})
+
+
+def test_slice_index_follows_changes():
+    """A changed slice changes what a node sees; an unchanged one keeps its devices."""
+    rules = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
+    index = SliceIndex(rules)
+    index.set_slice(_slice(_TWO))
+    before = index.pools(NODE)
+
+    assert index.pools(NODE) is before
+    index.set_slice(_slice([_device("c")], name="slice-2", pool="pool-2"))
+    names = [device.id.device for device in index.pools(NODE).candidates]
+    index.remove_slice(_slice(_TWO))
+    assert (names, [device.id.device for device in index.pools(NODE).candidates]) == (["a", "b", "c"], ["c"])
+
+
+_indexes = st.integers(0, 3)
+_requests = st.lists(
+    st.tuples(st.integers(1, 3), st.one_of(st.none(), _indexes), st.booleans()), min_size=1, max_size=3
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    pools=st.lists(st.lists(_indexes, max_size=5), min_size=1, max_size=3),
+    claims=st.lists(_requests, min_size=1, max_size=3),
+    used=st.sets(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=4),
+)
+def test_no_device_is_given_twice_and_all_are_wanted(pools, claims, used):
+    """Whatever is allocated is free, given once, in the right number, and satisfies its request."""
+    slices = [
+        _slice([_device(f"d{i}", index=value) for i, value in enumerate(values)], name=f"s{n}", pool=f"p{n}")
+        for n, values in enumerate(pools)
+    ]
+    values = {(f"p{n}", f"d{i}"): value for n, row in enumerate(pools) for i, value in enumerate(row)}
+    taken = [(f"p{n}", f"d{i}") for n, i in used]
+    made = [
+        _claim(
+            *(
+                _request(f"r{i}", count, "" if wanted is None else _expression(wanted, least))
+                for i, (count, wanted, least) in enumerate(requests)
+            ),
+            name=f"c{n}",
+        )
+        for n, requests in enumerate(claims)
+    ]
+
+    found = _allocate(slices, *made, allocated=taken)
+
+    if found is None:
+        return
+    results = [result for allocation in found for result in allocation["devices"]["results"]]
+    places = [(result["pool"], result["device"]) for result in results]
+    assert len(set(places)) == len(places)
+    assert not set(places) & set(taken)
+    for allocation, requests in zip(found, claims, strict=True):
+        for i, (count, wanted, least) in enumerate(requests):
+            mine = [each for each in allocation["devices"]["results"] if each["request"] == f"r{i}"]
+            assert len(mine) == count
+            for each in mine:
+                value = values[each["pool"], each["device"]]
+                assert wanted is None or (value >= wanted if least else value == wanted)
+
+
+def _expression(wanted, least):
+    return f"device.attributes['{DRIVER}'].index {'>=' if least else '=='} {wanted}"

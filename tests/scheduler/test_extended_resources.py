@@ -1,0 +1,266 @@
+"""Extended resources backed by DRA: which class, which requests, and the books of claims."""
+
+import pytest
+
+from apimachinery.client.refs import dra_refs
+from apimachinery.versions import Version
+from scheduler.allocator.devices import DeviceID
+from scheduler.claim_tracker import ClaimTracker
+from scheduler.dra_edge import DRAEdge
+from scheduler.extended_claims import per_container, with_reuse
+from scheduler.extended_resources import (
+    IndexedExtendedResources,
+    ListedExtendedResources,
+    is_extended_resource,
+)
+
+
+def _class(name, resource="", created="2026-01-01T00:00:00Z"):
+    spec = {"extendedResourceName": resource} if resource else {}
+    return {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec}
+
+
+def _name(device_class):
+    return device_class and device_class["metadata"]["name"]
+
+
+def test_explicit_and_implicit_names():
+    """A class is found under both of its names."""
+    index = IndexedExtendedResources()
+    index.set_class(None, _class("gpu", "example.com/gpu"))
+
+    assert _name(index.class_for("example.com/gpu")) == "gpu"
+    assert _name(index.class_for("deviceclass.resource.kubernetes.io/gpu")) == "gpu"
+    assert index.class_for("example.com/other") is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(_class("b", "x/r", "2026-01-02T00:00:00Z"), _class("a", "x/r"), id="newer"),
+        pytest.param(_class("a", "x/r"), _class("b", "x/r"), id="smaller-name"),
+    ],
+)
+@pytest.mark.parametrize("swap", [False, True])
+def test_newer_class_owns_a_name(first, second, swap):
+    """Of two classes with one name the newer wins, then the one with the smaller name."""
+    index = IndexedExtendedResources()
+    for each in (second, first) if swap else (first, second):
+        index.set_class(None, each)
+
+    assert _name(index.class_for("x/r")) == _name(first)
+
+
+def test_losing_class_has_no_implicit_name():
+    """Upstream's quirk: the class that loses its explicit name is not found at all."""
+    index = IndexedExtendedResources()
+    index.set_class(None, _class("new", "x/r", "2026-02-01T00:00:00Z"))
+    index.set_class(None, _class("old", "x/r"))
+
+    assert index.class_for("deviceclass.resource.kubernetes.io/old") is None
+
+
+def test_renamed_class_gives_up_its_old_name():
+    """After an update only the new name leads to the class."""
+    index = IndexedExtendedResources()
+    old, new = _class("gpu", "x/a"), _class("gpu", "x/b")
+    index.set_class(None, old)
+    index.set_class(old, new)
+
+    assert (index.class_for("x/a"), _name(index.class_for("x/b"))) == (None, "gpu")
+
+
+def test_first_release_has_implicit_names_without_explicit_ones_only():
+    """In 1.34 a class with a name of its own cannot be asked for by the implicit one."""
+    listed = ListedExtendedResources()
+    listed.set_class(None, _class("gpu", "x/r"))
+    listed.set_class(None, _class("plain"))
+
+    assert listed.class_for("deviceclass.resource.kubernetes.io/gpu") is None
+    assert _name(listed.class_for("deviceclass.resource.kubernetes.io/plain")) == "plain"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("example.com/gpu", True),
+        ("deviceclass.resource.kubernetes.io/gpu", True),
+        ("cpu", False),
+        ("kubernetes.io/gpu", False),
+        ("requests.example.com/gpu", False),
+    ],
+)
+def test_extended_resource_names(name, expected):
+    """A domain that is not Kubernetes' own makes a resource an extended one."""
+    assert is_extended_resource(name) is expected
+
+
+def _spec(init, containers):
+    """Containers as (name, {resource: number}, sidecar?)."""
+
+    def made(name, requests, sidecar=False):
+        quantities = {resource: str(number) for resource, number in requests.items()}
+        return {"name": name, "resources": {"requests": quantities}} | (
+            {"restartPolicy": "Always"} if sidecar else {}
+        )
+
+    return {
+        "initContainers": [made(*each) for each in init],
+        "containers": [made(*each) for each in containers],
+    }
+
+
+def _requests(claim):
+    return [
+        (each["name"], each["exactly"]["deviceClassName"], each["exactly"]["count"])
+        for each in claim.requests
+    ]
+
+
+def _mappings(claim):
+    return [(each["containerName"], each["resourceName"], each["requestName"]) for each in claim.mappings]
+
+
+def _class_for(resource):
+    return _class(f"class-of-{resource.rpartition('/')[2]}")
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "requests", "mappings"),
+    [
+        pytest.param(
+            [("i", {"x/init": 2})],
+            [("c", {"x/r": 1})],
+            [("container-0-request-0", "class-of-init", 2), ("container-1-request-0", "class-of-r", 1)],
+            [
+                ("i", "x/init", "container-0-request-0"),
+                ("c", "x/r", "container-1-request-0"),
+            ],
+            id="init-alone",
+        ),
+        pytest.param(
+            [("i", {"x/init": 1}), ("j", {"x/init": 2})],
+            [("c", {"x/r": 1})],
+            [("container-1-request-0", "class-of-init", 2), ("container-2-request-0", "class-of-r", 1)],
+            [
+                ("i", "x/init", "container-1-request-0"),
+                ("j", "x/init", "container-1-request-0"),
+                ("c", "x/r", "container-2-request-0"),
+            ],
+            id="two-inits-share",
+        ),
+        pytest.param(
+            [("i", {"x/init": 1}), ("s", {"x/init": 1}, True), ("j", {"x/init": 2})],
+            [("c", {"x/r": 1})],
+            [
+                ("container-1-request-0", "class-of-init", 1),
+                ("container-2-request-0", "class-of-init", 2),
+                ("container-3-request-0", "class-of-r", 1),
+            ],
+            [
+                ("i", "x/init", "container-1-request-0"),
+                ("s", "x/init", "container-1-request-0"),
+                ("j", "x/init", "container-2-request-0"),
+                ("c", "x/r", "container-3-request-0"),
+            ],
+            id="init-uses-what-the-sidecar-will-have",
+        ),
+        pytest.param(
+            [],
+            [("c", {"cpu": 1, "x/a": 1, "x/b": 3})],
+            [("container-0-request-1", "class-of-a", 1), ("container-0-request-2", "class-of-b", 3)],
+            [("c", "x/a", "container-0-request-1"), ("c", "x/b", "container-0-request-2")],
+            id="numbered-among-all-resources",
+        ),
+    ],
+)
+def test_requests_of_the_special_claim(init, containers, requests, mappings):
+    """Long-lived containers have their own requests; init containers reuse what they can."""
+    names = {"x/init", "x/r", "x/a", "x/b"}
+    claim = with_reuse(_spec(init, containers), names, _class_for)
+
+    assert _requests(claim) == requests
+    assert _mappings(claim) == mappings
+
+
+def test_requests_are_sorted_as_text():
+    """container-10 comes before container-2."""
+    containers = [(f"c{i}", {"x/r": 1}) for i in range(11)]
+    names = [name for name, _, _ in _requests(with_reuse(_spec([], containers), {"x/r"}, _class_for))]
+
+    assert names.index("container-10-request-0") < names.index("container-2-request-0")
+
+
+def test_first_release_has_a_request_per_container():
+    """In 1.34 init containers do not share."""
+    spec = _spec([("i", {"x/r": 1})], [("c", {"x/r": 1})])
+
+    assert [name for name, _, _ in _requests(per_container(spec, {"x/r"}, _class_for))] == [
+        "container-0-request-0",
+        "container-1-request-0",
+    ]
+
+
+def _claim(name="c", uid="u", version=1, device="", admin=False, owner=""):
+    claim = {
+        "metadata": {"namespace": "default", "name": name, "uid": uid, "resourceVersion": str(version)},
+        "spec": {},
+    }
+    if owner:
+        claim["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        claim["metadata"]["ownerReferences"] = [{"name": "p", "uid": owner, "controller": True}]
+    if device:
+        result = {"driver": "d", "pool": "p", "device": device} | ({"adminAccess": True} if admin else {})
+        claim["status"] = {"allocation": {"devices": {"results": [result]}}}
+    return claim
+
+
+def _in_use(tracker):
+    return {device.device for device in tracker.devices_in_use}
+
+
+def test_tracker_counts_devices():
+    """Allocations and what is in flight occupy devices; admin access does not."""
+    tracker = ClaimTracker()
+    tracker.set_claim(_claim(device="a"))
+    tracker.set_claim(_claim("other", "u2", device="b", admin=True))
+    tracker.add_pending("u3", _claim(device="c")["status"]["allocation"])
+    assert _in_use(tracker) == {"a", "c"}
+
+    tracker.remove_claim(_claim())
+    assert tracker.remove_pending("u3")
+    assert not tracker.remove_pending("u3")
+    assert _in_use(tracker) == set()
+
+
+def test_tracker_prefers_the_newer_version():
+    """What we wrote ourselves is not undone by an older event."""
+    tracker = ClaimTracker()
+    tracker.assume(_claim(version=5, device="a"))
+    tracker.set_claim(_claim(version=4))
+
+    assert tracker.devices_in_use == {DeviceID("d", "p", "a")}
+
+
+def test_tracker_finds_the_special_claim_of_a_pod():
+    """By annotation and controller, name and UID."""
+    tracker = ClaimTracker()
+    tracker.set_claim(_claim(owner="pod-uid"))
+
+    pod = {"metadata": {"name": "p", "uid": "pod-uid"}}
+    assert tracker.special_claim(pod) is not None
+    assert tracker.special_claim({"metadata": {"name": "q", "uid": "pod-uid"}}) is None
+    tracker.remove_claim(_claim(owner="pod-uid"))
+    assert tracker.special_claim(pod) is None
+
+
+@pytest.mark.parametrize("minor", [32, 33, 34, 36])
+def test_edge_converts_both_ways(minor):
+    """Claims go out in the version that the server speaks and come back in ours."""
+    edge, ref = DRAEdge(Version(minor)), dra_refs(Version(minor)).claims
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
+
+    sent = edge.outgoing(ref, claim)
+    assert sent["apiVersion"] == ref.api_version
+    assert edge.incoming(ref, sent)["spec"] == claim["spec"]

@@ -1,0 +1,300 @@
+"""The filters and scores of plain pods, by table; and what makes a valid profile."""
+
+import pytest
+
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from scheduler.diagnosis import Diagnosis
+from scheduler.extended_resources import IndexedExtendedResources
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.profile import Profile, ProfileError
+from scheduler.framework.status import Code, unresolvable, unschedulable
+from scheduler.nodes import NodeInfo
+from scheduler.plugins.default_preemption import DefaultPreemption
+from scheduler.plugins.node_affinity import NodeAffinity, named_nodes
+from scheduler.plugins.node_name import NodeName
+from scheduler.plugins.node_ports import NodePorts
+from scheduler.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
+from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.pods import PodInfo, pod_requests
+from scheduler.rules import SchedulerRules
+from scheduler.sampling import NodeSampler
+
+
+def _rules(minor=36):
+    version = Version(minor)
+    return SchedulerRules.of(version, FeatureGates(version))
+
+
+def _pod(name="p", requests=None, **spec):
+    container = {"name": "c", "resources": {"requests": requests or {}}}
+    return PodInfo(
+        {
+            "metadata": {"namespace": "default", "name": name, "uid": f"uid-{name}"},
+            "spec": {"containers": [container], **spec},
+        }
+    )
+
+
+def _node(name="n", allocatable=None, labels=None, taints=(), pods=(), **spec):
+    info = NodeInfo(name)
+    resources = {"cpu": "4", "memory": "8Gi", "pods": "2", **(allocatable or {})}
+    info.set_node(
+        {
+            "metadata": {"name": name, "labels": labels or {}},
+            "spec": {"taints": [*taints], **spec},
+            "status": {"allocatable": resources},
+        }
+    )
+    for pod in pods:
+        info.add_pod(pod)
+    return info
+
+
+def _run(plugin, pod, node):
+    """PreFilter (where there is one) and Filter."""
+    state = CycleState()
+    if hasattr(plugin, "pre_filter"):
+        result = plugin.pre_filter(state, pod, [node])
+        if not result.status.is_success:
+            return result.status
+    return plugin.filter(state, pod, node)
+
+
+_TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
+_ZONE = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+_REQUIRED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _ZONE}}
+_HOST_PORT = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "pod", "node", "reasons"),
+    [
+        pytest.param(NodeName(), _pod(nodeName="n"), _node(), (), id="name"),
+        pytest.param(
+            NodeName(),
+            _pod(nodeName="x"),
+            _node(),
+            ("node(s) didn't match the requested node name",),
+            id="other-name",
+        ),
+        pytest.param(
+            NodeUnschedulable(),
+            _pod(),
+            _node(unschedulable=True),
+            ("node(s) were unschedulable",),
+            id="cordoned",
+        ),
+        pytest.param(
+            NodeUnschedulable(),
+            _pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]),
+            _node(unschedulable=True),
+            (),
+            id="cordoned-tolerated",
+        ),
+        pytest.param(
+            TaintToleration(_rules()),
+            _pod(),
+            _node(taints=[_TAINT]),
+            ("node(s) had untolerated taint(s)",),
+            id="taint",
+        ),
+        pytest.param(
+            TaintToleration(_rules(34)),
+            _pod(),
+            _node(taints=[_TAINT]),
+            ("node(s) had untolerated taint {k: v}",),
+            id="taint-named-before-1.35",
+        ),
+        pytest.param(
+            TaintToleration(_rules()),
+            _pod(tolerations=[{"key": "k", "value": "v"}]),
+            _node(taints=[_TAINT]),
+            (),
+            id="taint-tolerated",
+        ),
+        pytest.param(
+            NodeAffinity(),
+            _pod(nodeSelector={"zone": "a"}),
+            _node(labels={"zone": "b"}),
+            ("node(s) didn't match Pod's node affinity/selector",),
+            id="selector",
+        ),
+        pytest.param(
+            NodeAffinity(), _pod(affinity=_REQUIRED), _node(labels={"zone": "a"}), (), id="affinity"
+        ),
+        pytest.param(
+            NodePorts(),
+            _pod("q", containers=_HOST_PORT),
+            _node(pods=[_pod(containers=_HOST_PORT)]),
+            ("node(s) didn't have free ports for the requested pod ports",),
+            id="port",
+        ),
+        pytest.param(
+            NodeResourcesFit(None),
+            _pod("q", {"cpu": "3", "memory": "1Gi"}),
+            _node(pods=[_pod(requests={"cpu": "2"})]),
+            ("Insufficient cpu",),
+            id="cpu",
+        ),
+        pytest.param(
+            NodeResourcesFit(None),
+            _pod("q", {"example.com/gpu": "1"}),
+            _node(pods=[_pod("a"), _pod("b")]),
+            ("Too many pods", "Insufficient example.com/gpu"),
+            id="pods-and-extended",
+        ),
+    ],
+)
+def test_filter(plugin, pod, node, reasons):
+    """A filter says why a pod does not fit, in upstream's words."""
+    status = _run(plugin, pod, node)
+
+    assert status.reasons == reasons
+    assert status.is_rejected is bool(reasons)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"), [("3", Code.UNSCHEDULABLE), ("5", Code.UNRESOLVABLE)], ids=["others", "never"]
+)
+def test_lack_of_resources_is_resolvable_by_preemption(asked, code):
+    """Preemption can help if the node is large enough when it is empty."""
+    node = _node(pods=[_pod(requests={"cpu": "2"})])
+
+    assert _run(NodeResourcesFit(None), _pod("q", {"cpu": asked}), node).code is code
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "fits"),
+    [
+        pytest.param({}, True, id="dra"),
+        pytest.param({"example.com/gpu": "0"}, True, id="dra-after-a-removed-device-plugin"),
+        pytest.param({"example.com/gpu": "1"}, False, id="device-plugin-with-too-few"),
+    ],
+)
+def test_extended_resources_are_left_to_dra(allocatable, fits):
+    """A resource with a device class is DRA's business, except on a node whose device plugin has some."""
+    extended = IndexedExtendedResources()
+    extended.set_class(
+        None, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    )
+    pod = _pod(requests={"example.com/gpu": "2"})
+
+    assert _run(NodeResourcesFit(extended), pod, _node(allocatable=allocatable)).is_success is fits
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"containers": [("1", False), ("2", False)]}, 3000, id="containers-add-up"),
+        pytest.param({"initContainers": [("5", False)], "containers": [("1", False)]}, 5000, id="init-peak"),
+        pytest.param(
+            {"initContainers": [("1", True), ("3", False)], "containers": [("1", False)]},
+            4000,
+            id="sidecar-before-init",
+        ),
+        pytest.param(
+            {"initContainers": [("3", False), ("1", True)], "containers": [("1", False)]},
+            3000,
+            id="sidecar-after-init",
+        ),
+    ],
+)
+def test_pod_requests(spec, expected):
+    """Containers and sidecars add up; a short-lived init container counts while it runs."""
+    made = {
+        kind: [
+            {"resources": {"requests": {"cpu": cpu}}} | ({"restartPolicy": "Always"} if sidecar else {})
+            for cpu, sidecar in containers
+        ]
+        for kind, containers in spec.items()
+    }
+
+    assert pod_requests(made)["cpu"] == expected
+
+
+def test_least_allocated_prefers_the_empty_node():
+    """The emptier node scores higher, and so does the more evenly used one."""
+    pod, empty, full = _pod("q", {"cpu": "1"}), _node(), _node(pods=[_pod(requests={"cpu": "3"})])
+
+    fit, balanced = NodeResourcesFit(None), NodeResourcesBalancedAllocation()
+    assert fit.score(CycleState(), pod, empty) > fit.score(CycleState(), pod, full)
+    assert balanced.score(CycleState(), pod, empty) > balanced.score(CycleState(), pod, full)
+
+
+def test_soft_taints_lower_the_score():
+    """A node with a PreferNoSchedule taint is the last choice."""
+    plugin = TaintToleration(_rules())
+    tainted = _node("tainted", taints=[{"key": "k", "effect": "PreferNoSchedule"}])
+    scores = {node.name: plugin.score(CycleState(), _pod(), node) for node in (tainted, _node("clean"))}
+
+    plugin.normalize(scores)
+    assert scores == {"tainted": 0, "clean": 100}
+
+
+def test_preferred_affinity_is_weighed():
+    """The node with the heavier matching terms gets the full score."""
+    preference = {"weight": 5, "preference": _ZONE["nodeSelectorTerms"][0]}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
+    pod, plugin = _pod(affinity=affinity), NodeAffinity()
+    nodes = (_node("a", labels={"zone": "a"}), _node("b"))
+    scores = {node.name: plugin.score(CycleState(), pod, node) for node in nodes}
+
+    plugin.normalize(scores)
+    assert scores == {"a": 100, "b": 0}
+
+
+def test_daemon_pods_name_their_node():
+    """Required terms that all name nodes limit the search to those."""
+    field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    spec = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+    assert named_nodes(spec) == {"n1"}
+
+
+async def test_preemption_says_why_it_does_not_help():
+    """Nodes that no eviction would free are told apart from those without victims."""
+    rejected = {"a": unresolvable("x"), "b": unschedulable("y")}
+    result = await DefaultPreemption().post_filter(CycleState(), _pod(), rejected, [_node("a"), _node("b")])
+
+    assert result.status.message == (
+        "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
+        "1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_diagnosis_counts_reasons():
+    """Reasons are counted over the nodes and sorted as text."""
+    rejected = {
+        "a": unschedulable("Insufficient cpu"),
+        "b": unschedulable("Insufficient cpu", "Too many pods"),
+    }
+    diagnosis = Diagnosis(2, rejected, post_filter="preemption: no.")
+
+    assert diagnosis.message() == (
+        "0/2 nodes are available: 1 Too many pods, 2 Insufficient cpu. preemption: no."
+    )
+
+
+@pytest.mark.parametrize(
+    ("plugins", "text"),
+    [
+        pytest.param([NodeName()], "only one queue sort plugin required", id="no-sort"),
+        pytest.param([PrioritySort()], "at least one bind plugin is needed", id="no-bind"),
+        pytest.param([PrioritySort(), PrioritySort()], "already registered", id="twice"),
+    ],
+)
+def test_profile_is_checked_at_start(plugins, text):
+    """A profile that cannot work is refused before the first pod."""
+    with pytest.raises(ProfileError, match=text):
+        Profile(plugins)
+
+
+@pytest.mark.parametrize(("nodes", "wanted"), [(3, 3), (100, 100), (500, 230), (5000, 500), (10000, 500)])
+def test_large_clusters_are_sampled(nodes, wanted):
+    """Above a hundred nodes a part of the feasible ones is enough."""
+    assert NodeSampler.wanted(nodes) == wanted

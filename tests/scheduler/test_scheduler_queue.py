@@ -1,0 +1,176 @@
+"""The scheduling queue, in virtual time."""
+
+import asyncio
+
+import pytest
+
+from apimachinery.clock import SystemClock
+from scheduler.backoff import backoff_seconds
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import SUCCESS, unresolvable
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.plugins.scheduling_gates import SchedulingGates
+from scheduler.pods import PodInfo
+from scheduler.queue import SchedulingQueue
+
+pytestmark = pytest.mark.looptime
+
+NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, "NodeAdd")
+POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+GATES_GONE = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_GATES_ELIMINATED, "GatesGone")
+
+
+class _Picky:
+    """Asks for added nodes that carry a label; binds nothing."""
+
+    name = "Picky"
+
+    def events_to_register(self):
+        return (EventHint(ClusterEvent(EventResource.NODE, Action.ADD), lambda pod, old, new: new["good"]),)
+
+    def pre_enqueue(self, pod):
+        return unresolvable("no") if pod.spec.get("held") else SUCCESS
+
+    async def bind(self, state, pod, node):
+        return SUCCESS
+
+
+def _pod(name, priority=0, **spec):
+    return PodInfo(
+        {
+            "metadata": {"namespace": "default", "name": name, "uid": f"uid-{name}"},
+            "spec": {"priority": priority, "containers": [], **spec},
+        }
+    )
+
+
+def _queue():
+    return SchedulingQueue(SystemClock(), Profile([PrioritySort(), SchedulingGates(), _Picky()]))
+
+
+async def _rejected(queue, name="a", by="Picky"):
+    """A pod that has been tried once and was rejected."""
+    queue.add(_pod(name))
+    queued = await queue.pop()
+    queued.rejected_by = {by}
+    queue.give_back(queued)
+    return queued
+
+
+async def test_order_is_priority_then_age():
+    """The more important pod comes first; equals come in the order of arrival."""
+    queue = _queue()
+    for name, priority in (("low", 0), ("high", 10), ("later", 0)):
+        queue.add(_pod(name, priority))
+        await asyncio.sleep(0.1)
+
+    assert [(await queue.pop()).info.name for _ in range(3)] == ["high", "low", "later"]
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (99, 10)])
+async def test_backoff_grows_to_ten_seconds(failures, seconds):
+    """Each failure doubles the wait, from one second to ten."""
+    assert backoff_seconds(failures) == seconds
+
+
+async def test_error_is_retried_after_backoff(looptime):
+    """A pod that nobody rejected failed by accident, and comes back by itself."""
+    queue = _queue()
+    queue.add(_pod("a"))
+    queue.give_back(await queue.pop())
+
+    assert (await queue.pop()).info.name == "a"
+    assert looptime == pytest.approx(1, abs=0.01)
+
+
+async def test_rejected_pod_waits_for_its_event():
+    """Only an event that the rejecting plugin asked for, and whose hint agrees, brings the pod back."""
+    queue = _queue()
+    await _rejected(queue)
+
+    queue.move(POD_DELETED, {}, None)
+    queue.move(NODE_ADDED, None, {"good": False})
+    assert queue.sizes["unschedulable"] == 1
+    queue.move(NODE_ADDED, None, {"good": True})
+    assert queue.sizes == {"active": 0, "backoff": 1, "unschedulable": 0, "gated": 0}
+
+
+async def test_requeued_pod_skips_a_finished_backoff(looptime):
+    """After the backoff has passed, an event makes the pod active at once."""
+    queue = _queue()
+    await _rejected(queue)
+    await asyncio.sleep(2)
+
+    queue.move(NODE_ADDED, None, {"good": True})
+    assert queue.sizes["active"] == 1
+    await queue.pop()
+    assert looptime == pytest.approx(2, abs=0.01)
+
+
+async def test_event_during_the_attempt_counts():
+    """What happens while a pod is being tried is not lost."""
+    queue = _queue()
+    queue.add(_pod("a"))
+    queued = await queue.pop()
+    queue.move(NODE_ADDED, None, {"good": True})
+    queued.rejected_by = {"Picky"}
+
+    queue.give_back(queued)
+    assert queue.sizes["backoff"] == 1
+
+
+async def test_event_before_the_attempt_does_not_count():
+    """An event that came before the attempt was seen by it."""
+    queue = _queue()
+    queue.add(_pod("a"))
+    queue.add(_pod("b"))
+    first = await queue.pop()
+    queue.move(NODE_ADDED, None, {"good": True})
+    second = await queue.pop()
+    second.rejected_by = {"Picky"}
+
+    queue.give_back(second)
+    queue.done(first.uid)
+    assert queue.sizes["unschedulable"] == 1
+
+
+async def test_leftover_pod_is_tried_again(looptime):
+    """After five minutes a rejected pod is tried again, whatever happened."""
+    queue = _queue()
+    await _rejected(queue)
+
+    await queue.pop()
+    assert 300 < looptime < 340
+
+
+async def test_gated_pod_waits_until_its_gate_is_gone():
+    """A pod with scheduling gates does not enter the active queue."""
+    queue = _queue()
+    gated = _pod("a", schedulingGates=[{"name": "g"}])
+    queue.add(gated)
+    assert queue.sizes["gated"] == 1
+
+    queue.update(_pod("a"), gated.pod, [GATES_GONE])
+    assert queue.sizes == {"active": 1, "backoff": 0, "unschedulable": 0, "gated": 0}
+
+
+async def test_deleted_pod_is_not_popped():
+    """A pod that is deleted while it waits is passed over."""
+    queue = _queue()
+    queue.add(_pod("a"))
+    queue.add(_pod("b"))
+    queue.delete("uid-a")
+
+    assert (await queue.pop()).info.name == "b"
+
+
+async def test_pop_waits_for_a_pod(looptime):
+    """Without pods, pop waits and wakes up for the first one."""
+    queue = _queue()
+    popping = asyncio.create_task(queue.pop())
+    await asyncio.sleep(5)
+    queue.add(_pod("a"))
+
+    assert (await popping).info.name == "a"
+    assert looptime == pytest.approx(5, abs=0.01)

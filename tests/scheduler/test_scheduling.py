@@ -1,0 +1,400 @@
+"""The whole scheduler against a small API server in memory, in virtual time."""
+
+import asyncio
+import contextlib
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from apimachinery.client.fake import FakeServer
+from apimachinery.client.refs import EVENTS_V1, NODES, PODS, dra_refs
+from apimachinery.clock import SeededEntropy, SystemClock
+from apimachinery.component import World
+from apimachinery.errors import StatusError
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from scheduler.service import SchedulerService
+
+pytestmark = pytest.mark.looptime
+
+RESOURCE = "example.com/gpu"
+DRIVER = "gpu.example.com"
+
+
+class Cluster:
+    """A fake server with a scheduler at it."""
+
+    def __init__(self, version="1.36", **gates):
+        self.version = Version.parse(version)
+        self.refs = dra_refs(self.version)
+        clock, entropy = SystemClock(), SeededEntropy(7)
+        self.server = FakeServer(clock, entropy)
+        self.client = self.server.client()
+        world = World(self.version, FeatureGates(self.version, gates), clock, entropy)
+        self.registry = CollectorRegistry()
+        self.service = SchedulerService(world, self.server.client(), self.registry)
+
+    async def node(self, name="n0", devices=0, **allocatable):
+        resources = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
+        await self.client.create(
+            NODES, {"metadata": {"name": name, "labels": {}}, "status": {"allocatable": resources}}
+        )
+        if devices:
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+            made = [{"name": f"gpu-{i}"} for i in range(devices)]
+            spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": made}
+            await self.client.create(self.refs.slices, {"metadata": {"name": name}, "spec": spec})
+
+    async def device_class(self, name="gpu", **spec):
+        spec = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}], **spec}
+        await self.client.create(self.refs.device_classes, {"metadata": {"name": name}, "spec": spec})
+
+    async def claim(self, name="c0"):
+        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+        await self.client.create(self.refs.claims, {"metadata": {"name": name}, "spec": spec}, "default")
+
+    async def pod(self, name="p0", requests=None, **spec):
+        container = {"name": "c", "resources": {"requests": requests or {}}}
+        await self.client.create(
+            PODS, {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}, "default"
+        )
+
+    async def read(self, name="p0"):
+        return await self.client.get(PODS, name, "default")
+
+    async def node_of(self, name="p0"):
+        """Where the pod goes; waits until it is bound."""
+        async for pod in self._versions(name):
+            if pod["spec"].get("nodeName"):
+                return pod["spec"]["nodeName"]
+        return None
+
+    async def message(self, name="p0"):
+        """What the pod's condition says about why it is not scheduled; waits for it."""
+        async for pod in self._versions(name):
+            for condition in (pod.get("status") or {}).get("conditions") or ():
+                return condition["reason"], condition["message"]
+        return None
+
+    async def _versions(self, name):
+        version = self.server.revision
+        yield await self.read(name)
+        async for _, pod in self.client.watch(PODS, "default", resource_version=str(version)):
+            if pod["metadata"]["name"] == name:
+                yield pod
+
+    async def claims(self):
+        return (await self.client.list(self.refs.claims))["items"]
+
+    def fail(self, method, path, times=1):
+        """Make the API refuse requests whose method and path (without query) end so."""
+        left = [times]
+
+        def outage(request):
+            target = request.target.partition("?")[0]
+            if request.method == method and path in target.replace("/default", "") and left[0]:
+                left[0] -= 1
+                return StatusError(500, "InternalError", "out of order")
+            return None
+
+        self.server.outage = outage
+
+
+@contextlib.asynccontextmanager
+async def running(cluster):
+    cluster.service.start()
+    ended = asyncio.Event()
+    leading = asyncio.create_task(cluster.service.lead(ended))
+    try:
+        yield cluster
+    finally:
+        ended.set()
+        await leading
+        await cluster.service.stop()
+
+
+async def test_pod_is_bound():
+    """A pod goes to a node that has room, and an event says so."""
+    async with running(Cluster()) as cluster:
+        await cluster.node("small", cpu="1")
+        await cluster.node("large")
+        await cluster.pod(requests={"cpu": "2"})
+
+        assert await cluster.node_of() == "large"
+        await asyncio.sleep(1)
+        events = (await cluster.client.list(EVENTS_V1))["items"]
+        assert [event["note"] for event in events] == ["Successfully assigned default/p0 to large"]
+
+
+async def test_unschedulable_pod_says_why():
+    """Nobody has what the pod asks for: condition and event in upstream's words."""
+    cluster = Cluster(DRAExtendedResource=False)
+    await cluster.node("a")
+    await cluster.node("b")
+    async with running(cluster):
+        await cluster.pod(requests={RESOURCE: "1"})
+
+        assert await cluster.message() == (
+            "Unschedulable",
+            (
+                f"0/2 nodes are available: 2 Insufficient {RESOURCE}. no new claims to deallocate, "
+                "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+            ),
+        )
+        text = generate_latest(cluster.registry).decode()
+        assert (
+            'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1.0'
+            in text
+        )
+        assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in text
+
+
+async def test_pod_is_tried_again_when_another_leaves():
+    """The room that a deleted pod leaves is used."""
+    async with running(Cluster()) as cluster:
+        await cluster.node()
+        await cluster.pod("first", requests={"cpu": "3"})
+        await cluster.node_of("first")
+        await cluster.pod("second", requests={"cpu": "3"})
+        await cluster.message("second")
+
+        await cluster.client.delete(PODS, "first", "default")
+        assert await cluster.node_of("second") == "n0"
+
+
+async def test_failed_binding_is_undone_and_repeated():
+    """A pod whose binding fails gives its room back and is tried again after a second."""
+    async with running(Cluster()) as cluster:
+        await cluster.node()
+        cluster.fail("POST", "/binding")
+        await cluster.pod(requests={"cpu": "3"})
+
+        assert await cluster.message() == (
+            "SchedulerError",
+            'running Bind plugin "DefaultBinder": out of order',
+        )
+        assert await cluster.node_of() == "n0"
+
+
+async def test_claim_is_allocated_and_reserved():
+    """A pod with a claim gets its device on its node."""
+    cluster = Cluster()
+    await cluster.node(devices=1)
+    await cluster.device_class()
+    await cluster.claim()
+    async with running(cluster):
+        await cluster.pod(resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])
+        await cluster.node_of()
+
+        (claim,) = await cluster.claims()
+        assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+        results = claim["status"]["allocation"]["devices"]["results"]
+        assert results == [{"request": "r", "driver": DRIVER, "pool": "n0", "device": "gpu-0"}]
+        assert [each["name"] for each in claim["status"]["reservedFor"]] == ["p0"]
+
+
+async def test_pod_waits_for_its_claim_and_its_class():
+    """Claim and class may come after the pod."""
+    cluster = Cluster()
+    await cluster.node(devices=1)
+    async with running(cluster):
+        await cluster.pod(resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])
+        await asyncio.sleep(1)
+        assert cluster.service.queue.sizes["gated"] == 1
+        await cluster.claim()
+        assert (await cluster.message())[1] == (
+            "0/1 nodes are available: request r: device class gpu does not exist. "
+            "no new claims to deallocate, preemption: 0/1 nodes are available: "
+            "1 Preemption is not helpful for scheduling."
+        )
+
+        await cluster.device_class()
+        assert await cluster.node_of() == "n0"
+
+
+async def test_cel_error_is_told():
+    """A selector that fails at run time is an error, not a lack of devices."""
+    cluster = Cluster()
+    await cluster.node(devices=1)
+    await cluster.device_class(
+        selectors=[{"cel": {"expression": f"device.attributes['{DRIVER}'].missing == 1"}}]
+    )
+    await cluster.claim()
+    async with running(cluster):
+        await cluster.pod(resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])
+
+        reason, message = await cluster.message()
+        assert reason == "SchedulerError"
+        assert "CEL runtime error: no such key: missing" in message
+
+
+async def _extended(version="1.36", **gates):
+    cluster = Cluster(version, **gates)
+    await cluster.node(devices=2)
+    await cluster.device_class(extendedResourceName=RESOURCE)
+    return cluster
+
+
+async def test_extended_resource_comes_from_dra():
+    """The scheduler makes the claim, and the pod's status names it."""
+    async with running(await _extended()) as cluster:
+        await cluster.pod(requests={"cpu": "1", RESOURCE: "1"})
+        await cluster.node_of()
+
+        (claim,) = await cluster.claims()
+        status = (await cluster.read())["status"]["extendedResourceClaimStatus"]
+        assert claim["metadata"]["name"].startswith("p0-extended-resources-")
+        assert claim["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+        assert status == {
+            "requestMappings": [
+                {"containerName": "c", "resourceName": RESOURCE, "requestName": "container-0-request-1"}
+            ],
+            "resourceClaimName": claim["metadata"]["name"],
+        }
+        text = generate_latest(cluster.registry).decode()
+        assert 'scheduler_resourceclaim_creates_total{status="success"} 1.0' in text
+
+
+async def test_device_plugin_resource_needs_no_claim():
+    """On a node whose device plugin has the resource, nothing of DRA happens."""
+    cluster = Cluster()
+    await cluster.node(**{RESOURCE: "1"})
+    await cluster.device_class(extendedResourceName=RESOURCE)
+    async with running(cluster):
+        await cluster.pod(requests={RESOURCE: "1"})
+
+        assert await cluster.node_of() == "n0"
+        assert await cluster.claims() == []
+
+
+async def test_class_that_comes_later_helps():
+    """A pod that found no resource is tried again when a class with its name appears."""
+    cluster = Cluster()
+    await cluster.node(devices=1)
+    async with running(cluster):
+        await cluster.pod(requests={RESOURCE: "1"})
+        await cluster.message()
+        await cluster.device_class(extendedResourceName=RESOURCE)
+
+        assert await cluster.node_of() == "n0"
+
+
+async def test_devices_are_shared_between_claims_and_extended_resources():
+    """Two devices serve one claim and one extended resource, not two."""
+    async with running(await _extended()) as cluster:
+        await cluster.claim()
+        await cluster.pod("claiming", resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])
+        await cluster.pod("extended", requests={RESOURCE: "1"})
+        await cluster.node_of("claiming")
+        await cluster.node_of("extended")
+        await cluster.pod("late", requests={RESOURCE: "1"})
+
+        assert (await cluster.message("late"))[1].startswith(
+            "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: "
+        )
+
+
+_CALLS = [
+    pytest.param("POST", "/resourceclaims", id="create-claim"),
+    pytest.param("PUT", "/resourceclaims/", id="add-finalizer"),
+    pytest.param("PUT", "/status", id="write-allocation"),
+    pytest.param("PATCH", "/pods/p0/status", id="patch-pod"),
+    pytest.param("POST", "/binding", id="bind"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), _CALLS)
+async def test_failed_call_leaks_nothing(method, path):
+    """Whichever write fails once: the pod is bound in the end, with one claim and one device in use."""
+    async with running(await _extended()) as cluster:
+        cluster.fail(method, path)
+        await cluster.pod(requests={RESOURCE: "1"})
+        await cluster.node_of()
+
+        (claim,) = await cluster.claims()
+        status = (await cluster.read())["status"]["extendedResourceClaimStatus"]
+        assert status["resourceClaimName"] == claim["metadata"]["name"]
+        assert len(cluster.service.dynamic.claims.devices_in_use) == 1
+        assert set(cluster.service.dynamic.claims.pending_uids) == set()
+
+
+@pytest.mark.parametrize(("method", "path"), _CALLS)
+async def test_call_that_never_succeeds_leaks_nothing(method, path):
+    """A pod that cannot be bound leaves no claim and no device behind."""
+    async with running(await _extended()) as cluster:
+        cluster.fail(method, path, times=10**6)
+        await cluster.pod(requests={RESOURCE: "1"})
+        await asyncio.sleep(60)
+        cluster.server.outage = None
+        await cluster.client.delete(PODS, "p0", "default")
+        await asyncio.sleep(30)
+
+        assert await cluster.claims() == []
+        assert set(cluster.service.dynamic.claims.devices_in_use) == set()
+        assert set(cluster.service.dynamic.claims.pending_uids) == set()
+
+
+async def test_leftover_claim_is_deleted_in_the_next_attempt():
+    """If even the clean-up fails, the next attempt finds the claim by its owner, deletes it, and goes on."""
+    async with running(await _extended()) as cluster:
+        failures = {"/binding": 1, "PUT": 1}
+
+        def outage(request):
+            if request.target.endswith("/binding") and failures["/binding"]:
+                failures["/binding"] -= 1
+                return StatusError(500, "InternalError", "out of order")
+            if not failures["/binding"] and request.method in ("PUT", "DELETE") and failures["PUT"]:
+                failures["PUT"] -= 1
+                return StatusError(500, "InternalError", "still out of order")
+            return None
+
+        cluster.server.outage = outage
+        await cluster.pod(requests={RESOURCE: "1"})
+        await cluster.node_of()
+
+        assert failures == {"/binding": 0, "PUT": 0}
+        assert len(await cluster.claims()) == 1
+        assert len(cluster.service.dynamic.claims.devices_in_use) == 1
+
+
+async def test_conflict_is_retried():
+    """A claim that somebody else changed meanwhile is read again and written."""
+    cluster = Cluster()
+    await cluster.node(devices=1)
+    await cluster.device_class()
+    await cluster.claim()
+    async with running(cluster):
+        conflicts = [1]
+
+        def outage(request):
+            if request.method == "PUT" and "/resourceclaims/" in request.target and conflicts[0]:
+                conflicts[0] -= 1
+                return StatusError(409, "Conflict", "changed")
+            return None
+
+        cluster.server.outage = outage
+        await cluster.pod(resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])
+
+        assert await cluster.node_of() == "n0"
+        assert conflicts == [0]
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35"])
+async def test_extended_resources_in_alpha(version):
+    """With the gate on, the releases before 1.36 do it too."""
+    async with running(await _extended(version, DRAExtendedResource=True)) as cluster:
+        await cluster.pod(requests={RESOURCE: "1"})
+
+        assert await cluster.node_of() == "n0"
+        assert len(await cluster.claims()) == 1
+
+
+async def test_readiness_needs_leadership_and_informers():
+    """The scheduler is ready once it leads and knows the cluster."""
+    cluster = Cluster()
+    assert not cluster.service.ready
+    async with running(cluster):
+        await asyncio.sleep(1)
+        assert cluster.service.ready
+    assert not cluster.service.ready
