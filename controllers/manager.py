@@ -18,6 +18,8 @@ from controllers.nodelifecycle.health import NodeLifecycleController
 from controllers.podgc import PodGarbageCollector
 from controllers.replicaset import ReplicaSetController
 from controllers.resourceclaim.controller import ResourceClaimController
+from controllers.services.endpoints import EndpointsController
+from controllers.services.endpointslice import EndpointSliceController
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (NodeLifecycleController, ""),
     (TaintEvictionController, ""),
     (PodGarbageCollector, ""),
+    (EndpointsController, ""),
+    (EndpointSliceController, ""),
 )
 
 # Names that --controllers knows from before 1.28 (upstream, cmd/kube-controller-manager/names).

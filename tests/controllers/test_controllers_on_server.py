@@ -1,16 +1,21 @@
 """All controllers together on a real API server of this process."""
 
+import asyncio
+
 import pytest
 from in_process_transport import real_cluster
 
 from apimachinery.client.refs import (
     CONFIG_MAPS,
     DEPLOYMENTS,
+    ENDPOINT_SLICES,
     NAMESPACES,
+    NODES,
     PODS,
     REPLICA_SETS,
     SECRETS,
     SERVICE_ACCOUNTS,
+    SERVICES,
     dra_refs,
 )
 from apimachinery.errors import StatusError
@@ -242,3 +247,39 @@ async def test_claims_come_and_go_with_their_pod(cluster):
 
     await cluster.client.delete(PODS, "p", "default", grace_period=0)
     await cluster.until(lambda: gone(cluster, CLAIMS, status["resourceClaimName"]))
+
+
+async def test_controllers_come_to_rest(cluster):
+    """When everything is as it should be, nobody writes any more."""
+    await cluster.client.create(DEPLOYMENTS, deployment())
+    await cluster.client.create(
+        SERVICES,
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+        },
+    )
+    await cluster.client.create(
+        NODES,
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"unschedulable": True}},
+    )
+    for name in await scaled(cluster, 2):
+        ready = [{"type": "Ready", "status": "True"}]
+        status = {"phase": "Running", "podIP": "10.0.0.1", "conditions": ready}
+        await cluster.client.patch(PODS, name, "default", {"status": status}, subresource="status")
+
+    async def available():
+        found = await cluster.client.get(DEPLOYMENTS, "web", "default")
+        found_slices = await cluster.client.list(ENDPOINT_SLICES, "default", "kubernetes.io/service-name=web")
+        ready = [one for slice_ in found_slices["items"] for one in slice_.get("endpoints") or ()]
+        return found.get("status", {}).get("availableReplicas") == 2 and len(ready) == 2
+
+    await cluster.until(available)
+    await asyncio.sleep(0.5)
+    before = (await cluster.client.list(PODS))["metadata"]["resourceVersion"]
+    await asyncio.sleep(0.5)
+    after = (await cluster.client.list(PODS))["metadata"]["resourceVersion"]
+
+    assert before == after

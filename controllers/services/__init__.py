@@ -1,0 +1,1 @@
+"""Where a service leads: Endpoints and EndpointSlices from the pods that it selects."""

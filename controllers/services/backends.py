@@ -1,0 +1,113 @@
+"""Which pods stand behind a service, and at which ports: pure functions.
+
+Rules of k8s.io/endpointslice and k8s.io/kubernetes/pkg/controller/endpoint, 1.36.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apimachinery.client.rest import Object
+from controllers import pods
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A service's port as one pod has it."""
+
+    name: str
+    port: int
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backend:
+    """A pod behind a service. `ready`: takes traffic; `serving`: could, but may be on its way out."""
+
+    pod: Object
+    ports: tuple[Port, ...]
+    ready: bool
+    serving: bool
+    terminating: bool
+
+    @property
+    def ip(self) -> str:
+        ip: str = self.pod["status"]["podIP"]
+        return ip
+
+    @property
+    def reference(self) -> Object:
+        metadata = self.pod["metadata"]
+        return {
+            "kind": "Pod",
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        }
+
+
+def selector_of(service: Object) -> dict[str, str]:
+    """Empty for services whose endpoints somebody else keeps."""
+    spec = service["spec"]
+    selector: dict[str, str] = spec.get("selector") or {}
+    return {} if spec.get("type") == "ExternalName" else selector
+
+
+def is_headless(service: Object) -> bool:
+    return bool(service["spec"].get("clusterIP") == "None")
+
+
+def backends(service: Object, candidates: Iterable[Object]) -> list[Backend]:
+    """The selected pods that have an address and have not ended, by name."""
+    selector = selector_of(service).items()
+    publish_all = bool(service["spec"].get("publishNotReadyAddresses"))
+    found = []
+    for pod in candidates:
+        labels = pod["metadata"].get("labels") or {}
+        if not selector <= labels.items() or not pod.get("status", {}).get("podIP") or pods.is_terminal(pod):
+            continue
+        serving, terminating = pods.is_ready(pod), pods.is_terminating(pod)
+        found.append(
+            Backend(
+                pod=pod,
+                ports=_ports(service, pod),
+                ready=publish_all or (serving and not terminating),
+                serving=serving,
+                terminating=terminating,
+            )
+        )
+    return sorted(found, key=lambda one: one.pod["metadata"]["name"])
+
+
+def _ports(service: Object, pod: Object) -> tuple[Port, ...]:
+    """A port whose name no container of the pod has is left out for it."""
+    resolved = []
+    for port in service["spec"].get("ports") or ():
+        protocol = port.get("protocol", "TCP")
+        number = _number(port, protocol, pod)
+        if number is not None:
+            resolved.append(Port(port.get("name", ""), number, protocol))
+    return tuple(resolved)
+
+
+def _number(port: Object, protocol: str, pod: Object) -> int | None:
+    target = port.get("targetPort")
+    if isinstance(target, int) and target:
+        return target
+    if not target:
+        return int(port["port"])
+    sidecars = [
+        one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"
+    ]
+    for container in [*pod["spec"]["containers"], *sidecars]:
+        for one in container.get("ports") or ():
+            if one.get("name") == target and one.get("protocol", "TCP") == protocol:
+                return int(one["containerPort"])
+    return None
+
+
+def by_ports(found: Iterable[Backend]) -> dict[tuple[Port, ...], list[Backend]]:
+    """Backends grouped by the ports they have in common."""
+    groups: dict[tuple[Port, ...], list[Backend]] = {}
+    for backend in found:
+        groups.setdefault(backend.ports, []).append(backend)
+    return groups

@@ -1,0 +1,32 @@
+"""What both controllers of services share: looking at a service when it or a pod that it selects changes."""
+
+from apimachinery.client.refs import PODS, SERVICES
+from apimachinery.client.rest import Object
+from controllers.base import Controller, ControllerContext
+from controllers.services.backends import Backend, backends, selector_of
+
+
+class ServiceController(Controller):
+    """Keys are services."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self.services = context.informer(SERVICES)
+        self._pods = context.informer(PODS)
+        self.services.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
+        self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_changed)
+
+    def _pod_changed(self, pod: Object) -> None:
+        labels = (pod["metadata"].get("labels") or {}).items()
+        for service in self.services.list(pod["metadata"]["namespace"]):
+            selector = selector_of(service)
+            if selector and selector.items() <= labels:
+                self.enqueue(service)
+
+    def _pod_updated(self, old: Object, new: Object) -> None:
+        self._pod_changed(new)
+        if old["metadata"].get("labels") != new["metadata"].get("labels"):
+            self._pod_changed(old)
+
+    def backends(self, service: Object) -> list[Backend]:
+        return backends(service, self._pods.list(service["metadata"]["namespace"]))

@@ -1,0 +1,131 @@
+"""Endpoints and slices follow the pods that a service selects."""
+
+import pytest
+
+from apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from controllers.services.endpoints import EndpointsController
+from controllers.services.endpointslice import EndpointSliceController
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def service(**spec):
+    ports = [{"name": "http", "port": 80, "targetPort": "web"}, {"port": 81, "name": "plain"}]
+    return {
+        "metadata": {"name": "s", "namespace": "ns", "labels": {"l": "m"}},
+        "spec": {"selector": {"app": "web"}, "ports": ports, **spec},
+    }
+
+
+def pod(name, ip, *, ready=True, port=8080, phase="Running"):
+    return {
+        "metadata": {"name": name, "namespace": "ns", "labels": {"app": "web"}},
+        "spec": {
+            "nodeName": "n",
+            "containers": [{"name": "c", "ports": [{"name": "web", "containerPort": port}]}],
+        },
+        "status": {
+            "phase": phase,
+            "podIP": ip,
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+        },
+    }
+
+
+@pytest.fixture
+async def serving(cluster):
+    """Both controllers run."""
+    await cluster.start(EndpointsController, EndpointSliceController)
+    return cluster
+
+
+async def endpoints(cluster):
+    return await cluster.client.get(ENDPOINTS, "s", "ns")
+
+
+async def slices(cluster):
+    return (await cluster.client.list(ENDPOINT_SLICES, "ns"))["items"]
+
+
+async def test_ready_and_other_pods_are_told_apart(serving):
+    """Named ports are looked up in the pod; ended pods are left out."""
+    await serving.client.create(SERVICES, service())
+    made = await serving.client.create(PODS, pod("a", "10.0.0.1"))
+    await serving.client.create(PODS, pod("b", "10.0.0.2", ready=False))
+    await serving.client.create(PODS, pod("c", "10.0.0.3", phase="Succeeded"))
+    await serving.quiet(1)
+    found = await endpoints(serving)
+    (one,) = found["subsets"]
+    reference = {"kind": "Pod", "namespace": "ns", "name": "a", "uid": made["metadata"]["uid"]}
+
+    assert found["metadata"]["labels"] == {"l": "m"}
+    assert one["addresses"] == [{"ip": "10.0.0.1", "nodeName": "n", "targetRef": reference}]
+    assert [address["ip"] for address in one["notReadyAddresses"]] == ["10.0.0.2"]
+    assert one["ports"] == [
+        {"name": "http", "port": 8080, "protocol": "TCP"},
+        {"name": "plain", "port": 81, "protocol": "TCP"},
+    ]
+
+    (slice_,) = await slices(serving)
+
+    assert slice_["metadata"]["labels"] == {
+        "l": "m",
+        "kubernetes.io/service-name": "s",
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+    }
+    assert slice_["metadata"]["ownerReferences"][0]["name"] == "s"
+    assert {end["addresses"][0]: end["conditions"] for end in slice_["endpoints"]} == {
+        "10.0.0.1": {"ready": True, "serving": True, "terminating": False},
+        "10.0.0.2": {"ready": False, "serving": False, "terminating": False},
+    }
+
+
+async def test_pods_with_other_ports_are_in_other_subsets(serving):
+    """One subset and one slice per set of ports."""
+    await serving.client.create(SERVICES, service())
+    await serving.client.create(PODS, pod("a", "10.0.0.1"))
+    await serving.client.create(PODS, pod("b", "10.0.0.2", port=9090))
+    await serving.quiet(1)
+
+    assert len((await endpoints(serving))["subsets"]) == 2
+    assert len(await slices(serving)) == 2
+
+
+async def test_large_services_are_sliced(serving):
+    """At most 100 endpoints per slice; emptied slices go, the last stays."""
+    for number in range(150):
+        await serving.client.create(PODS, pod(f"p{number}", f"10.0.1.{number}"))
+    await serving.client.create(SERVICES, service())
+    await serving.quiet(1)
+
+    assert sorted(len(one["endpoints"]) for one in await slices(serving)) == [50, 100]
+
+    await serving.client.delete_collection(PODS, "ns")
+    await serving.quiet(1)
+
+    assert [one["endpoints"] for one in await slices(serving)] == [[]]
+
+
+async def test_services_without_selector_are_left_alone(serving):
+    """Somebody else keeps their endpoints."""
+    await serving.client.create(SERVICES, service(selector=None))
+    await serving.client.create(PODS, pod("a", "10.0.0.1"))
+    await serving.quiet(1)
+
+    assert await slices(serving) == []
+    assert (await serving.client.list(ENDPOINTS, "ns"))["items"] == []
+
+
+async def test_endpoints_go_with_their_service(serving):
+    """The endpoints are deleted, and come back if deleted by mistake."""
+    await serving.client.create(SERVICES, service())
+    await serving.quiet(1)
+    await serving.client.delete(ENDPOINTS, "s", "ns")
+    await serving.quiet(1)
+
+    assert await endpoints(serving)
+
+    await serving.client.delete(SERVICES, "s", "ns")
+    await serving.quiet(1)
+
+    assert (await serving.client.list(ENDPOINTS, "ns"))["items"] == []
