@@ -11,11 +11,13 @@ from apimachinery import conversion, defaulting
 from apimachinery.component import World
 from apimachinery.errors import Object, StatusError, internal
 from apimachinery.normalising import WrongShape, normalise
+from apimachinery.pruning import prune
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from apiserver.encoding import encode, loads
 from apiserver.generations import Generations
 
 _REMEMBERED = 20_000  # revisions x versions, twice; 100 bytes each when served as stored
+_WRITING = 500
 _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
 
@@ -27,12 +29,18 @@ class Codec:
         self.world = world
         # Served bytes by (revision, apiVersion); True: the stored bytes themselves.
         self._served: Generations[tuple[int, str], bytes | bool] = Generations(_REMEMBERED)
+        # What this server has just written or is writing: watchers see it before its revision is known here.
+        self._own: Generations[bytes, str] = Generations(_WRITING)
 
     def hub(self, resource: Resource) -> Resource:
         """The resource in the version that this server stores."""
         if resource.gvk == resource.storage:
             return resource
         return self.table.by_kind(*resource.storage) or resource
+
+    def expect(self, value: bytes, resource: Resource) -> None:
+        """This server is about to write `value`, in the version of `resource`."""
+        self._own.put(value, resource.api_version)
 
     def remember(self, revision: int, resource: Resource) -> None:
         """The value at `revision` was written by this server, in the version of `resource`."""
@@ -43,7 +51,8 @@ class Codec:
         key = (revision, resource.api_version)
         found = self._served.get(key)
         if found is None:
-            found = self._examine(resource, value)
+            own = self._own.get(value) == resource.api_version
+            found = own or self._examine(resource, value)
             self._served.put(key, found)
         return value if isinstance(found, bool) else found
 
@@ -70,7 +79,7 @@ class Codec:
         obj = loads(value)
         stored = self._stored_as(obj)
         try:
-            known = normalise(obj, stored.schema)
+            known = prune(obj, stored.schema)[0] if stored.custom else normalise(obj, stored.schema)
         except WrongShape as error:
             raise internal(f"unable to decode the stored object: {error}") from error
         known.update(kind=obj["kind"], apiVersion=obj["apiVersion"])

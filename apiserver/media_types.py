@@ -4,6 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, 1.36. 
 spoken here; a client that offers them among others falls back to JSON.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -46,7 +47,14 @@ def body_type(content_type: str) -> str:
         return JSON
     if kind in {JSON, YAML}:
         return kind
-    raise errors.unsupported_media_type(ACCEPTED)
+    raise unsupported(ACCEPTED)
+
+
+def unsupported(accepted: Sequence[str]) -> errors.StatusError:
+    """415 as the negotiation gives it: without details."""
+    error = errors.unsupported_media_type(accepted)
+    error.details = None
+    return error
 
 
 @lru_cache(maxsize=256)
@@ -61,7 +69,9 @@ def accepted(accept: str, convertible: bool = True) -> Accepted:
             return Accepted(media_type)
         if convertible and _can_convert(wanted, clause.params):
             return Accepted(media_type, wanted, clause.params.get("v", ""))
-    raise errors.not_acceptable(f"only the following media types are accepted: {', '.join(ACCEPTED)}")
+    error = errors.not_acceptable(f"only the following media types are accepted: {', '.join(ACCEPTED)}")
+    error.details = None
+    raise error
 
 
 def _media_type(kind: str) -> str | None:

@@ -71,8 +71,6 @@ def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo
     resource, name, subresource = _split(rest)
     if not name and verb == "get":
         verb = "watch" if _is_watch(query) else "list"
-    elif verb == "get" and not subresource and _is_watch(query):
-        verb = "watch"
     elif not name and verb == "delete":
         verb = "deletecollection"
     if verb in {"list", "watch", "deletecollection"} and not name:

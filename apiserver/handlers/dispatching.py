@@ -97,7 +97,7 @@ class Dispatcher:
         return bool(info.namespace) or (info.verb in {"list", "watch", "create"} and not info.subresource)
 
     def _handler(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
-        if len(info.parts) > 3:
+        if len(info.parts) > 3 and not resource.custom:
             raise errors.unknown_path()
         if info.subresource:
             return self._of_subresource(info, resource)

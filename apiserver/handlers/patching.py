@@ -8,13 +8,15 @@ from typing import Any
 
 from apimachinery import decoding, errors, field
 from apimachinery.clock import timestamp
-from apimachinery.decoding import Parsed
+from apimachinery.decoding import Decoded, Parsed
 from apimachinery.errors import Object
 from apimachinery.patching.json_patch import apply_json_patch
 from apimachinery.patching.merge_patch import apply_merge_patch
 from apimachinery.patching.strategic import apply_strategic
 from apimachinery.resources import GroupVersionKind
-from apiserver import bodies, parameters, rendering
+from apimachinery.schema import Schema
+from apiserver import bodies, media_types, parameters, rendering
+from apiserver.encoding import dumps
 from apiserver.handlers.creating import managed, write_of
 from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from apiserver.parameters import WriteOptions
@@ -61,9 +63,7 @@ def patch_type(request: Request, scope: Scope) -> str:
         known.insert(2, STRATEGIC_PATCH)
     content_type = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
     if content_type not in known:
-        error = errors.unsupported_media_type(known)
-        error.details = None
-        raise error
+        raise media_types.unsupported(known)
     return content_type
 
 
@@ -108,12 +108,22 @@ def decoded(request: Request, scope: Scope, patched: Any, validation: str) -> Ob
     """A patched value as an object of the scope's kind; raises 400 and 422."""
     resource = scope.resource
     _check_kind(scope, patched)
-    found = decoding.decode_value(
-        Parsed(patched), resource.gvk, resource.schema, validation, custom=resource.custom
-    )
+    found = decode_patched(patched, resource.gvk, resource.schema, validation, custom=resource.custom)
     request.warnings.extend(found.warnings)
     found.object.setdefault("metadata", {})
     return scope.services.codec.default(found.object, resource)
+
+
+def decode_patched(
+    patched: Any, gvk: GroupVersionKind, schema: Schema, validation: str, *, custom: bool = False
+) -> Decoded:
+    """Decode what a patch has made; what does not fit is 422 here, and the value is the whole object."""
+    try:
+        return decoding.decode_value(Parsed(patched), gvk, schema, validation, custom=custom)
+    except errors.StatusError as error:
+        why = error.message.partition(f"cannot be handled as a {gvk.kind}: ")[2] or error.message
+        problem = field.invalid("patch", dumps(patched).decode(), why)
+        raise errors.invalid(errors.GroupKind("", ""), "", [problem]) from None
 
 
 def _check_kind(scope: Scope, patched: Any) -> None:
@@ -149,22 +159,18 @@ def _configuration(request: Request, scope: Scope, body: bytes, options: WriteOp
     if not isinstance(parsed.value, dict):
         raise errors.bad_request("error decoding YAML: the body is not an object")
     config: Object = parsed.value
+    if parsed.duplicates and options.field_validation == "Strict":
+        raise errors.bad_request(f"error strict decoding YAML: {', '.join(parsed.duplicates)}")
     if options.field_validation != "Ignore":
-        _check_fields(request, scope, parsed, options.field_validation)
+        request.warnings.extend(parsed.duplicates)
     _check_applied_kind(scope, config)
     metadata = config.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise errors.bad_request("error decoding YAML: metadata is not an object")
     metadata.setdefault("name", request.info.name)
     bodies.check_name(config, request.info.name)
-    bodies.check_namespace(config, scope, request.info.namespace)
+    bodies.check_namespace({"metadata": dict(metadata)}, scope, request.info.namespace)
     return config
-
-
-def _check_fields(request: Request, scope: Scope, parsed: Parsed, validation: str) -> None:
-    resource = scope.resource
-    found = decoding.decode_value(parsed, resource.gvk, resource.schema, validation, custom=resource.custom)
-    request.warnings.extend(found.warnings)
 
 
 def _check_applied_kind(scope: Scope, config: Object) -> None:
@@ -193,4 +199,6 @@ def _applied(
         kind=scope.resource.kind,
         reset=scope.registry.reset_fields(write),
     )
-    return decoded(request, scope, new, "Ignore")
+    obj = decoded(request, scope, new, "Ignore")
+    bodies.check_namespace(obj, scope, request.info.namespace)
+    return obj

@@ -6,7 +6,6 @@ Source: k8s.io/kubernetes/pkg/registry/apps/deployment/storage/storage.go (Scale
 from collections.abc import Callable
 
 from apimachinery import decoding, errors, field
-from apimachinery.decoding import Parsed
 from apimachinery.errors import Object
 from apimachinery.labels import LabelSelector
 from apimachinery.patching.json_patch import apply_json_patch
@@ -16,7 +15,7 @@ from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Field, Kind, Schema
 from apiserver import bodies, parameters, rendering
 from apiserver.handlers.creating import managed, write_of
-from apiserver.handlers.patching import patch_type
+from apiserver.handlers.patching import decode_patched, patch_type
 from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from apiserver.registry import updating
 from apiserver.registry.strategy import ScalePaths, at_path
@@ -107,7 +106,7 @@ async def patch(request: Request, scope: Scope) -> Response:
             value = {**live, "spec": decoding.parse(body, APPLY_PATCH).value.get("spec") or {}}
         else:
             value = apply_strategic(live, body, schema)
-        return decoding.decode_value(Parsed(value), GVK, schema, options.field_validation).object
+        return decode_patched(value, GVK, schema, options.field_validation).object
 
     result = await _write(request, scope, patched, options.dry_run, options.field_manager)
     return rendering.render(request, scope, scale_of(scope, result.obj), form)
@@ -128,9 +127,7 @@ async def _write(
         new = codec.convert({**current, "metadata": {**current["metadata"]}}, scope.resource)
         replicas = (scale.get("spec") or {}).get("replicas") or 0
         if replicas < 0:
-            what = field.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-            kind = errors.GroupKind(GVK.group, GVK.kind)
-            raise errors.invalid(kind, request.info.name, [what])
+            raise _negative(scope, request.info.name, replicas)
         _set(new, paths.spec_replicas, replicas)
         revision = scale["metadata"].get("resourceVersion")
         if revision:
@@ -139,6 +136,14 @@ async def _write(
 
     write.subresource = ""  # the write is one of the object: its own strategy, its generation
     return await updating.update(registry, request.info.name, transform, write)
+
+
+def _negative(scope: Scope, name: str, replicas: int) -> errors.StatusError:
+    if scope.resource.custom:
+        what = field.invalid(f".{_paths(scope).spec_replicas}", replicas, "should be a non-negative integer")
+        return errors.invalid(scope.resource.group_kind, name, [what])
+    what = field.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+    return errors.invalid(errors.GroupKind(GVK.group, GVK.kind), name, [what])
 
 
 def _set(obj: Object, path: str, value: int) -> None:

@@ -50,6 +50,7 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
         return Written(obj, 0, None, created=True)
     now = services.world.clock.now()
     change = Change(Verb.CREATE, key, metadata["uid"], value, 0, write.author, now)
+    services.codec.expect(value, registry.resource)
     try:
         event = await services.store.write(change)
     except ConflictError as conflict:

@@ -168,7 +168,9 @@ async def _remove(registry: Registry, entry: Entry, last: Object, write: Write) 
     """Delete for good; `last` is the object as watchers and the client see it go."""
     if not write.dry_run:
         now = registry.services.world.clock.now()
-        change = Change(Verb.DELETE, entry.key, entry.uid, encode(last), entry.revision, write.author, now)
+        value = encode(last)
+        registry.services.codec.expect(value, registry.resource)
+        change = Change(Verb.DELETE, entry.key, entry.uid, value, entry.revision, write.author, now)
         event = await registry.services.store.write(change)
         registry.services.codec.remember(event.revision, registry.resource)
     last["metadata"]["resourceVersion"] = str(entry.revision)

@@ -172,7 +172,7 @@ class StatusStrategy(Strategy):
         return False
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
-        return (("spec",),)
+        return (("spec",), ("metadata",)) if ctx.resource.custom else (("spec",),)
 
 
 Strategy.status = StatusStrategy

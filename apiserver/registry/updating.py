@@ -131,7 +131,9 @@ async def _delete(registry: Registry, entry: Entry, new: Object, write: Write) -
     """The object goes with this change; what the client sees is the change at the revision before."""
     if not write.dry_run:
         now = registry.services.world.clock.now()
-        change = Change(Verb.DELETE, entry.key, entry.uid, encode(new), entry.revision, write.author, now)
+        value = encode(new)
+        registry.services.codec.expect(value, registry.resource)
+        change = Change(Verb.DELETE, entry.key, entry.uid, value, entry.revision, write.author, now)
         event = await registry.services.store.write(change)
         registry.services.codec.remember(event.revision, registry.resource)
     return Written(new, entry.revision, None, deleted=True)
@@ -146,6 +148,7 @@ async def store(registry: Registry, entry: Entry, new: Object, write: Write) -> 
     value = encode(new)
     now = services.world.clock.now()
     change = Change(Verb.UPDATE, entry.key, entry.uid, value, entry.revision, write.author, now)
+    services.codec.expect(value, registry.resource)
     event = await services.store.write(change)
     services.codec.remember(event.revision, registry.resource)
     registry.learn(new, event.revision)
