@@ -125,6 +125,7 @@ class NodeAgent:
             self.failure = str(error)
 
     async def _bring_up(self) -> None:
+        self._runtime.load()
         self._dra.restore()
         await self._reporter.register()
         if self._registered is not None:

@@ -75,7 +75,9 @@ class NodeStatusReporter:
                 await self._report()
             except (StatusError, *CONNECTION_ERRORS) as error:
                 log.warning("cannot update the status of node %s: %s", self._config.name, error)
-                await self._clock.sleep(delay)
+                # Someone deleted the node: as upstream, only a restart registers it again.
+                deleted = isinstance(error, StatusError) and error.code == 404
+                await self._clock.sleep(UPDATE_SECONDS if deleted else delay)
                 delay = min(delay * 2, _LONGEST_RETRY_SECONDS)
                 continue
             delay = _FIRST_RETRY_SECONDS

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from apimachinery.clock import Clock, Entropy
-from kubelet.files import write_atomically
+from kubelet.files import read_kept, write_atomically
 from kubelet.program import Program
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Sandbox:
 
 
 class FakeRuntime:
-    """The runtime of one node.
+    """The runtime of one node. `load` first.
 
     What becomes of its containers is on disk when the call returns. An empty sandbox, and that one has been
     stopped, are worth no write: who does not find that does the same again.
@@ -102,7 +102,18 @@ class FakeRuntime:
         digest = hashlib.sha256(node_name.encode()).digest()
         self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
         self._sandboxes: dict[str, Sandbox] = {}
-        self._load()
+
+    def load(self) -> None:
+        """Find what runs already."""
+        if not self._directory.is_dir():
+            return
+        for path in sorted(self._directory.glob("*.json")):
+            content = read_kept(path)
+            if content is None:
+                path.unlink()
+                continue
+            sandbox = _sandbox_from(orjson.loads(content))
+            self._sandboxes[sandbox.pod_uid] = sandbox
 
     # -- reading
 
@@ -200,13 +211,6 @@ class FakeRuntime:
         write_atomically(
             self._path(sandbox.pod_uid), orjson.dumps(asdict(sandbox), option=orjson.OPT_INDENT_2)
         )
-
-    def _load(self) -> None:
-        if not self._directory.is_dir():
-            return
-        for path in sorted(self._directory.glob("*.json")):
-            sandbox = _sandbox_from(orjson.loads(path.read_bytes()))
-            self._sandboxes[sandbox.pod_uid] = sandbox
 
     def _identifier(self) -> str:
         return (self._entropy.uid() + self._entropy.uid()).replace("-", "")

@@ -17,7 +17,7 @@ import orjson
 from apimachinery.versions import Version
 from kubelet.dra.claims import ClaimInfo
 from kubelet.dra.plugin import PreparedDevice
-from kubelet.files import write_atomically
+from kubelet.files import read_kept, write_atomically
 
 Object = dict[str, Any]
 
@@ -91,11 +91,8 @@ class CheckpointFile:
 
     def load(self) -> list[ClaimInfo]:
         """What the last kubelet stored; nothing if there was none. Raises CheckpointError."""
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
-            return []
-        return self._codec.decode(content)
+        content = read_kept(self._path)
+        return [] if content is None else self._codec.decode(content)
 
     def store(self, infos: Sequence[ClaimInfo]) -> None:
         write_atomically(self._path, self._codec.encode(infos))

@@ -28,7 +28,7 @@ from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from apimachinery.errors import StatusError
 from kubelet.dra import cdi
 from kubelet.dra.plugin import ClaimFailed, ClaimRef, PreparedDevice
-from kubelet.files import write_atomically
+from kubelet.files import read_kept, write_atomically
 from kubelet.node_config import DriverConfig
 
 Object = dict[str, Any]
@@ -198,10 +198,7 @@ def _variable(text: str) -> str:
 
 
 def _load(path: Path) -> dict[str, Object]:
-    try:
-        prepared: dict[str, Object] = orjson.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
+    prepared: dict[str, Object] = orjson.loads(read_kept(path) or b"{}")
     return prepared
 
 

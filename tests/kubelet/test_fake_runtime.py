@@ -36,7 +36,12 @@ def clock():
 
 @pytest.fixture
 def open_runtime(tmp_path, clock):
-    return lambda: FakeRuntime(tmp_path, "node-1", clock, SeededEntropy())
+    def opened():
+        runtime = FakeRuntime(tmp_path, "node-1", clock, SeededEntropy())
+        runtime.load()
+        return runtime
+
+    return opened
 
 
 POD = {"metadata": {"uid": "u", "namespace": "default", "name": "pod"}}
@@ -69,6 +74,16 @@ def test_a_removed_sandbox_is_gone(open_runtime):
 
     assert first.ip == second.ip
     assert [sandbox.pod_uid for sandbox in open_runtime().sandboxes()] == ["v"]
+
+
+def test_what_a_crash_of_the_machine_emptied_is_lost(open_runtime, tmp_path):
+    """An empty file is a pod whose containers are gone, as they would be."""
+    runtime = open_runtime()
+    runtime.start_container(runtime.run_sandbox(POD), "main", "nginx", Program())
+    (tmp_path / "u.json").write_bytes(b"")
+
+    assert open_runtime().sandboxes() == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_old_attempts_are_forgotten(open_runtime):
