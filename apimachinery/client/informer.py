@@ -179,8 +179,9 @@ class Informer:
         await self._pause()
 
     async def _pause(self) -> None:
-        jitter = 1.0 + (self._entropy.random() if self._entropy is not None else 0.0)
-        await self._clock.sleep(self._backoff * jitter)
+        # Between half of the backoff and all of it, so that many informers do not come back as one.
+        share = 0.5 + self._entropy.random() / 2 if self._entropy is not None else 1.0
+        await self._clock.sleep(self._backoff * share)
         self._backoff = min(self._backoff * 2, MAX_BACKOFF_SECONDS)
 
     async def _relist(self) -> None:

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 _FAILURES = (*CONNECTION_ERRORS, StatusError)
 
+# Upstream waits a whole retry period for a server that is not up yet, which here would be most of a start.
+_UNANSWERED_RETRY_SECONDS = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
@@ -86,9 +89,11 @@ class LeaderElector:
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
-                if await self._try():
+                held = await self._try()
+                if held:
                     return True
-                waiting = asyncio.create_task(self._clock.sleep(self._timing.retry_period))
+                pause = _UNANSWERED_RETRY_SECONDS if held is None else self._timing.retry_period
+                waiting = asyncio.create_task(self._clock.sleep(pause))
                 await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
         finally:
@@ -106,14 +111,14 @@ class LeaderElector:
                 log.error("failed to renew lease %s/%s", self._namespace, self._name)
                 return
 
-    async def _try(self) -> bool:
-        """One attempt to take or renew the lease."""
+    async def _try(self) -> bool | None:
+        """One attempt to take or renew the lease; None if there was no answer to it."""
         try:
             async with asyncio.timeout(self._timing.renew_deadline):
                 return await self._take_or_renew()
         except _FAILURES as error:
             log.debug("error retrieving or updating lease %s/%s: %s", self._namespace, self._name, error)
-            return False
+            return None
 
     async def _take_or_renew(self) -> bool:
         now = self._clock.now()

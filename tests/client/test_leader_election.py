@@ -120,3 +120,17 @@ async def test_stopping_while_waiting_ends_at_once(candidate, looptime):
 
     first[0].set()
     await first[1]
+
+
+async def test_a_candidate_leads_as_soon_as_the_server_answers(server, candidate):
+    """Before there is a server, nobody waits a whole retry period."""
+    server.outage = lambda request: aiohttp.ClientConnectionError("refused")
+    stop, task, leading = candidate("one")
+    await asyncio.sleep(0.55)
+    server.outage = None
+    await asyncio.sleep(1)
+
+    assert leading[0] == pytest.approx(0.6)
+
+    stop.set()
+    await task
