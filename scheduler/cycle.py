@@ -6,7 +6,7 @@ cycles run beside them. Every way out of a failed attempt undoes all reservation
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from apimachinery.client.rest import CONNECTION_ERRORS
@@ -19,17 +19,15 @@ from scheduler.framework.events import Action, ClusterEvent, EventResource
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import SUCCESS, Code, Status, failed
 from scheduler.metrics import Metrics
-from scheduler.nodes import NodeInfo
+from scheduler.placement import NO_NODES, NodeFinder
 from scheduler.pods import PodInfo
 from scheduler.queue import QueuedPod, SchedulingQueue
-from scheduler.sampling import NodeSampler
 
 Object = dict[str, Any]
 
 log = logging.getLogger(__name__)
 
 _POD_FORGOTTEN = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
-_NO_NODES = "no nodes available to schedule pods"
 
 
 class PodReporter(Protocol):
@@ -63,9 +61,8 @@ class Scheduler:
         self._reporter = reporter
         self._current = current
         self._clock = clock
-        self._entropy = entropy
         self._metrics = metrics
-        self._sampler = NodeSampler()
+        self._finder = NodeFinder(profile, cache, entropy)
         self._binding: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -112,7 +109,7 @@ class Scheduler:
     async def _scheduling_cycle(self, state: CycleState, queued: QueuedPod, began: float) -> str | None:
         """The node that the pod now counts as running on, or None after the failure has been handled."""
         pod = queued.info
-        found = self._find_node(state, pod)
+        found = self._finder.find(state, pod)
         self._metrics.algorithm_seconds.observe(self._clock.monotonic() - began)
         if isinstance(found, Status):
             await self._fail(queued, found, None, began)
@@ -127,83 +124,6 @@ class Scheduler:
             await self._fail_with(queued, status, began)
             return None
         return found
-
-    def _find_node(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
-        nodes = self._cache.nodes()
-        if not nodes:
-            return self._no_nodes()
-        feasible = self._feasible(state, pod, nodes)
-        if not isinstance(feasible, list):
-            return feasible
-        if len(feasible) == 1:
-            return feasible[0].name
-        scores = self._profile.run_scores(state, pod, feasible)
-        if isinstance(scores, Status):
-            return scores
-        return self._best(scores)
-
-    @staticmethod
-    def _no_nodes() -> Diagnosis:
-        return Diagnosis(0, pre_filter=_NO_NODES)
-
-    def _feasible(
-        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> list[NodeInfo] | Status | Diagnosis:
-        result, limiting = self._profile.run_pre_filters(state, pod, nodes)
-        if not result.status.is_success:
-            if not result.status.is_rejected:
-                return result.status
-            return self._rejected_by_pre_filter(nodes, result.status)
-        rejected: dict[str, Status] = {}
-        candidates = nodes
-        if result.nodes is not None:
-            candidates = [node for node in nodes if node.name in result.nodes]
-            absent = Status(
-                Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}]",), limiting[0]
-            )
-            rejected = {node.name: absent for node in nodes if node.name not in result.nodes}
-        feasible = self._filter(state, pod, candidates, rejected)
-        if isinstance(feasible, Status) or feasible:
-            return feasible
-        diagnosis = Diagnosis(len(nodes), rejected)
-        diagnosis.plugins = {status.plugin for status in rejected.values()}
-        diagnosis.pending = {each.plugin for each in rejected.values() if each.code is Code.PENDING}
-        return diagnosis
-
-    @staticmethod
-    def _rejected_by_pre_filter(nodes: Sequence[NodeInfo], status: Status) -> Diagnosis:
-        diagnosis = Diagnosis(len(nodes), {node.name: status for node in nodes}, pre_filter=status.message)
-        (diagnosis.pending if status.code is Code.PENDING else diagnosis.plugins).add(status.plugin)
-        return diagnosis
-
-    def _filter(
-        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], rejected: dict[str, Status]
-    ) -> list[NodeInfo] | Status:
-        """The nodes that fit, at most as many as are worth scoring; fills in why the others do not."""
-        filters = [(plugin.name, plugin.filter) for plugin in self._profile.active_filters(state)]
-        feasible: list[NodeInfo] = []
-        wanted = self._sampler.wanted(len(nodes))
-        for node in self._sampler.in_turn(nodes):
-            for name, run in filters:
-                status = run(state, pod, node)
-                if status is SUCCESS or status.is_success:
-                    continue
-                if not status.is_rejected:
-                    return Status(Code.ERROR, (f'running "{name}" filter plugin: {status.message}',), name)
-                rejected[node.name] = status.of(name)
-                break
-            else:
-                feasible.append(node)
-                if len(feasible) >= wanted:
-                    break
-        self._sampler.looked_at(len(feasible) + len(rejected))
-        return feasible
-
-    def _best(self, scores: Mapping[str, int]) -> str:
-        """A node with the highest score; by lot if there are several."""
-        highest = max(scores.values())
-        best = [name for name, score in scores.items() if score == highest]
-        return best[int(self._entropy.random() * len(best))]
 
     # -- binding cycle
 
@@ -256,7 +176,7 @@ class Scheduler:
         queued.rejected_by, queued.pending_by = diagnosis.plugins, diagnosis.pending
         status = Status(Code.UNSCHEDULABLE, (diagnosis.message(),))
         if not diagnosis.nodes:
-            status = Status(Code.UNSCHEDULABLE, (_NO_NODES,))
+            status = Status(Code.UNSCHEDULABLE, (NO_NODES,))
         await self._fail(queued, status, result.nominated_node if result else None, began)
 
     async def _fail_with(self, queued: QueuedPod, status: Status, began: float) -> None:

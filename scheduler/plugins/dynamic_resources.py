@@ -3,23 +3,19 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.36.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apimachinery.client.rest import CONNECTION_ERRORS
 from apimachinery.clock import Entropy
-from apimachinery.errors import StatusError
-from scheduler import extended_claims
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.errors import AllocationError, NodeAllocationError
 from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.requests import ClaimPlan
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.claim_tracker import ClaimTracker
-from scheduler.claim_writing import ClaimError, ClaimWriter
+from scheduler.claim_writing import ClaimWriter
 from scheduler.device_classes import DeviceClasses
-from scheduler.extended_resources import ExtendedResources, is_extended_resource
+from scheduler.extended_resources import ExtendedResources
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import EventHint
 from scheduler.framework.interfaces import PostFilterResult, PreFilterResult
@@ -28,7 +24,9 @@ from scheduler.metrics import Metrics
 from scheduler.node_selectors import selector_matches
 from scheduler.nodes import NodeInfo
 from scheduler.plugins import dynamic_hints
-from scheduler.plugins.dynamic_state import NodeChoice, PodClaim, PodState, SpecialClaim, SpecialPlan
+from scheduler.plugins.dynamic_binding import FAILURES, ClaimBinder
+from scheduler.plugins.dynamic_special import SpecialClaims
+from scheduler.plugins.dynamic_state import NodeChoice, PodClaim, PodState, SpecialPlan
 from scheduler.pods import PodInfo
 from scheduler.resource_claims import (
     ClaimNotUsable,
@@ -38,7 +36,6 @@ from scheduler.resource_claims import (
     display,
     is_for_pod,
     is_reserved_for,
-    reserved_for,
 )
 from scheduler.rules import SchedulerRules
 
@@ -46,9 +43,7 @@ NAME = "DynamicResources"
 
 Object = dict[str, Any]
 
-log = logging.getLogger(__name__)
-
-_FAILURES = (StatusError, ClaimError, *CONNECTION_ERRORS)
+_CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
 
 
 class DynamicResources:
@@ -68,13 +63,8 @@ class DynamicResources:
     ) -> None:
         self._claims = claims
         self._classes = classes
-        self._extended = extended
-        self._writer = writer
-        self._entropy = entropy
-        self._metrics = metrics if rules.claim_metric else None
-        self._requests = (
-            extended_claims.with_reuse if rules.reuse_by_init_containers else extended_claims.per_container
-        )
+        self._special = SpecialClaims(rules, claims, extended, entropy) if extended is not None else None
+        self._binder = ClaimBinder(claims, writer, entropy, metrics if rules.claim_metric else None)
         self._allocator = Allocator(allocator_rules, classes, slices, claims.devices_in_use)
 
     def events_to_register(self) -> Sequence[EventHint]:
@@ -116,7 +106,7 @@ class DynamicResources:
             claims = [PodClaim(claim) for claim in self.pod_claims(pod.pod)]
         except ClaimNotUsable as error:
             return PreFilterResult(unresolvable(str(error)))
-        special = self._special_claim(pod)
+        special = self._special.of_pod(pod) if self._special is not None else None
         if not claims and special is None:
             return PreFilterResult(SKIP)
         for each in claims:
@@ -132,20 +122,6 @@ class DynamicResources:
         ]
         state.write(NAME, own)
         return PreFilterResult()
-
-    def _special_claim(self, pod: PodInfo) -> SpecialClaim | None:
-        if self._extended is None:
-            return None
-        resources = tuple(
-            sorted(name for name, asked in pod.requests.items() if asked and is_extended_resource(name))
-        )
-        if not any(self._extended.class_for(name) is not None for name in resources):
-            return None
-        existing = self._claims.special_claim(pod.pod)
-        if existing is not None:
-            return SpecialClaim(existing, exists=True, resources=resources)
-        claim = extended_claims.new_claim(pod, self._entropy.uid())
-        return SpecialClaim(claim, exists=False, resources=resources)
 
     def _usable(self, claim: Object, pod: PodInfo) -> Status:
         """Whether a claim can be used or allocated at all."""
@@ -167,7 +143,7 @@ class DynamicResources:
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: PodState = state.read(NAME)
-        special = self._special_on(own, pod, node) if own.special is not None else None
+        special = self._special.on_node(own, pod, node) if self._special is not None else None
         if isinstance(special, Status):
             return special
         elsewhere = [
@@ -196,39 +172,6 @@ class DynamicResources:
         own.choices[node.name] = NodeChoice(found, special)
         return SUCCESS
 
-    def _special_on(self, own: PodState, pod: PodInfo, node: NodeInfo) -> SpecialPlan | Status | None:
-        """The special claim for a node; None if device plugins have all that is asked for."""
-        special, extended = own.special, self._extended
-        if special is None or extended is None:
-            return None
-        if special.exists:
-            return unresolvable("cannot schedule extended resource claim")
-        backed = []
-        for resource in special.resources:
-            if extended.class_for(resource) is None:
-                if resource not in node.extended_resources:
-                    return unresolvable("cannot fit resource")
-            elif node.allocatable.get(resource, 0) == 0:
-                backed.append(resource)
-        if not backed:
-            return None
-        resources = tuple(backed)
-        if resources not in own.special_plans:
-            own.special_plans[resources] = self._plan_special(own, special, pod, resources, extended)
-        return own.special_plans[resources]
-
-    def _plan_special(
-        self,
-        own: PodState,
-        special: SpecialClaim,
-        pod: PodInfo,
-        resources: tuple[str, ...],
-        extended: ExtendedResources,
-    ) -> SpecialPlan:
-        requests = self._requests(pod.spec, resources, extended.class_for)
-        claim = {**special.claim, "spec": {"devices": {"requests": [*requests.requests]}}}
-        return SpecialPlan(claim, requests, own.allocator.plan([claim])[0])
-
     async def post_filter(
         self,
         state: CycleState,
@@ -240,22 +183,9 @@ class DynamicResources:
         if own is None:
             return PostFilterResult(unschedulable("no new claims to deallocate"))
         try:
-            return PostFilterResult(await self._free_one(own, pod))
-        except _FAILURES as error:
+            return PostFilterResult(await self._binder.free_one(own, pod))
+        except FAILURES as error:
             return PostFilterResult(failed(error))
-
-    async def _free_one(self, own: PodState, pod: PodInfo) -> Status:
-        """Give up one claim that keeps the pod from every node."""
-        if own.special is not None and own.special.exists:
-            await self._writer.delete(own.special.claim)
-            return unschedulable("deletion of ResourceClaim completed")
-        candidates = sorted(own.unavailable)
-        while candidates:
-            claim = own.claims[candidates.pop(int(self._entropy.random() * len(candidates)))].claim
-            if all(each.get("uid") == pod.uid for each in reserved_for(claim)):
-                self._claims.assume(await self._writer.deallocate(claim))
-                return unschedulable("deallocation of ResourceClaim completed")
-        return unschedulable("still not schedulable")
 
     # -- taking and writing
 
@@ -284,77 +214,12 @@ class DynamicResources:
         if own is None:
             return SUCCESS
         try:
-            for each in own.claims:
-                if not is_reserved_for(each.claim, pod.uid):
-                    await self._bind(each, pod)
-            if own.special is not None and own.special.result is not None:
-                await self._bind_special(own.special, pod)
-        except _FAILURES as error:
+            await self._binder.bind(own, pod)
+        except FAILURES as error:
             return failed(error)
         return SUCCESS
 
-    async def _bind(self, each: PodClaim, pod: PodInfo) -> None:
-        def seen(claim: Object) -> None:
-            each.claim = claim
-            self._claims.assume(claim)
-
-        try:
-            seen(await self._writer.bind(each.claim, each.result, pod, seen))
-        finally:
-            self._claims.remove_pending(each.uid)
-
-    async def _bind_special(self, special: SpecialClaim, pod: PodInfo) -> None:
-        def seen(claim: Object) -> None:
-            special.claim, special.exists = claim, True
-            self._claims.assume(claim)
-
-        try:
-            seen(await self._create(special.claim))
-            seen(await self._writer.bind(special.claim, special.result, pod, seen))
-        finally:
-            self._claims.remove_pending(special.pending_uid)
-        await self._writer.announce(pod, special.claim, special.mappings)
-
-    async def _create(self, claim: Object) -> Object:
-        status = "failure"
-        try:
-            created = await self._writer.create(claim)
-            status = "success"
-        except StatusError as error:
-            text = f"create claim for extended resources {display(claim)}: {error.message}"
-            raise StatusError(error.code, error.reason, text, error.details) from error
-        finally:
-            if self._metrics is not None:
-                self._metrics.claim_creates.labels(status=status).inc()
-        return created
-
     async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
         own: PodState | None = state.read(NAME)
-        if own is None:
-            return
-        for each in own.claims:
-            self._claims.remove_pending(each.uid)
-            if each.is_held_by(pod.uid):
-                await self._unreserve(each, pod)
-        if own.special is not None:
-            self._claims.remove_pending(own.special.pending_uid)
-            if own.special.exists:
-                await self._delete(own.special)
-
-    async def _unreserve(self, each: PodClaim, pod: PodInfo) -> None:
-        try:
-            each.claim = await self._writer.unreserve(each.claim, pod)
-            self._claims.assume(each.claim)
-        except _FAILURES as error:
-            log.error("unreserve claim %s: %s", display(each.claim), error)
-
-    async def _delete(self, special: SpecialClaim) -> None:
-        try:
-            await self._writer.delete(special.claim)
-            self._claims.forget(special.claim)
-        except _FAILURES as error:
-            # The next attempt finds the claim by its owner and deletes it then.
-            log.error("delete claim %s: %s", display(special.claim), error)
-
-
-_CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
+        if own is not None:
+            await self._binder.undo(own, pod)

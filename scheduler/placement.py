@@ -1,0 +1,99 @@
+"""Where a pod can go, and where it goes best: PreFilter, Filter and Score over the nodes. Never waits."""
+
+from collections.abc import Mapping, Sequence
+
+from apimachinery.clock import Entropy
+from scheduler.cache import Cache
+from scheduler.diagnosis import Diagnosis
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.profile import Profile
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+from scheduler.sampling import NodeSampler
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+class NodeFinder:
+    """Remembers from pod to pod where in the list of nodes it stopped to look."""
+
+    def __init__(self, profile: Profile, cache: Cache, entropy: Entropy) -> None:
+        self._profile = profile
+        self._cache = cache
+        self._entropy = entropy
+        self._sampler = NodeSampler()
+
+    def find(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
+        """A node's name; or what went wrong, or why there is none."""
+        nodes = self._cache.nodes()
+        if not nodes:
+            return Diagnosis(0, pre_filter=NO_NODES)
+        feasible = self._feasible(state, pod, nodes)
+        if not isinstance(feasible, list):
+            return feasible
+        if len(feasible) == 1:
+            return feasible[0].name
+        scores = self._profile.run_scores(state, pod, feasible)
+        if isinstance(scores, Status):
+            return scores
+        return self._best(scores)
+
+    def _feasible(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> list[NodeInfo] | Status | Diagnosis:
+        result, limiting = self._profile.run_pre_filters(state, pod, nodes)
+        if not result.status.is_success:
+            if not result.status.is_rejected:
+                return result.status
+            return self._rejected_by_pre_filter(nodes, result.status)
+        rejected: dict[str, Status] = {}
+        candidates = nodes
+        if result.nodes is not None:
+            candidates = [node for node in nodes if node.name in result.nodes]
+            absent = Status(
+                Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}]",), limiting[0]
+            )
+            rejected = {node.name: absent for node in nodes if node.name not in result.nodes}
+        feasible = self._filter(state, pod, candidates, rejected)
+        if isinstance(feasible, Status) or feasible:
+            return feasible
+        diagnosis = Diagnosis(len(nodes), rejected)
+        diagnosis.plugins = {status.plugin for status in rejected.values()}
+        diagnosis.pending = {each.plugin for each in rejected.values() if each.code is Code.PENDING}
+        return diagnosis
+
+    @staticmethod
+    def _rejected_by_pre_filter(nodes: Sequence[NodeInfo], status: Status) -> Diagnosis:
+        diagnosis = Diagnosis(len(nodes), {node.name: status for node in nodes}, pre_filter=status.message)
+        (diagnosis.pending if status.code is Code.PENDING else diagnosis.plugins).add(status.plugin)
+        return diagnosis
+
+    def _filter(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], rejected: dict[str, Status]
+    ) -> list[NodeInfo] | Status:
+        """The nodes that fit, at most as many as are worth scoring; fills in why the others do not."""
+        filters = [(plugin.name, plugin.filter) for plugin in self._profile.active_filters(state)]
+        feasible: list[NodeInfo] = []
+        wanted = self._sampler.wanted(len(nodes))
+        for node in self._sampler.in_turn(nodes):
+            for name, run in filters:
+                status = run(state, pod, node)
+                if status is SUCCESS or status.is_success:
+                    continue
+                if not status.is_rejected:
+                    return Status(Code.ERROR, (f'running "{name}" filter plugin: {status.message}',), name)
+                rejected[node.name] = status.of(name)
+                break
+            else:
+                feasible.append(node)
+                if len(feasible) >= wanted:
+                    break
+        self._sampler.looked_at(len(feasible) + len(rejected))
+        return feasible
+
+    def _best(self, scores: Mapping[str, int]) -> str:
+        """A node with the highest score; by lot if there are several."""
+        highest = max(scores.values())
+        best = [name for name, score in scores.items() if score == highest]
+        return best[int(self._entropy.random() * len(best))]

@@ -1,0 +1,73 @@
+"""The special claim of a pod that asks for extended resources: whether it needs one, and how it looks on a
+node."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from apimachinery.clock import Entropy
+from scheduler import extended_claims
+from scheduler.claim_tracker import ClaimTracker
+from scheduler.extended_claims import ClaimRequests, ClassFor
+from scheduler.extended_resources import ExtendedResources, is_extended_resource
+from scheduler.framework.status import Status, unresolvable
+from scheduler.nodes import NodeInfo
+from scheduler.plugins.dynamic_state import PodState, SpecialClaim, SpecialPlan
+from scheduler.pods import PodInfo
+from scheduler.rules import SchedulerRules
+
+_Requests = Callable[[Mapping[str, Any], Iterable[str], ClassFor], ClaimRequests]
+
+
+class SpecialClaims:
+    """Makes and plans special claims; `extended` says which class backs which resource."""
+
+    def __init__(
+        self, rules: SchedulerRules, claims: ClaimTracker, extended: ExtendedResources, entropy: Entropy
+    ) -> None:
+        self._claims = claims
+        self._extended = extended
+        self._entropy = entropy
+        self._requests: _Requests = (
+            extended_claims.with_reuse if rules.reuse_by_init_containers else extended_claims.per_container
+        )
+
+    def of_pod(self, pod: PodInfo) -> SpecialClaim | None:
+        """A leftover one, or a new one in memory; None if no class backs anything that the pod asks for."""
+        resources = tuple(
+            sorted(name for name, asked in pod.requests.items() if asked and is_extended_resource(name))
+        )
+        if not any(self._extended.class_for(name) is not None for name in resources):
+            return None
+        existing = self._claims.special_claim(pod.pod)
+        if existing is not None:
+            return SpecialClaim(existing, exists=True, resources=resources)
+        claim = extended_claims.new_claim(pod, self._entropy.uid())
+        return SpecialClaim(claim, exists=False, resources=resources)
+
+    def on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> SpecialPlan | Status | None:
+        """The claim as the node needs it; None if device plugins there have all that is asked for."""
+        special = own.special
+        if special is None:
+            return None
+        if special.exists:
+            return unresolvable("cannot schedule extended resource claim")
+        backed = []
+        for resource in special.resources:
+            if self._extended.class_for(resource) is None:
+                if resource not in node.extended_resources:
+                    return unresolvable("cannot fit resource")
+            elif node.allocatable.get(resource, 0) == 0:
+                backed.append(resource)
+        if not backed:
+            return None
+        resources = tuple(backed)
+        if resources not in own.special_plans:
+            own.special_plans[resources] = self._plan(own, special, pod, resources)
+        return own.special_plans[resources]
+
+    def _plan(
+        self, own: PodState, special: SpecialClaim, pod: PodInfo, resources: tuple[str, ...]
+    ) -> SpecialPlan:
+        requests = self._requests(pod.spec, resources, self._extended.class_for)
+        claim = {**special.claim, "spec": {"devices": {"requests": [*requests.requests]}}}
+        return SpecialPlan(claim, requests, own.allocator.plan([claim])[0])
