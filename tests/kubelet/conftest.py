@@ -163,14 +163,14 @@ class Node:
                     return found
                 await asyncio.sleep(0.05)
 
-    async def until_pod(self, check, name="pod-1"):
+    async def until_pod(self, check, name="pod-1", seconds=1000):
         """The pod, once `check` of its status holds."""
 
         async def look():
             pod = await self.pod(name)
             return pod if check(pod.get("status") or {}) else None
 
-        return await self.until(look)
+        return await self.until(look, seconds)
 
     async def running(self, name="pod-1"):
         return await self.until_pod(lambda status: status.get("phase") == "Running", name)
