@@ -134,9 +134,9 @@ def _compare_items(before: list[Any], after: list[Any], schema: Schema, into: Co
 def _mark(value: Any, schema: Schema, element: str, into: FieldSet) -> None:
     """Put `element`, and all that `value` sets below it, into a set."""
     into.members.add(element)
-    shape = atoms.shape_of(schema, value)
-    if shape is Shape.SCALAR or not value:
+    if not value or not isinstance(value, dict | list):
         return
+    shape = atoms.shape_of(schema, value)
     below = FieldSet()
     if shape is Shape.MAP:
         if isinstance(value, dict) and not atoms.is_atomic(schema):

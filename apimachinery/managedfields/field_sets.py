@@ -88,6 +88,10 @@ class FieldSet:
 
     def union(self, other: "FieldSet") -> "FieldSet":
         """What is in either."""
+        if not other.members and not other.children:
+            return self
+        if not self.members and not self.children:
+            return other
         children = dict(self.children)
         for element, theirs in other.children.items():
             ours = children.get(element)
@@ -97,14 +101,14 @@ class FieldSet:
     def intersection(self, other: "FieldSet") -> "FieldSet":
         """What is in both."""
         found = FieldSet(self.members & other.members)
-        for element, ours in self.children.items():
-            theirs = other.children.get(element)
-            if theirs is not None:
-                found.attach(element, ours.intersection(theirs))
+        for element in self.children.keys() & other.children.keys():
+            found.attach(element, self.children[element].intersection(other.children[element]))
         return found
 
     def difference(self, other: "FieldSet") -> "FieldSet":
         """What is here and not there; a path stays though its parent is there."""
+        if not other.members and not other.children:
+            return self
         found = FieldSet(self.members - other.members)
         for element, ours in self.children.items():
             theirs = other.children.get(element)
@@ -113,6 +117,8 @@ class FieldSet:
 
     def recursive_difference(self, other: "FieldSet") -> "FieldSet":
         """What is here and is neither there nor below a path that is there."""
+        if not other.members and not other.children:
+            return self
         found = FieldSet(self.members - other.members)
         for element, ours in self.children.items():
             if element not in other.members:
@@ -150,10 +156,10 @@ def _read(fields: Mapping[str, Any]) -> tuple[FieldSet | None, bool]:
         if text == ".":
             owned = True
             continue
-        element = path_elements.canonical(text)
+        element = text if text[:2] == "f:" else path_elements.canonical(text)
         if element is None:
             continue
-        child, is_member = _read(below or {})
+        child, is_member = _read(below) if below else (None, True)
         if found is None:
             found = FieldSet()
         if is_member:

@@ -76,11 +76,10 @@ def sort_key(element: str) -> tuple[Any, ...]:
 
 def in_order(elements: Iterable[str]) -> list[str]:
     """Elements as FieldsV1 lists them."""
-    found = list(elements)
-    if all(element[0] == "f" for element in found):
-        found.sort()
-        return found
-    return sorted(found, key=sort_key)
+    found = sorted(elements)
+    if found and found[-1][0] != "f":  # the letters of the other kinds come later in the alphabet
+        found.sort(key=sort_key)
+    return found
 
 
 def show(path: Iterable[str]) -> str:
