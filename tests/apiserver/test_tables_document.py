@@ -1,0 +1,103 @@
+"""The Table document around the cells."""
+
+from dataclasses import replace
+
+import pytest
+from server_in_process import Caller
+from table_rows import FIVE_MINUTES_AGO, NOW, resource, table
+
+from apimachinery.errors import StatusError
+from apiserver import tables
+
+SECRET = {"type": "Opaque", "data": {"a": "eA=="}}
+AS_TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+
+
+def test_the_document():
+    """Kind, list metadata, the columns with all their fields, and cells in their order."""
+    made = table("v1", "Secret", SECRET)
+    assert (made["kind"], made["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert made["metadata"] == {"resourceVersion": "7"}
+    assert [column["name"] for column in made["columnDefinitions"]] == ["Name", "Type", "Data", "Age"]
+    assert made["columnDefinitions"][0] == {
+        "name": "Name", "type": "string", "format": "name", "description": "", "priority": 0,
+    }  # fmt: skip
+    assert made["rows"][0]["cells"] == ["x", "Opaque", 1, "5m"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize("include", ["", "Metadata"])
+def test_rows_have_metadata(version: str, include: str):
+    """By default a row has the object's metadata, in the version of the Table."""
+    made = table("v1", "Secret", SECRET, version=version, include_object=include)
+    assert made["apiVersion"] == f"meta.k8s.io/{version}"
+    assert made["rows"][0]["object"] == {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": {"name": "x", "creationTimestamp": FIVE_MINUTES_AGO},
+    }
+
+
+def test_rows_have_the_object_or_nothing():
+    """A client that needs more, or less, says so."""
+    whole = table("v1", "Secret", SECRET, include_object="Object")["rows"][0]["object"]
+    assert whole["kind"] == "Secret"
+    assert whole["data"] == SECRET["data"]
+    assert table("v1", "Secret", SECRET, include_object="None")["rows"][0]["object"] is None
+
+
+def test_another_include_is_refused():
+    """There are three ways and no fourth."""
+    with pytest.raises(StatusError) as refused:
+        table("v1", "Secret", SECRET, include_object="Chair")
+    assert refused.value.code == 400
+    assert "must be 'Metadata', 'Object', 'None', or empty" in refused.value.message
+
+
+def test_without_headers():
+    """A watch repeats no columns."""
+    assert table("v1", "Secret", SECRET, no_headers=True)["columnDefinitions"] is None
+
+
+def test_flow_schemas_come_in_the_order_they_are_tried():
+    """By precedence, then by name."""
+    schemas = [
+        {"metadata": {"name": name}, "spec": {"matchingPrecedence": precedence}}
+        for name, precedence in (("a", 9000), ("c", 1), ("b", 1))
+    ]
+    made = table("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", *schemas)
+    assert [one["cells"][0] for one in made["rows"]] == ["b", "c", "a"]
+
+
+def test_a_scale_has_its_own_columns():
+    """What the scale subresource answers is not printed as its resource."""
+    scale = {"kind": "Scale", "metadata": {"name": "x"}, "spec": {"replicas": 3}, "status": {"replicas": 2}}
+    made = tables.render(resource("apps/v1", "Deployment"), [scale], now=NOW, metadata={})
+    names = [column["name"] for column in made["columnDefinitions"]]
+    assert names == ["Name", "Desired", "Available", "Age"]
+    assert made["rows"][0]["cells"] == ["x", 3, 2, "<unknown>"]
+
+
+def test_a_custom_resource_without_columns():
+    """Name and age, the latter a date as text for people."""
+    custom = replace(resource("v1", "Secret"), group="example.com", kind="Widget", columns=(), custom=True)
+    obj = {"metadata": {"name": "w", "creationTimestamp": FIVE_MINUTES_AGO}}
+    made = tables.render(custom, [obj], now=NOW, metadata={})
+    columns = [(column["name"], column["type"]) for column in made["columnDefinitions"]]
+    assert columns == [("Name", "string"), ("Age", "date")]
+    assert made["rows"][0]["cells"] == ["w", "5m"]
+
+
+async def test_the_server_answers_with_tables(api: Caller):
+    """One object and a list, through the whole server, with the revision of each."""
+    path = "/api/v1/namespaces/default/configmaps"
+    made = await api("POST", path, {"metadata": {"name": "c"}, "data": {"a": "1", "b": "2"}})
+    revision = made.body["metadata"]["resourceVersion"]
+    one = (await api.get(f"{path}/c", **AS_TABLE)).body
+    assert one["metadata"] == {"resourceVersion": revision}
+    assert one["rows"][0]["cells"][:2] == ["c", 2]
+    listed = (await api.get(f"{path}?includeObject=None", **AS_TABLE)).body
+    assert int(listed["metadata"]["resourceVersion"]) >= int(revision)
+    assert [(each["cells"][:2], each["object"]) for each in listed["rows"]] == [(["c", 2], None)]
+    refused = await api.get(f"{path}?includeObject=Chair", **AS_TABLE)
+    assert refused.status == 400
