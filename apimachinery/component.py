@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
+import aiohttp
 import click
 
 from apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
+from apimachinery.errors import StatusError
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import DEFAULT_VERSION, Version
 
@@ -31,6 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 COMPONENTS_PATH = "/kubeskew/v1/components"
+ANNOUNCE_RETRY_SECONDS = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +85,9 @@ class Health:
         self.pages[path] = run
 
     def failing(self) -> list[str]:
-        """`name: what is missing` of every check that does not hold."""
+        """`name: what is missing` of every check that does not hold; without any check, the start itself."""
+        if not self.checks:
+            return ["starting: no checks yet"]
         results = ((check.name, check.run()) for check in self.checks)
         return [
             f"{name}: {result}" if result else f"{name}: not ready"
@@ -104,17 +109,31 @@ class ComponentContext:
     identity: str  # of the leader election: unique per process
 
     async def announce(self, component: str, what: str) -> None:
-        """Put this component's start or stop on the log's time line; a server that is away loses it."""
+        """Put this component's start or stop on the log's time line; a server that is away misses it."""
+        try:
+            await self._post(component, what)
+        except (StatusError, aiohttp.ClientError, OSError) as error:
+            log.warning("cannot announce %s of %s: %s", what, component, error)
+
+    async def announce_start(self) -> None:
+        """Announce this process as soon as there is a server to tell; one that refuses is told once."""
+        while True:
+            try:
+                return await self._post(self.name, "started")
+            except StatusError as error:
+                log.warning("cannot announce the start of %s: %s", self.name, error)
+                return None
+            except (aiohttp.ClientError, OSError):
+                await self.world.clock.sleep(ANNOUNCE_RETRY_SECONDS)
+
+    async def _post(self, component: str, what: str) -> None:
         body = {
             "component": component,
             "what": what,
             "version": str(self.world.version),
             "gates": self.world.gates.flag(),
         }
-        try:
-            await self.client.request("POST", COMPONENTS_PATH, body=body)
-        except Exception as error:  # an announcement never stops a component
-            log.warning("cannot announce %s of %s: %s", what, component, error)
+        await self.client.request("POST", COMPONENTS_PATH, body=body)
 
 
 class VersionParam(click.ParamType[Version]):
@@ -277,10 +296,10 @@ async def _run(
     )
     async with serve_health(health, options.bind_address, options.secure_port):
         try:
-            if announce:
-                await ctx.announce(name, "started")
+            announcing = asyncio.create_task(ctx.announce_start()) if announce else None
             await main(ctx)
-            if announce:
+            if announcing is not None:
+                announcing.cancel()
                 await ctx.announce(name, "stopped")
         finally:
             await client.close()

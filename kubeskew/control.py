@@ -61,8 +61,9 @@ class LocalControl:
         found: dict[str, Sequence[str]] = {}
         async with Probes(self._directory) as probes:
             for process in self._directory.load().of_kind("kubelet"):
-                hosted = await probes.hosted(process) or {}
-                found.update({node: entry.get("preparedClaims", []) for node, entry in hosted.items()})
+                for node, drivers in (await probes.prepared(process)).items():
+                    claims = [claim for each in drivers.values() for claim in each]
+                    found[node] = [f"{claim['namespace']}/{claim['name']}" for claim in claims]
         return found
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:

@@ -76,6 +76,10 @@ class Probes:
         found = await self.json(f"http://127.0.0.1:{process.port}/nodes")
         return found if isinstance(found, dict) else None
 
+    async def prepared(self, process: Process) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """What the kubelet process' drivers hold prepared: node → driver → claims."""
+        return await self.json(f"http://127.0.0.1:{process.port}/prepared") or {}
+
     async def _nodes_missing(self, process: Process) -> Missing:
         hosted = await self.hosted(process) or {}
         waiting = [name for name in process.nodes if not hosted.get(name, {}).get("ready")]
