@@ -8,11 +8,10 @@ Source: k8s.io/apimachinery/pkg/util/managedfields/internal, 1.36.
 """
 
 from datetime import datetime
-from typing import Any
 
 from apimachinery import clock
 from apimachinery.errors import StatusError, bad_request
-from apimachinery.managedfields import entries, last_applied, typed
+from apimachinery.managedfields import entries, last_applied, limits, objects, typed
 from apimachinery.managedfields.atoms import TypedError
 from apimachinery.managedfields.entries import (
     APPLY,
@@ -21,9 +20,7 @@ from apimachinery.managedfields.entries import (
     EntryError,
     Managed,
     ManagerId,
-    Owned,
 )
-from apimachinery.managedfields.field_sets import FieldSet
 from apimachinery.managedfields.updating import (
     Convert,
     MissingVersionError,
@@ -34,34 +31,10 @@ from apimachinery.managedfields.updating import (
     Versioned,
 )
 
-MAX_UPDATERS = 10
-ANCIENT = "ancient-changes"
 BEFORE_FIRST_APPLY = "before-first-apply"
 KUBECTL = "kubectl"
 
 _ACTING = ManagerId("current-operation", "", "")
-# What no manager ever owns.
-_SYSTEM_FIELDS = FieldSet.of_fields(
-    [
-        ("apiVersion",),
-        ("kind",),
-        ("metadata",),
-        *(
-            ("metadata", name)
-            for name in (
-                "name",
-                "namespace",
-                "creationTimestamp",
-                "selfLink",
-                "uid",
-                "clusterName",
-                "generation",
-                "managedFields",
-                "resourceVersion",
-            )
-        ),
-    ]
-)
 
 
 def _relabel(obj: Object, api_version: str) -> Object:
@@ -98,13 +71,13 @@ class FieldManager:
         """
         live = live or {}
         if self._changes_nothing(live, new, subresource):
-            return _managed(new, live["metadata"]["managedFields"])
+            return objects.managed(new, live["metadata"]["managedFields"])
         write = _Write(self._updater(reset), new["apiVersion"], manager, subresource, _text(now))
         try:
-            managed = write.update(live, _unmanaged(new), _given(live, new, subresource))
+            managed = write.update(live, objects.unmanaged(new), objects.given(live, new, subresource))
         except (TypedError, MissingVersionError, ValueError):
-            return _managed(new, (live.get("metadata") or {}).get("managedFields"))
-        return _managed(new, entries.encode(managed))
+            return objects.managed(new, (live.get("metadata") or {}).get("managedFields"))
+        return objects.managed(new, entries.encode(managed))
 
     def _changes_nothing(self, live: Object, new: Object, subresource: str) -> bool:
         """Whether the managers of `live` stay as they are, without working it out."""
@@ -113,7 +86,7 @@ class FieldManager:
         if not ours or not (subresource or theirs is None or theirs == ours):
             return False
         known = all(self._schema_for(entry.get("apiVersion", "")) is not None for entry in ours)
-        return known and _unmanaged(live) == _unmanaged(new)
+        return known and objects.unmanaged(live) == objects.unmanaged(new)
 
     def apply(
         self,
@@ -134,7 +107,7 @@ class FieldManager:
         does not fit the schema.
         """
         live = live or {"apiVersion": config.get("apiVersion"), "kind": config.get("kind")}
-        _check_kind(live, config, kind)
+        objects.check_kind(live, config, kind)
         if (config.get("metadata") or {}).get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")
         write = _Write(self._updater(reset), config["apiVersion"], manager, subresource, _text(now))
@@ -143,12 +116,12 @@ class FieldManager:
         except EntryError as error:
             raise StatusError(500, "", f"failed to decode managed fields: {error}") from None
         try:
-            merged, managed = write.apply(_unmanaged(live), config, managed, force=force)
+            merged, managed = write.apply(objects.unmanaged(live), config, managed, force=force)
         except ConflictsError as conflicts:
             raise conflicts.status() from None
         if manager == KUBECTL:
             merged = last_applied.synced(merged, config)
-        return _managed(merged, entries.encode(managed))
+        return objects.managed(merged, entries.encode(managed))
 
     def _updater(self, reset: ResetFields) -> Updater:
         return Updater(self._schema_for, self._convert, reset if reset is not None else self._reset)
@@ -171,11 +144,11 @@ class _Write:
         return self._tracked(live, new, managed, self._manager)
 
     def _tracked(self, live: Object, new: Object, managed: Managed, manager: str) -> Managed:
-        before = self._updater.versioned(_unmanaged(live), self._api_version)
+        before = self._updater.versioned(objects.unmanaged(live), self._api_version)
         after = before.holding(new)
         managers = self._updater.update(before, after, managed.managers, _ACTING)
         times = dict(managed.times)
-        taken = _stripped(managers.pop(_ACTING, None))
+        taken = limits.stripped(managers.pop(_ACTING, None))
         if taken is not None:
             identity = ManagerId.of(manager, UPDATE, self._api_version, self._subresource)
             previous = managers.get(identity)
@@ -183,7 +156,7 @@ class _Write:
                 taken = taken._replace(fields=taken.fields.union(previous.fields))
             managers[identity] = taken
             times[identity] = self._now
-        return _capped(Managed(managers, times))
+        return limits.capped(Managed(managers, times))
 
     def apply(self, live: Object, config: Object, managed: Managed, *, force: bool) -> tuple[Object, Managed]:
         """Raises ConflictsError; StatusError for what does not fit."""
@@ -191,8 +164,8 @@ class _Write:
             managed = self._tracked({}, live, managed, BEFORE_FIRST_APPLY)
         before = self._updater.versioned(live, self._api_version)
         applied = before.holding(config)
-        _validated(applied, f"failed to create typed patch object ({_who(config)})")
-        _validated(before, f"failed to create typed live object ({_who(live)})", allow_duplicates=True)
+        _validated(applied, f"failed to create typed patch object ({objects.who(config)})")
+        _validated(before, f"failed to create typed live object ({objects.who(live)})", allow_duplicates=True)
         try:
             return self._merged(before, applied, managed, force=force)
         except ConflictsError as conflicts:
@@ -213,7 +186,7 @@ class _Write:
             merged, managers = self._updater.apply(live, config, managed.managers, identity, force=force)
         except TypedError as error:
             raise StatusError(500, "", f"failed to merge config: {error}") from None
-        ours = _stripped(managers.pop(identity, None))
+        ours = limits.stripped(managers.pop(identity, None))
         if ours is not None:
             managers[identity] = ours
         times = dict(managed.times)
@@ -228,99 +201,6 @@ def _validated(obj: Versioned, failing: str, *, allow_duplicates: bool = False) 
         typed.validate(obj.value, obj.schema, allow_duplicates=allow_duplicates)
     except TypedError as error:
         raise StatusError(500, "", f"{failing}: {error}") from None
-
-
-def _stripped(owned: Owned | None) -> Owned | None:
-    """Without system fields; None if nothing is left."""
-    if owned is None:
-        return None
-    fields = owned.fields.difference(_SYSTEM_FIELDS)
-    return None if fields.is_empty() else owned._replace(fields=fields)
-
-
-def _capped(managed: Managed) -> Managed:
-    """The oldest updaters' entries put together, one for each version, until there are few enough."""
-    managers, times = managed.managers, managed.times
-    updaters = [manager for manager, owned in managers.items() if not owned.applied]
-    excess = len(updaters) - MAX_UPDATERS
-    if excess <= 0:
-        return managed
-    updaters.sort(key=lambda manager: (times.get(manager, ""), manager))
-    first: dict[str, ManagerId] = {}
-    for manager in updaters:
-        if excess <= 0:
-            break
-        owned = managers[manager]
-        if owned.api_version not in first:
-            first[owned.api_version] = manager
-            continue
-        bucket = ManagerId(ANCIENT, UPDATE, owned.api_version)
-        if bucket not in managers:
-            managers[bucket] = managers.pop(first[owned.api_version])
-        if manager != bucket:
-            merged = owned.fields.union(managers[bucket].fields)
-            managers[bucket] = owned._replace(fields=merged)
-            del managers[manager]
-            if manager in times:
-                times[bucket] = times[manager]
-        excess -= 1
-    return managed
-
-
-# --- objects --------------------------------------------------------------------------------------------
-
-
-def _given(live: Object, new: Object, subresource: str) -> Managed:
-    """The managers to start from: those a client sends, if it may and they make sense, else the live ones."""
-    ours = (live.get("metadata") or {}).get("managedFields")
-    theirs = (new.get("metadata") or {}).get("managedFields")
-    if not subresource:
-        if entries.is_reset(theirs):
-            return Managed()
-        try:
-            managed = entries.decode(theirs)
-        except EntryError:
-            managed = Managed()
-        if managed.managers:
-            return managed
-    try:
-        return entries.decode(ours)
-    except EntryError:
-        return Managed()
-
-
-def _unmanaged(obj: Object) -> Object:
-    """`obj` without managedFields."""
-    metadata = obj.get("metadata")
-    if not metadata or "managedFields" not in metadata:
-        return obj
-    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
-
-
-def _managed(obj: Object, found: list[dict[str, Any]] | None) -> Object:
-    """`obj` with these managedFields, none if they are empty."""
-    obj = _unmanaged(obj)
-    if not found:
-        return obj
-    return {**obj, "metadata": {**(obj.get("metadata") or {}), "managedFields": found}}
-
-
-def _check_kind(live: Object, config: Object, kind: str) -> None:
-    """Raise 400 unless the config is of the live object's kind and version."""
-    wanted = (live.get("apiVersion"), kind or live.get("kind"))
-    if (config.get("apiVersion"), config.get("kind")) != wanted:
-        raise bad_request(f"invalid object type: {_gvk(config)}")
-
-
-def _who(obj: Object) -> str:
-    metadata = obj.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_gvk(obj)}"
-
-
-def _gvk(obj: Object) -> str:
-    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-    return f"{group}/{version}, Kind={obj.get('kind') or ''}"
 
 
 def _text(now: datetime | str) -> str:
