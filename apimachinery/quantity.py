@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import lru_cache, total_ordering
 from typing import Any
 
+from apimachinery import quantity_arithmetic as arithmetic
+
 WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_SUFFIX = "unable to parse quantity's suffix"
 WRONG_NUMBER = "unable to parse numeric part of quantity"
@@ -30,8 +32,6 @@ _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 _NANO, _MILLI = -9, -3
 _INT64_DIGITS = 18  # what surely fits
-_INT64_MAX = (1 << 63) - 1
-_FAR_APART = 10_000  # decimal places beyond which the smaller operand of a sum is dropped
 
 
 class QuantityError(ValueError):
@@ -112,18 +112,18 @@ class Quantity:
     def scaled_value(self, scale: int) -> int:
         """In units of `10**scale`, rounded up (fractions of negative narrow numbers away from zero)."""
         if self.wide:
-            return _wide_scaled(self.unscaled, scale - self.exponent)
+            return arithmetic.wide_scaled(self.unscaled, scale - self.exponent)
         shift = self.exponent - scale
         if shift < 0:
-            return _divide_away(self.unscaled, -shift)
-        grown = _times_power(self.unscaled, shift)
+            return arithmetic.divide_away(self.unscaled, -shift)
+        grown = arithmetic.times_power(self.unscaled, shift)
         return 0 if grown is None else grown
 
     def as_int64(self) -> int | None:
         """The exact whole number if the narrow representation has one, else None."""
         if self.wide or self.exponent < 0:
             return None
-        return _times_power(self.unscaled, self.exponent)
+        return arithmetic.times_power(self.unscaled, self.exponent)
 
     def decimal(self) -> Decimal:
         """The exact number."""
@@ -145,7 +145,7 @@ class Quantity:
             left, right = (self.unscaled, other.unscaled)
             if self.sign() != other.sign():
                 left, right = self.sign(), other.sign()
-        elif abs(self.exponent - other.exponent) > _FAR_APART:
+        elif abs(self.exponent - other.exponent) > arithmetic.FAR_APART:
             further = self.sign() * (1 if self.exponent > other.exponent else -1)
             left, right = further, 0
         else:
@@ -174,7 +174,7 @@ class Quantity:
 
     def __mul__(self, factor: int) -> "Quantity":
         product = self.unscaled * factor
-        return Quantity(product, self.exponent, self.format, wide=self.wide or not _fits(product))
+        return Quantity(product, self.exponent, self.format, wide=self.wide or not arithmetic.fits(product))
 
 
 ZERO = Quantity(0, text="0")
@@ -207,8 +207,8 @@ def _read_suffix(suffix: str) -> tuple[int, int, Format]:
             exponent = int(suffix[1:])
         except ValueError:
             raise QuantityError(WRONG_SUFFIX) from None
-        if abs(exponent) <= _INT64_MAX:
-            return 10, _wrap(exponent, 32), Format.DECIMAL_EXPONENT
+        if abs(exponent) <= arithmetic.INT64_MAX:
+            return 10, arithmetic.wrap(exponent, 32), Format.DECIMAL_EXPONENT
     raise QuantityError(WRONG_SUFFIX)
 
 
@@ -245,15 +245,15 @@ def _wide(number: int, places: int, base: int, exponent: int, fmt: Format, negat
     else:
         number <<= exponent
     if number and scale < _NANO:
-        number = 1 if _NANO - scale > _FAR_APART else -(-number // 10 ** (_NANO - scale))
+        number = 1 if _NANO - scale > arithmetic.FAR_APART else -(-number // 10 ** (_NANO - scale))
         scale = _NANO
-    elif number and scale <= _FAR_APART:
+    elif number and scale <= arithmetic.FAR_APART:
         number *= 10 ** (scale - _NANO)
         scale = _NANO
     if fmt is Format.BINARY_SI:
         one = 10**-_NANO
-        if number > _INT64_MAX * one:
-            number, scale = _INT64_MAX, 0
+        if number > arithmetic.INT64_MAX * one:
+            number, scale = arithmetic.INT64_MAX, 0
         elif 0 < number < one:
             fmt = Format.DECIMAL_SI
     return Quantity(-number if negative else number, scale, fmt, wide=True)
@@ -265,9 +265,9 @@ def _write(quantity: Quantity) -> str:
     if quantity.format is Format.BINARY_SI:
         whole = _whole(quantity)
         if whole is not None and not -1024 < whole < 1024:
-            amount, times = _without_factor(whole, 1024)
+            amount, times = arithmetic.without_factor(whole, 1024)
             return f"{amount}{_BINARY_SUFFIX.get(times * 10, '')}"
-    amount, times = _without_factor(quantity.unscaled, 10)
+    amount, times = arithmetic.without_factor(quantity.unscaled, 10)
     exponent = quantity.exponent + times
     amount *= 10 ** (exponent % 3)
     exponent -= exponent % 3
@@ -280,19 +280,10 @@ def _write(quantity: Quantity) -> str:
 def _whole(quantity: Quantity) -> int | None:
     """The exact integer, None if there is a fraction (or the number is absurdly large)."""
     if quantity.exponent >= 0:
-        within = quantity.exponent <= _FAR_APART
+        within = quantity.exponent <= arithmetic.FAR_APART
         return int(quantity.unscaled * 10**quantity.exponent) if within else None
     whole, rest = divmod(quantity.unscaled, 10**-quantity.exponent)
     return None if rest else whole
-
-
-def _without_factor(number: int, factor: int) -> tuple[int, int]:
-    """`number` without its factors of `factor`, and how many there were."""
-    times = 0
-    while number and number % factor == 0:
-        number //= factor
-        times += 1
-    return number, times
 
 
 def _sum(left: Quantity, right: Quantity) -> Quantity:
@@ -302,11 +293,11 @@ def _sum(left: Quantity, right: Quantity) -> Quantity:
         return Quantity(left.unscaled, left.exponent, fmt)
     if narrow and left.is_zero():
         return Quantity(right.unscaled, right.exponent, fmt)
-    if abs(left.exponent - right.exponent) > _FAR_APART:
+    if abs(left.exponent - right.exponent) > arithmetic.FAR_APART:
         larger = max(left, right, key=lambda quantity: (not quantity.is_zero(), quantity.exponent))
         return Quantity(larger.unscaled, larger.exponent, fmt, wide=True)
     ours, theirs, exponent = _aligned(left, right)
-    fits = narrow and _fits(ours) and _fits(theirs) and _fits(ours + theirs)
+    fits = narrow and arithmetic.fits(ours) and arithmetic.fits(theirs) and arithmetic.fits(ours + theirs)
     return Quantity(ours + theirs, exponent, fmt, wide=not fits)
 
 
@@ -318,50 +309,3 @@ def _aligned(left: Quantity, right: Quantity) -> tuple[int, int, int]:
         right.unscaled * 10 ** (right.exponent - exponent),
         exponent,
     )
-
-
-def _power(places: int) -> int:
-    """Ten to a power that is not negative."""
-    return int(10**places)
-
-
-def _fits(number: int) -> bool:
-    return -_INT64_MAX - 1 <= number <= _INT64_MAX
-
-
-def _wrap(number: int, bits: int = 64) -> int:
-    """`number` as a signed machine integer that overflowed."""
-    number &= (1 << bits) - 1
-    return number - (1 << bits) if number >> (bits - 1) else number
-
-
-def _times_power(number: int, places: int) -> int | None:
-    """`number * 10**places` if that fits 64 bits."""
-    if number == 0:
-        return 0
-    if places >= 19:
-        return None
-    grown: int = number * 10**places
-    return grown if _fits(grown) else None
-
-
-def _divide_away(number: int, places: int) -> int:
-    """`number / 10**places`, fractions away from zero."""
-    if places >= 20:
-        return (number > 0) - (number < 0)
-    magnitude: int = -(-abs(number) // 10**places)
-    return magnitude if number > 0 else -magnitude
-
-
-def _wide_scaled(unscaled: int, places: int) -> int:
-    """`unscaled / 10**places` as upstream's 64-bit arithmetic gives it, overflow included."""
-    if places == 0:
-        return _wrap(unscaled)
-    if places < 0:
-        return 0 if places <= -64 else _wrap(_wrap(unscaled) * _power(-places))
-    if unscaled < _INT64_MAX and places < 19:
-        number, divisor = _wrap(unscaled), _power(places)
-        magnitude, rest = divmod(abs(number), divisor)
-        return (magnitude if number >= 0 else -magnitude) + (rest != 0)
-    whole, rest = divmod(unscaled, _power(min(places, _FAR_APART)))
-    return _wrap(whole) + (rest != 0)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apimachinery.patching.ordering import in_order, merged_order
+from apimachinery.patching.patch_fields import field_of, go_kind, list_field, strategy
 from apimachinery.patching.values import (
     PatchError,
     failed,
@@ -70,10 +71,10 @@ def _merge_maps(original: Object, patch: Object, schema: Schema) -> Object:
 def _merge_values(original: Any, patch: Any, schema: Schema, name: str, *, deleting: bool) -> Any:
     """Both of one type."""
     if isinstance(patch, dict):
-        field = _field(schema, name)
-        return patch if _strategy(field) == "replace" else _merge_maps(original, patch, field.schema)
+        field = field_of(schema, name)
+        return patch if strategy(field) == "replace" else _merge_maps(original, patch, field.schema)
     if isinstance(patch, list):
-        field = _list_field(schema, name)
+        field = list_field(schema, name)
         return _merge_lists(original, patch, field, deleting=deleting)
     return patch
 
@@ -107,7 +108,7 @@ def _retain_keys(merged: Object, patch: Object) -> None:
 
 
 def _merge_lists(original: Items, patch: Items, field: Field, *, deleting: bool = False) -> Items:
-    if _strategy(field) != "merge" and not deleting:
+    if strategy(field) != "merge" and not deleting:
         return patch
     if not original and not patch:
         return original
@@ -118,7 +119,7 @@ def _merge_lists(original: Items, patch: Items, field: Field, *, deleting: bool 
         return _order(_distinct(original + patch), patch, original, field.patch_merge_key, maps=False)
     key = field.patch_merge_key
     if not key:
-        raise failed(f"cannot merge lists without merge key for {_go_kind(field.schema.items or _ANY)}")
+        raise failed(f"cannot merge lists without merge key for {go_kind(field.schema.items or _ANY)}")
     original, patch = _list_directives(original, patch, key)
     merged = list(original)
     for item in patch:
@@ -179,7 +180,7 @@ def _set_element_orders(merged: Object, patch: Object, schema: Schema) -> None:
         for value in (original, ours):
             if not isinstance(value, list):
                 raise _wrong_type([], value)
-        field = _list_field(schema, name)
+        field = list_field(schema, name)
         key = field.patch_merge_key
         _check_order(ours, order, key)
         if name not in merged and name not in patch:
@@ -303,41 +304,6 @@ def _without_directives(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_directives(item) for item in value if not _has_directive(item)]
     return value
-
-
-# --- the schema -----------------------------------------------------------------------------------------
-
-
-def _field(schema: Schema, name: str) -> Field:
-    """The field of a struct, by its name or, as Go's JSON decoder, by its name in another case."""
-    if schema.kind not in (Kind.OBJECT, Kind.ANY):
-        kind = _go_kind(schema)
-        raise failed(f"merging an object in json but data type is not struct, instead is: {kind}")
-    found = schema.fields.get(name)
-    if found is None:
-        folded = name.casefold()
-        found = next((field for key, field in schema.fields.items() if key.casefold() == folded), None)
-    if found is None:
-        struct = schema.name.rpartition(".")[2]
-        raise failed(f'unable to find api field in struct {struct} for the json field "{name}"')
-    return found
-
-
-def _list_field(schema: Schema, name: str) -> Field:
-    field = _field(schema, name)
-    if field.schema.kind is not Kind.LIST:
-        raise failed(f"expected slice or array type, but got: {_go_kind(schema)}")
-    return field
-
-
-def _strategy(field: Field) -> str:
-    """`merge`, `replace` or none; retainKeys concerns clients alone."""
-    return next((name for name in field.patch_strategy if name != "retainKeys"), "")
-
-
-def _go_kind(schema: Schema) -> str:
-    kinds = {Kind.MAP: "map", Kind.LIST: "slice", Kind.STRING: "string", Kind.BOOLEAN: "bool"}
-    return kinds.get(schema.kind, schema.format if schema.kind is Kind.INTEGER else "struct")
 
 
 def _unknown_directive(directive: Any, patch: Object) -> PatchError:
