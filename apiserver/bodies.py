@@ -1,10 +1,11 @@
 """Read a request's body and make an object of it."""
 
-from apimachinery import decoding, errors
+from apimachinery import decoding, errors, protobuf
 from apimachinery.errors import Object
 from apimachinery.resources import Resource, Subresource
 from apimachinery.schema import Schema
 from apiserver import media_types
+from apiserver.encoding import dumps
 from apiserver.request import BodyTooLargeError, Request
 from apiserver.services import Scope
 
@@ -24,9 +25,24 @@ async def read(request: Request) -> bytes:
 
 async def read_object(request: Request, scope: Scope, validation: str) -> Object:
     """The body as an object of the scope's kind: decoded, defaulted, in the version it was sent to."""
-    content_type = media_types.body_type(request.headers.get("content-type", ""))
-    body = await read(request)
+    resource = scope.resource
+    content_type, body = await read_typed(
+        request, resource.kind, None if resource.custom else resource.schema
+    )
     return decode(request, scope, body, content_type, validation)
+
+
+async def read_typed(request: Request, kind: str, schema: Schema | None) -> tuple[str, bytes]:
+    """Media type and body; protobuf of a kind with a schema comes out as JSON. Raises 400 and 415."""
+    readable = schema is not None and protobuf.is_known(schema)
+    content_type = media_types.body_type(request.headers.get("content-type", ""), protobuf=readable)
+    body = await read(request)
+    if content_type != media_types.PROTOBUF or schema is None:
+        return content_type, body
+    try:
+        return media_types.JSON, dumps(protobuf.decode(body, schema))
+    except protobuf.ProtobufError as error:
+        raise decoding.unrecognized(kind, str(error), body) from None
 
 
 def decode(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Object:
@@ -42,8 +58,7 @@ async def read_other(
     request: Request, scope: Scope, target: Resource | Subresource, schema: Schema, validation: str
 ) -> Object:
     """The body as an object of another kind: of a subresource such as Scale or Binding."""
-    content_type = media_types.body_type(request.headers.get("content-type", ""))
-    body = await read(request)
+    content_type, body = await read_typed(request, target.gvk.kind, schema)
     decoded = decoding.decode(body, content_type, target, scope.services.table, validation, schema)
     request.warnings.extend(decoded.warnings)
     return decoded.object

@@ -1,7 +1,8 @@
 """What a client sends and what it wants back.
 
-Source: k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, 1.36. Protobuf and CBOR are not
-spoken here; a client that offers them among others falls back to JSON.
+Source: k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, 1.36. Nothing is answered
+in protobuf or CBOR: a client that offers them among others gets JSON. Typed Go clients send protobuf all the
+same, so it is read.
 """
 
 from collections.abc import Sequence
@@ -40,12 +41,15 @@ class _Clause(NamedTuple):
     position: int
 
 
-def body_type(content_type: str) -> str:
-    """The media type of a body that can be read; JSON if it says nothing. Raises 415."""
+def body_type(content_type: str, *, protobuf: bool = False) -> str:
+    """The media type of a body that can be read; JSON if it says nothing. Raises 415.
+
+    `protobuf` is whether it may be that: built-in kinds only, and only what clients send, never the answer.
+    """
     kind = content_type.split(";", 1)[0].strip().lower()
     if not kind:
         return JSON
-    if kind in {JSON, YAML}:
+    if kind in {JSON, YAML} or (kind == PROTOBUF and protobuf):
         return kind
     raise unsupported(ACCEPTED)
 

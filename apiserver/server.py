@@ -45,6 +45,7 @@ class APIServer:
             lifetime=Lifetime(),
             health=HealthChecks(),
             service_ip_range=options.service_cluster_ip_range,
+            definitions=table.definitions(),
         )
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         self.handle: Handler = self._pipeline()

@@ -1,10 +1,12 @@
 """What the handlers of one server share: its world, its resources, its store."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from apimachinery.component import World
 from apimachinery.resources import Resource, ResourceTable
+from apimachinery.schema import Schema
 from apiserver.admission import AdmissionChain
 from apiserver.authorization import Authorizer
 from apiserver.codec import Codec
@@ -36,11 +38,16 @@ class Services:
     lifetime: Lifetime
     health: "HealthChecks"
     service_ip_range: str
+    definitions: Mapping[str, Schema]
     address: str = ""  # host and port, as discovery tells clients
     encoded_events: Generations[tuple[int, str, str], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS)
     )
     registries: dict[int, Registry] = field(default_factory=dict)
+
+    def definition(self, name: str) -> Schema | None:
+        """A built-in type that is no resource, by its OpenAPI name."""
+        return self.definitions.get(name)
 
     def registry(self, resource: Resource) -> Registry:
         """The registry of a resource; the versions of one resource share theirs."""

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 
 from apimachinery import decoding, errors
 from apimachinery.errors import Object, is_reason
-from apiserver import bodies, media_types, parameters, rendering
+from apiserver import bodies, parameters, rendering
 from apiserver.handlers.creating import write_of
 from apiserver.handlers.listing import page_of
 from apiserver.registry import deleting
@@ -14,11 +14,13 @@ from apiserver.request import Request, Response
 from apiserver.selection import selection
 from apiserver.services import Scope
 
+_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+
 
 async def delete(request: Request, scope: Scope) -> Response:
     """Delete by the options of body or query; answers the object, or a Status if it is gone at once."""
     form = rendering.form_of(request)
-    options = parameters.delete_options(request, await _body(request))
+    options = parameters.delete_options(request, await _body(request, scope))
     write = write_of(request, scope, dry_run=bool(options.get("dryRun")))
     result = await deleting.delete(scope.registry, request.info.name, options, write)
     asked_to_cascade = options.get("orphanDependents") is False
@@ -47,12 +49,12 @@ def _gone(scope: Scope, result: Written) -> Object:
     }
 
 
-async def _body(request: Request) -> Object:
+async def _body(request: Request, scope: Scope) -> Object:
     """The DeleteOptions in the body, empty if there is none; raises 400."""
-    body = await bodies.read(request)
+    schema = scope.services.definition(_OPTIONS)
+    content_type, body = await bodies.read_typed(request, "DeleteOptions", schema)
     if not body:
         return {}
-    content_type = media_types.body_type(request.headers.get("content-type", ""))
     try:
         value = decoding.parse(body, content_type).value
     except ValueError as error:
@@ -83,7 +85,7 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
     watch_list = scope.services.world.gates.enabled("WatchList")
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
     wanted = selection(request, scope.registry, options)
-    how = parameters.delete_options(request, await _body(request))
+    how = parameters.delete_options(request, await _body(request, scope))
     write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
     page = await page_of(scope, request.info.namespace or None, options, wanted)
     items = []

@@ -25,19 +25,19 @@ from apiserver.services import Scope
 
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
 _INT32 = Schema(Kind.INTEGER, format="int32")
+_NAME = "io.k8s.api.autoscaling.v1.Scale"
 _TEXT = Schema(Kind.STRING)
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_schema(metadata: Schema) -> Schema:
     """The tree of a Scale; `metadata` is ObjectMeta's."""
-    spec = Schema(Kind.OBJECT, fields={"replicas": Field(_INT32)})
-    status = Schema(
-        Kind.OBJECT, fields={"replicas": Field(_INT32, omit_empty=False), "selector": Field(_TEXT)}
-    )
+    spec = Schema(Kind.OBJECT, name=f"{_NAME}Spec", fields={"replicas": Field(_INT32)})
+    shown = {"replicas": Field(_INT32, omit_empty=False), "selector": Field(_TEXT)}
+    status = Schema(Kind.OBJECT, name=f"{_NAME}Status", fields=shown)
     fields = {"apiVersion": Field(_TEXT), "kind": Field(_TEXT), "metadata": Field(metadata, omit_empty=False)}
     fields |= {"spec": Field(spec, omit_empty=False), "status": Field(status, omit_empty=False)}
-    return Schema(Kind.OBJECT, name="io.k8s.api.autoscaling.v1.Scale", fields=fields)
+    return Schema(Kind.OBJECT, name=_NAME, fields=fields)
 
 
 async def get(request: Request, scope: Scope) -> Response:
