@@ -62,7 +62,7 @@ class Scheduler:
         self._current = current
         self._clock = clock
         self._metrics = metrics
-        self._finder = NodeFinder(profile, cache, entropy)
+        self._finder = NodeFinder(profile, cache, entropy, self._observe_point, clock)
         self._binding: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -118,7 +118,9 @@ class Scheduler:
             await self._reject(state, queued, found, began)
             return None
         self._cache.assume(pod, found)
+        reserving = self._clock.monotonic()
         status = self._profile.run_reserves(state, pod, found)
+        self._observe_point("Reserve", status, reserving)
         if not status.is_success:
             await self._undo(state, pod, found)
             await self._fail_with(queued, status, began)
@@ -149,8 +151,15 @@ class Scheduler:
         self._observe_success(queued, began)
 
     async def _bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        for step in (self._profile.run_permits, self._profile.run_pre_binds, self._profile.run_binds):
+        steps = {
+            "Permit": self._profile.run_permits,
+            "PreBind": self._profile.run_pre_binds,
+            "Bind": self._profile.run_binds,
+        }
+        for point, step in steps.items():
+            began = self._clock.monotonic()
             status = await step(state, pod, node)
+            self._observe_point(point, status, began)
             if not status.is_success:
                 return status
         return SUCCESS
@@ -167,9 +176,11 @@ class Scheduler:
         """The pod fits nowhere: see whether a PostFilter helps, then put the pod aside."""
         result = None
         if self._profile.post_filters and diagnosis.nodes:
+            asked = self._clock.monotonic()
             result = await self._profile.run_post_filters(
                 state, queued.info, diagnosis.rejected, self._cache.nodes()
             )
+            self._observe_point("PostFilter", result.status, asked)
             if result.status.code is Code.ERROR:
                 log.error("%s", result.status.message)
             diagnosis.post_filter = result.status.message
@@ -218,6 +229,10 @@ class Scheduler:
         labels = {"result": result, "profile": self._profile.name}
         self._metrics.attempts.labels(**labels).inc()
         self._metrics.attempt_seconds.labels(**labels).observe(self._clock.monotonic() - began)
+
+    def _observe_point(self, point: str, status: Status, began: float) -> None:
+        seconds = self._clock.monotonic() - began
+        self._metrics.observe_point(point, status.code.value, self._profile.name, seconds)
 
     def _observe_success(self, queued: QueuedPod, began: float) -> None:
         self._observe("scheduled", began)

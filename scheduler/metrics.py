@@ -35,13 +35,14 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self.point_seconds = Histogram(
+        point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Latency for running all plugins of a specific extension point.",
             ["extension_point", "status", "profile"],
             buckets=_EXTENSION_SECONDS,
             registry=registry,
         )
+        self._point_seconds = point_seconds
         self.pod_attempts = Histogram(
             "scheduler_pod_scheduling_attempts",
             "Number of attempts to successfully schedule a pod.",
@@ -87,3 +88,8 @@ class Metrics:
         )
         for status in ("success", "failure"):
             self.claim_creates.labels(status=status)
+
+    def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """All plugins of an extension point have run."""
+        labels = {"extension_point": point, "status": status, "profile": profile}
+        self._point_seconds.labels(**labels).observe(seconds)

@@ -1,8 +1,8 @@
 """Where a pod can go, and where it goes best: PreFilter, Filter and Score over the nodes. Never waits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from apimachinery.clock import Entropy
+from apimachinery.clock import Clock, Entropy
 from scheduler.cache import Cache
 from scheduler.diagnosis import Diagnosis
 from scheduler.framework.cycle_state import CycleState
@@ -12,16 +12,23 @@ from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
 from scheduler.sampling import NodeSampler
 
+Observe = Callable[[str, Status, float], None]
+
 NO_NODES = "no nodes available to schedule pods"
 
 
 class NodeFinder:
     """Remembers from pod to pod where in the list of nodes it stopped to look."""
 
-    def __init__(self, profile: Profile, cache: Cache, entropy: Entropy) -> None:
+    def __init__(
+        self, profile: Profile, cache: Cache, entropy: Entropy, observe: Observe, clock: Clock
+    ) -> None:
+        """`observe` is told how an extension point ended and when (monotonic) it began."""
         self._profile = profile
         self._cache = cache
         self._entropy = entropy
+        self._observe = observe
+        self._clock = clock
         self._sampler = NodeSampler()
 
     def find(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
@@ -34,7 +41,9 @@ class NodeFinder:
             return feasible
         if len(feasible) == 1:
             return feasible[0].name
+        began = self._clock.monotonic()
         scores = self._profile.run_scores(state, pod, feasible)
+        self._observe("Score", scores if isinstance(scores, Status) else SUCCESS, began)
         if isinstance(scores, Status):
             return scores
         return self._best(scores)
@@ -42,7 +51,9 @@ class NodeFinder:
     def _feasible(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> list[NodeInfo] | Status | Diagnosis:
+        began = self._clock.monotonic()
         result, limiting = self._profile.run_pre_filters(state, pod, nodes)
+        self._observe("PreFilter", result.status, began)
         if not result.status.is_success:
             if not result.status.is_rejected:
                 return result.status
@@ -55,7 +66,9 @@ class NodeFinder:
                 Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}]",), limiting[0]
             )
             rejected = {node.name: absent for node in nodes if node.name not in result.nodes}
+        began = self._clock.monotonic()
         feasible = self._filter(state, pod, candidates, rejected)
+        self._observe("Filter", _filtered(feasible), began)
         if isinstance(feasible, Status) or feasible:
             return feasible
         diagnosis = Diagnosis(len(nodes), rejected)
@@ -75,8 +88,10 @@ class NodeFinder:
         """The nodes that fit, at most as many as are worth scoring; fills in why the others do not."""
         filters = [(plugin.name, plugin.filter) for plugin in self._profile.active_filters(state)]
         feasible: list[NodeInfo] = []
+        seen = 0
         wanted = self._sampler.wanted(len(nodes))
         for node in self._sampler.in_turn(nodes):
+            seen += 1
             for name, run in filters:
                 status = run(state, pod, node)
                 if status is SUCCESS or status.is_success:
@@ -89,7 +104,7 @@ class NodeFinder:
                 feasible.append(node)
                 if len(feasible) >= wanted:
                     break
-        self._sampler.looked_at(len(feasible) + len(rejected))
+        self._sampler.looked_at(seen)
         return feasible
 
     def _best(self, scores: Mapping[str, int]) -> str:
@@ -97,3 +112,9 @@ class NodeFinder:
         highest = max(scores.values())
         best = [name for name, score in scores.items() if score == highest]
         return best[int(self._entropy.random() * len(best))]
+
+
+def _filtered(found: list[NodeInfo] | Status) -> Status:
+    if isinstance(found, Status):
+        return found
+    return SUCCESS if found else Status(Code.UNSCHEDULABLE)

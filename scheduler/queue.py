@@ -99,7 +99,9 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         for queue in (self._active, self._backoff, self._waiting):
-            queue.pop(uid, None)
+            queued = queue.pop(uid, None)
+            if queued is not None:
+                self._blame(queued, -1)
 
     def give_back(self, queued: QueuedPod) -> None:
         """After a failed attempt; `rejected_by` says who rejected it, nobody means an error."""
@@ -108,6 +110,7 @@ class SchedulingQueue:
         self.done(queued.uid)
         queued.tried = queued.enqueued = self._clock.monotonic()
         queued.failures += 1
+        self._blame(queued, 1)
         if queued.pending_by and any(self._helps(queued, each) for each in since):
             queued.tried = float("-inf")  # no backoff for a pod that only waited
         if not queued.rejected_by or any(self._helps(queued, each) for each in since):
@@ -162,6 +165,7 @@ class SchedulingQueue:
             if queued is not None:
                 queued.attempts += 1
                 self._in_flight[queued.uid] = self._forgotten + len(self._happened)
+                self._blame(queued, -1)
                 queued.rejected_by, queued.pending_by = set(), set()
                 return queued
             await self._wait()
@@ -239,6 +243,12 @@ class SchedulingQueue:
     def _count(self, queue: str, event: str) -> None:
         if self._metrics is not None:
             self._metrics.incoming.labels(queue=queue, event=event).inc()
+
+    def _blame(self, queued: QueuedPod, change: int) -> None:
+        """Count the pod under the plugins that rejected it."""
+        if self._metrics is not None:
+            for plugin in queued.rejected_by | queued.pending_by:
+                self._metrics.unschedulable.labels(plugin=plugin, profile=self._profile.name).inc(change)
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -31,16 +31,6 @@ class Found:
         ]
 
 
-def _single_device(claims: Sequence[ClaimPlan]) -> RequestPlan | None:
-    """The request, if all that is wanted is one device for one request, with nothing else to observe."""
-    if len(claims) != 1 or len(claims[0].requests) != 1 or claims[0].constraints:
-        return None
-    request = claims[0].requests[0]
-    if not isinstance(request, RequestPlan) or request.count != 1 or request.admin_access:
-        return None
-    return request
-
-
 class Allocator:
     """Allocates devices that are not in `allocated`, which may change between calls."""
 
@@ -61,7 +51,7 @@ class Allocator:
         if not claims:
             return None
         pools = self._slices.pools(node)
-        single = _single_device(claims)
+        single = claims[0].single if len(claims) == 1 else None
         if single is not None and not pools.any_invalid:
             solution = self._first_fit(single, pools, node)
         else:
@@ -70,9 +60,10 @@ class Allocator:
 
     def _first_fit(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:
         """What the search does when there is one device to find: most pods, on every node."""
+        allocated = self._allocated
         for device in pools.candidates:
             if (
-                device.id not in self._allocated
+                device.id not in allocated
                 and request.selects(device)
                 and device.usable
                 and device.is_on(node.labels, node.name)

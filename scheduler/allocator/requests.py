@@ -76,6 +76,7 @@ class ClaimPlan:
     key: str
     requests: Sequence[RequestPlan | AllocationError]
     constraints: Sequence[MatchAttribute | AllocationError]
+    single: RequestPlan | None  # the request, if one device for it is all that the claim wants
 
 
 def claim_key(claim: Object) -> str:
@@ -89,12 +90,16 @@ def plan_claim(claim: Object, classes: ClassLister, rules: AllocatorRules) -> Cl
     """Errors are kept in their place: the search meets them in upstream's order."""
     key = claim_key(claim)
     devices = claim["spec"].get("devices") or {}
-    return ClaimPlan(
-        claim,
-        key,
-        [_plan_request(key, request, classes, rules) for request in devices.get("requests") or ()],
-        [_plan_constraint(key, i, each) for i, each in enumerate(devices.get("constraints") or ())],
-    )
+    requests = [_plan_request(key, request, classes, rules) for request in devices.get("requests") or ()]
+    constraints = [_plan_constraint(key, i, each) for i, each in enumerate(devices.get("constraints") or ())]
+    return ClaimPlan(claim, key, requests, constraints, None if constraints else _single(requests))
+
+
+def _single(requests: Sequence[RequestPlan | AllocationError]) -> RequestPlan | None:
+    only = requests[0] if len(requests) == 1 else None
+    if not isinstance(only, RequestPlan) or only.count != 1 or only.admin_access:
+        return None
+    return only
 
 
 def _plan_constraint(key: str, index: int, constraint: Object) -> MatchAttribute | AllocationError:

@@ -34,9 +34,11 @@ class SpecialClaims:
     def of_pod(self, pod: PodInfo) -> SpecialClaim | None:
         """A leftover one, or a new one in memory; None if no class backs anything that the pod asks for."""
         resources = tuple(
-            sorted(name for name, asked in pod.requests.items() if asked and is_extended_resource(name))
+            (name, self._extended.class_for(name) is not None)
+            for name, asked in sorted(pod.requests.items())
+            if asked and is_extended_resource(name)
         )
-        if not any(self._extended.class_for(name) is not None for name in resources):
+        if not any(has_class for _, has_class in resources):
             return None
         existing = self._claims.special_claim(pod.pod)
         if existing is not None:
@@ -51,9 +53,9 @@ class SpecialClaims:
             return None
         if special.exists:
             return unresolvable("cannot schedule extended resource claim")
-        backed = []
-        for resource in special.resources:
-            if self._extended.class_for(resource) is None:
+        backed: list[str] = []
+        for resource, has_class in special.resources:
+            if not has_class:
                 if resource not in node.extended_resources:
                     return unresolvable("cannot fit resource")
             elif node.allocatable.get(resource, 0) == 0:
@@ -61,9 +63,10 @@ class SpecialClaims:
         if not backed:
             return None
         resources = tuple(backed)
-        if resources not in own.special_plans:
-            own.special_plans[resources] = self._plan(own, special, pod, resources)
-        return own.special_plans[resources]
+        plan = own.special_plans.get(resources)
+        if plan is None:
+            plan = own.special_plans[resources] = self._plan(own, special, pod, resources)
+        return plan
 
     def _plan(
         self, own: PodState, special: SpecialClaim, pod: PodInfo, resources: tuple[str, ...]

@@ -39,7 +39,7 @@ class SpecialClaim:
 
     claim: Object
     exists: bool  # on the server
-    resources: tuple[str, ...]  # that DRA may have to provide
+    resources: tuple[tuple[str, bool], ...]  # that the pod asks for, and whether a class backs them
     pending_uid: str = ""  # under which its allocation is in flight
     result: Object | None = None
     mappings: Sequence[Object] = ()

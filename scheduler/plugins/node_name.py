@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from scheduler.framework.status import SUCCESS, Status, unresolvable
+from scheduler.framework.interfaces import PreFilterResult
+from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
 
@@ -19,6 +20,9 @@ class NodeName:
 
     def events_to_register(self) -> Sequence[EventHint]:
         return (EventHint(ClusterEvent(EventResource.NODE, Action.ADD)),)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        return PreFilterResult(SUCCESS if pod.spec.get("nodeName") else SKIP)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         return SUCCESS if fits(pod, node) else _MISMATCH
