@@ -53,12 +53,16 @@ class ControllerContext:
     world: World
     client: APIClient
     informers: InformerFactory
+    used: list[Informer] = field(default_factory=list)  # by the one controller that has this context
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     root_ca: str = ""  # PEM, published in every namespace
     workers: dict[str, int] = field(default_factory=dict)  # by controller name
 
-    def informer(self, ref: Ref) -> Informer:
-        return self.informers.informer(ref)
+    def informer(self, ref: Ref, namespace: str = "", field_selector: str = "") -> Informer:
+        """A shared informer, which the controller then waits for."""
+        found = self.informers.informer(ref, namespace, field_selector)
+        self.used.append(found)
+        return found
 
     def recorder(self, component: str) -> EventRecorder:
         return EventRecorder(self.client, self.world.clock, component)
@@ -78,7 +82,9 @@ class Controller(ABC):
         self.queue: WorkQueue[Any] = WorkQueue(self.clock, max_delay=_MAX_DELAY_SECONDS)
         self.recorder = context.recorder(self.component)
         self._workers = context.workers.get(self.name, self.default_workers)
+        self._informers = context.used
         self._tasks: list[asyncio.Task[None]] = []
+        self._working = False
 
     @abstractmethod
     async def sync(self, key: Any) -> None:
@@ -90,16 +96,22 @@ class Controller(ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether it does its work, given that the informers are synced."""
-        return True
+        """It works, or waits for a resource that the server does not have, as it would upstream."""
+        return self._working or any(informer.is_unserved for informer in self._informers)
 
     def enqueue(self, obj: Object) -> None:
         self.queue.add(key_of(obj))
 
     def start(self) -> None:
-        """Begin to work; the informers must be synced."""
+        """Begin to work as soon as the informers are synced."""
+        self._tasks = [asyncio.create_task(self._begin(), name=self.name)]
+
+    async def _begin(self) -> None:
+        for informer in self._informers:
+            await informer.synced()
         loops = [*(self._work() for _ in range(self._workers)), *self.loops()]
-        self._tasks = [asyncio.create_task(loop, name=self.name) for loop in loops]
+        self._tasks += [asyncio.create_task(loop, name=self.name) for loop in loops]
+        self._working = True
 
     async def stop(self) -> None:
         """End all work; what was being done is left as it is, for the next start to pick up."""

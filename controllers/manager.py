@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apimachinery.client.informer import InformerFactory
 from apimachinery.client.leader import LeaderElector, LeadershipLost
@@ -92,14 +92,8 @@ class Manager:
         self._ctx = ctx
         self._options = options
         self._running: list[Controller] = []
-        self._informers: InformerFactory | None = None
         ctx.health.add_check("leading", lambda: bool(self._running) or "not leading")
-        ctx.health.add_check("informers", self._synced)
         ctx.health.add_check("controllers", self._working)
-
-    def _synced(self) -> bool | str:
-        synced = self._informers is not None and self._informers.has_synced
-        return synced or "not synced"
 
     def _working(self) -> bool | str:
         late = [controller.name for controller in self._running if not controller.ready]
@@ -132,27 +126,19 @@ class Manager:
             workers=dict(self._options.workers),
         )
         controllers = [
-            controller(context)
+            controller(replace(context, used=[]))
             for controller, gate in CONTROLLERS
             if is_enabled(controller.name, self._options.controllers)
             and (not gate or world.gates.enabled(gate))
         ]
         informers.start()
+        for controller in controllers:
+            controller.start()
+        self._running = controllers
+        log.info("started %d controllers", len(controllers))
         try:
-            if await self._synced_before(informers, ended):
-                for controller in controllers:
-                    controller.start()
-                self._running, self._informers = controllers, informers
-                log.info("started %d controllers", len(controllers))
-                await ended.wait()
+            await ended.wait()
         finally:
-            self._running, self._informers = [], None
+            self._running = []
             await asyncio.gather(*(controller.stop() for controller in controllers))
             await informers.stop()
-
-    async def _synced_before(self, informers: InformerFactory, ended: asyncio.Event) -> bool:
-        syncing, ending = asyncio.create_task(informers.synced()), asyncio.create_task(ended.wait())
-        await asyncio.wait({syncing, ending}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (syncing, ending):
-            task.cancel()
-        return not ended.is_set()

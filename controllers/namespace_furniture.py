@@ -29,9 +29,7 @@ class _FurnitureController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._namespaces = context.informer(NAMESPACES)
-        self._objects = context.informers.informer(
-            self.ref, field_selector=f"metadata.name={self.object_name}"
-        )
+        self._objects = context.informer(self.ref, field_selector=f"metadata.name={self.object_name}")
         self._namespaces.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
         self._objects.add_handler(
             None, lambda _, new: self._enqueue_namespace(new), lambda obj: self._enqueue_namespace(obj)

@@ -95,6 +95,7 @@ class Informer:
         self._indexes: dict[str, _Index] = {}
         self._handlers: list[Handler] = []
         self._synced = asyncio.Event()
+        self._unserved = False
         self._task: asyncio.Task[None] | None = None
         self._resource_version = ""
         self._backoff = FIRST_BACKOFF_SECONDS
@@ -141,6 +142,11 @@ class Informer:
         return self._synced.is_set()
 
     @property
+    def is_unserved(self) -> bool:
+        """The server did not know the resource when last asked: nothing will come until it does."""
+        return self._unserved
+
+    @property
     def resource_version(self) -> str:
         """Up to which revision the copy is current."""
         return self._resource_version
@@ -170,6 +176,7 @@ class Informer:
                 await self._recover(error)
 
     async def _recover(self, error: Exception) -> None:
+        self._unserved = isinstance(error, StatusError) and error.code == 404
         if isinstance(error, StatusError) and error.code in _POSITION_LOST:
             self._resource_version = ""
             if error.code == 410:
@@ -189,6 +196,7 @@ class Informer:
         self._replace({object_key(obj): obj for obj in found["items"]})
         self._resource_version = found["metadata"]["resourceVersion"]
         self._backoff = FIRST_BACKOFF_SECONDS
+        self._unserved = False
         self._synced.set()
 
     async def _watch(self) -> None:

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 # Upstream looks every 30 s; here API versions and custom resources come and go faster.
 _DISCOVERY_SECONDS = 5.0
 _DISCOVERY_RETRY_SECONDS = 0.25
+_SYNC_POLL_SECONDS = 0.01
 _MONITORED_VERBS = {"delete", "list", "watch"}
 _IGNORED = {("", "events"), ("events.k8s.io", "events")}
 _REMEMBERED_ABSENCES = 500
@@ -51,7 +52,7 @@ class GarbageCollector(Controller):
 
     @property
     def ready(self) -> bool:
-        return self._monitoring.is_set()
+        return super().ready and self._monitoring.is_set()
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._follow_discovery()]
@@ -82,7 +83,8 @@ class GarbageCollector(Controller):
         for ref in wanted - self._monitors.keys():
             self._monitor(ref)
         if not self._monitoring.is_set():
-            await asyncio.gather(*(monitor.synced() for monitor in self._monitors.values()))
+            while not all(one.has_synced or one.is_unserved for one in self._monitors.values()):
+                await self.clock.sleep(_SYNC_POLL_SECONDS)
             self._monitoring.set()
 
     def _monitor(self, ref: Ref) -> None:

@@ -44,7 +44,7 @@ class NodeLifecycleController(Controller):
         self._grace = _GRACE_SECONDS_BEFORE_32 if old else _GRACE_SECONDS
         self._signs: dict[str, _Sign] = {}
         self._nodes = context.informer(NODES)
-        self._leases = context.informers.informer(LEASES, _LEASE_NAMESPACE)
+        self._leases = context.informer(LEASES, _LEASE_NAMESPACE)
         self._pods = context.informer(PODS)
         self._pods.add_index("node", node_names)
         self._nodes.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self._deleted)

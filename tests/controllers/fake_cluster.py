@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from apimachinery.client.fake import FakeServer
@@ -45,7 +46,7 @@ class Cluster:
 
     async def start(self, *kinds):
         """Start controllers of these classes."""
-        self.controllers = [kind(self.context) for kind in kinds]
+        self.controllers = [kind(replace(self.context, used=[])) for kind in kinds]
         self.informers.start()
         await self.informers.synced()
         for controller in self.controllers:

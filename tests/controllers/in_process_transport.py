@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from apimachinery.client.informer import InformerFactory
 from apimachinery.client.rest import APIClient
@@ -69,7 +70,7 @@ class RealCluster:
 
     async def start(self):
         """Start every controller there is."""
-        self.controllers = [kind(self.context) for kind, _ in CONTROLLERS]
+        self.controllers = [kind(replace(self.context, used=[])) for kind, _ in CONTROLLERS]
         self.informers.start()
         await self.informers.synced()
         for controller in self.controllers:

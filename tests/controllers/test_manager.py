@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from fake_cluster import Cluster
 from prometheus_client import CollectorRegistry
 
+from apimachinery import errors
 from apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS
 from apimachinery.component import ComponentContext, ComponentOptions, Health
 from controllers import cli
@@ -150,6 +151,28 @@ async def test_it_can_do_without_a_lease():
 
     assert ctx.health.failing() == []
     assert (await cluster.client.list(LEASES))["items"] == []
+
+    ctx.stop.set()
+    await running
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_a_resource_that_is_not_served_holds_up_nobody_else():
+    """A controller waits for its resource, the others work, and the manager is ready."""
+    cluster = Cluster()
+    ctx = context(cluster)
+
+    def no_claims(request):
+        return errors.unknown_path() if "resource.k8s.io" in request.target else None
+
+    cluster.server.outage = no_claims
+    await cluster.client.create(NAMESPACES, {"metadata": {"name": "ns"}, "spec": {}})
+    running = asyncio.create_task(Manager(ctx, OPTIONS).run())
+    await asyncio.sleep(5)
+
+    assert ctx.health.failing() == []
+    assert await cluster.client.get(SERVICE_ACCOUNTS, "default", "ns")
 
     ctx.stop.set()
     await running
