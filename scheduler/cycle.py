@@ -101,8 +101,9 @@ class Scheduler:
     def _is_over(self, pod: PodInfo) -> bool:
         """Deleted meanwhile, or already on its way to a node."""
         current = self._current(pod.namespace, pod.name)
-        gone = current is None or current["metadata"].get("uid") != pod.uid
-        return gone or bool(pod.pod["metadata"].get("deletionTimestamp")) or self._cache.is_assumed(pod.uid)
+        if current is None or current["metadata"].get("uid") != pod.uid:
+            return True
+        return bool(current["metadata"].get("deletionTimestamp")) or self._cache.is_assumed(pod.uid)
 
     # -- scheduling cycle
 

@@ -54,6 +54,7 @@ class DynamicState:
             self.slices,
             self.extended,
             ClaimWriter(client, self._edge, self._world.clock),
+            self._world.clock,
             self._world.entropy,
             metrics,
         )

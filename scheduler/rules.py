@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 
+_FILTER_SECONDS = 10.0  # DynamicResourcesArgs.filterTimeout
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
 
 
@@ -14,6 +15,7 @@ class SchedulerRules:
 
     dynamic_resources: bool
     extended_resources: bool
+    filter_timeout_seconds: float | None  # of the search on one node; None is no limit
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
@@ -25,6 +27,7 @@ class SchedulerRules:
         return cls(
             dynamic_resources=dynamic,
             extended_resources=dynamic and gates.enabled("DRAExtendedResource"),
+            filter_timeout_seconds=_FILTER_SECONDS if gates.enabled("DRASchedulerFilterTimeout") else None,
             extended_resource_index=version.minor >= 35,
             taint_in_reason=version.minor < 35,
             reuse_by_init_containers=version.minor >= 35,

@@ -1,6 +1,6 @@
 """The way in: `Allocator(rules, classes, slices, allocated).allocate(node, claims)`."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,8 +46,13 @@ class Allocator:
         """What does not depend on the node: once per pod."""
         return [plan_claim(claim, self._classes, self._rules) for claim in claims]
 
-    def find(self, node: NodeView, claims: Sequence[ClaimPlan]) -> Found | None:
-        """A solution for all claims together, or None; raises AllocationError."""
+    def find(
+        self, node: NodeView, claims: Sequence[ClaimPlan], expired: Callable[[], bool] = lambda: False
+    ) -> Found | None:
+        """A solution for all claims together, or None; raises AllocationError.
+
+        A long search asks `expired` whether to end in a SearchTimeout.
+        """
         if not claims:
             return None
         pools = self._slices.pools(node)
@@ -55,7 +60,7 @@ class Allocator:
         if single is not None and not pools.any_invalid:
             solution = self._first_fit(single, pools, node)
         else:
-            solution = Search(claims, pools, node, self._allocated, self._rules).run()
+            solution = Search(claims, pools, node, self._allocated, self._rules, expired).run()
         return None if solution is None else Found(claims, solution, node.name, self._rules)
 
     def _first_fit(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:

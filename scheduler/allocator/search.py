@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from scheduler.allocator.constraints import ConstraintState
 from scheduler.allocator.devices import Device, DeviceID
-from scheduler.allocator.errors import AllocationError, NodeAllocationError
+from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from scheduler.allocator.pools import NodePools, NodeView
 from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, RequestPlan
 from scheduler.allocator.rules import AllocatorRules
+
+_STEPS_BETWEEN_LOOKS = 256  # at the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ class Search:
         node: NodeView,
         allocated: Set[DeviceID],
         rules: AllocatorRules,
+        expired: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`expired` is asked now and then whether to give up (SearchTimeout)."""
         self._plans = claims
         self._pools = pools
         self._node = node
@@ -53,6 +57,8 @@ class Search:
         self._candidates = pools.candidates
         self._claims: list[_Claim] = []
         self._choices: list[list[Choice]] = [[] for _ in claims]
+        self._expired = expired
+        self._steps = 0
         self._taken: set[DeviceID] = set()
         self._taken_by_claim: list[set[DeviceID]] = [set() for _ in claims]
 
@@ -142,6 +148,9 @@ class Search:
 
     def _next_device(self, claim: int, request: int, number: int, start: int) -> bool:
         """`number` devices of the request are chosen; candidates before `start` have had their turn."""
+        self._steps += 1
+        if self._steps % _STEPS_BETWEEN_LOOKS == 0 and self._expired():
+            raise SearchTimeout("timed out trying to allocate devices")
         plan = self._claims[claim].requests[request]
         if number == plan.count:
             return self._next_request(claim, request + 1)

@@ -3,12 +3,12 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.36.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from apimachinery.clock import Entropy
+from apimachinery.clock import Clock, Entropy
 from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.errors import AllocationError, NodeAllocationError
+from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.requests import ClaimPlan
 from scheduler.allocator.rules import AllocatorRules
@@ -46,6 +46,10 @@ Object = dict[str, Any]
 _CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
 
 
+def _never() -> bool:
+    return False
+
+
 class DynamicResources:
     name = NAME
 
@@ -58,10 +62,13 @@ class DynamicResources:
         slices: SliceIndex,
         extended: ExtendedResources | None,
         writer: ClaimWriter,
+        clock: Clock,
         entropy: Entropy,
         metrics: Metrics,
     ) -> None:
         self._claims = claims
+        self._clock = clock
+        self._seconds = rules.filter_timeout_seconds
         self._classes = classes
         self._special = SpecialClaims(rules, claims, extended, entropy) if extended is not None else None
         self._binder = ClaimBinder(claims, writer, entropy, metrics if rules.claim_metric else None)
@@ -162,8 +169,8 @@ class DynamicResources:
             own.choices[node.name] = NodeChoice(None, special)
             return SUCCESS
         try:
-            found = own.allocator.find(node, plans)
-        except NodeAllocationError as error:
+            found = own.allocator.find(node, plans, self._timer())
+        except (NodeAllocationError, SearchTimeout) as error:
             return unresolvable(str(error))
         except AllocationError as error:
             return failed(error)
@@ -171,6 +178,12 @@ class DynamicResources:
             return _CANNOT_ALLOCATE
         own.choices[node.name] = NodeChoice(found, special)
         return SUCCESS
+
+    def _timer(self) -> Callable[[], bool]:
+        if self._seconds is None:
+            return _never
+        end = self._clock.monotonic() + self._seconds
+        return lambda: self._clock.monotonic() >= end
 
     async def post_filter(
         self,

@@ -9,7 +9,7 @@ from apimachinery.versions import Version
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.cases import CaseNode, ListedClasses
 from scheduler.allocator.devices import DeviceID
-from scheduler.allocator.errors import AllocationError, NodeAllocationError
+from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.rules import AllocatorRules
 
@@ -274,6 +274,18 @@ def test_slice_index_follows_changes():
     names = [device.id.device for device in index.pools(NODE).candidates]
     index.remove_slice(_slice(_TWO))
     assert (names, [device.id.device for device in index.pools(NODE).candidates]) == (["a", "b", "c"], ["c"])
+
+
+def test_long_search_gives_up():
+    """A search that explodes ends when its time is over."""
+    devices = [_device(f"d{i}", group=i % 2) for i in range(24)]
+    claim = _claim(_request(count=13), constraints=[{"matchAttribute": f"{DRIVER}/group"}])
+    version = Version(36)
+    rules = AllocatorRules.of(version, FeatureGates(version))
+    allocator = Allocator(rules, ListedClasses([_class()]), SliceIndex.of(rules, [_slice(devices)]), set())
+
+    with pytest.raises(SearchTimeout, match="timed out trying to allocate devices"):
+        allocator.find(NODE, allocator.plan([claim]), lambda: True)
 
 
 _indexes = st.integers(0, 3)
