@@ -80,14 +80,15 @@ class GarbageCollector(Controller):
         for ref in self._monitors.keys() - wanted:
             # Its objects stay in the graph: a version that is no longer served is no deletion.
             await self._monitors.pop(ref).stop()
-        for ref in wanted - self._monitors.keys():
-            self._monitor(ref)
-        if not self._monitoring.is_set():
-            while not all(one.has_synced or one.is_unserved for one in self._monitors.values()):
-                await self.clock.sleep(_SYNC_POLL_SECONDS)
-            self._monitoring.set()
+        new = {ref: self._monitor(ref) for ref in wanted - self._monitors.keys()}
+        while not all(one.has_synced or one.is_unserved for one in new.values()):
+            await self.clock.sleep(_SYNC_POLL_SECONDS)
+        for ref, monitor in new.items():
+            if monitor.has_synced and self._monitoring.is_set():
+                self._forget_missed(ref, monitor)
+        self._monitoring.set()
 
-    def _monitor(self, ref: Ref) -> None:
+    def _monitor(self, ref: Ref) -> Informer:
         monitor = Informer(self.client, ref, self.clock, entropy=self.world.entropy, metadata_only=True)
         monitor.add_handler(
             lambda obj: self._seen(ref, obj),
@@ -96,6 +97,15 @@ class GarbageCollector(Controller):
         )
         self._monitors[ref] = monitor
         monitor.start()
+        return monitor
+
+    def _forget_missed(self, ref: Ref, monitor: Informer) -> None:
+        """Objects that went while their resource moved from one version to another."""
+        present = {obj["metadata"]["uid"] for obj in monitor.list()}
+        for identity in self._graph.seen():
+            group = identity.api_version.rpartition("/")[0]
+            if (group, identity.kind) == (ref.group, ref.kind) and identity.uid not in present:
+                self._gone(identity.uid)
 
     def _seen(self, ref: Ref, obj: Object) -> None:
         metadata = obj["metadata"]

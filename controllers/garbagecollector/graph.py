@@ -68,6 +68,10 @@ class Graph:
     def node(self, uid: str) -> Node | None:
         return self._nodes.get(uid)
 
+    def seen(self) -> list[Identity]:
+        """Where all objects are that are known not only from owner references."""
+        return [node.identity for node in self._nodes.values() if not node.virtual]
+
     def dependents(self, node: Node) -> list[Node]:
         return [self._nodes[uid] for uid in node.dependents if uid in self._nodes]
 

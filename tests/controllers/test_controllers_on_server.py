@@ -283,3 +283,15 @@ async def test_controllers_come_to_rest(cluster):
     after = (await cluster.client.list(PODS))["metadata"]["resourceVersion"]
 
     assert before == after
+
+
+async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):
+    """What went while nobody watched its resource is found missing when it is watched again."""
+    owner = await cluster.client.create(CONFIG_MAPS, config_map("owner"))
+    await cluster.client.create(SECRETS, owned(SECRETS, owner, "dependent"))
+    collector = next(one for one in cluster.controllers if one.name == "garbage-collector-controller")
+    await cluster.until(lambda: collector._graph.node(owner["metadata"]["uid"]))
+    await collector._monitors.pop(CONFIG_MAPS).stop()
+    await cluster.client.delete(CONFIG_MAPS, "owner", "default")
+    await collector._discover()
+    await cluster.until(lambda: gone(cluster, SECRETS, "dependent"))
