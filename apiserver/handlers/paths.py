@@ -14,7 +14,9 @@ from apiserver.request import Request, Response, text
 from apiserver.services import Services
 
 PathHandler = Callable[[Request], Awaitable[Response]]
-_OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+# As answered; older clients ask for it with an `@`, which no media type may contain (kube-openapi, 1.36).
+_OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_ASKED_AS = (_OPENAPI_V2_PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 
 
 class Paths:
@@ -85,7 +87,8 @@ class Paths:
         from apimachinery import openapi
 
         table, version = self._services.table, self._services.world.version
-        if _OPENAPI_V2_PROTOBUF in request.headers.get("accept", ""):
+        accept = request.headers.get("accept", "")
+        if any(name in accept for name in _ASKED_AS):
             return await self._document(
                 request,
                 "v2.pb",
