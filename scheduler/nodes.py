@@ -1,5 +1,6 @@
 """A node with the pods on it: kept current pod by pod, so that reading it costs nothing."""
 
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +28,8 @@ class NodeInfo:
         self.taints: list[Object] = []
         self.unschedulable = False
         self.max_pods = 0
+        # What plugins computed about the node as it is; forgotten with every change of it or its pods.
+        self.memo: dict[Hashable, int] = {}
 
     def set_node(self, node: Object) -> None:
         self.node = node
@@ -37,6 +40,7 @@ class NodeInfo:
         self.taints = spec.get("taints") or []
         self.unschedulable = bool(spec.get("unschedulable"))
         self.__dict__.pop("extended_resources", None)
+        self.memo.clear()
 
     @cached_property
     def extended_resources(self) -> frozenset[str]:
@@ -53,6 +57,7 @@ class NodeInfo:
             self._count(pod, -1)
 
     def _count(self, pod: PodInfo, sign: int) -> None:
+        self.memo.clear()
         pods.add(self.requested, pod.requests, sign)
         pods.add(self.scored, pod.scored_requests, sign)
         for port in pod.host_ports:

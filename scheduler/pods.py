@@ -124,6 +124,16 @@ class PodInfo:
         return _scored(self.spec, self.requests)
 
     @cached_property
+    def scored_size(self) -> tuple[int, int]:
+        """cpu and memory, as they count for scores: pods of one size score alike."""
+        return self.scored_requests["cpu"], self.scored_requests["memory"]
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """cpu and memory that the pod requests."""
+        return self.requests.get("cpu", 0), self.requests.get("memory", 0)
+
+    @cached_property
     def host_ports(self) -> frozenset[HostPort]:
         return host_ports(self.spec)
 

@@ -1,21 +1,19 @@
 """The way in: `Allocator(rules, classes, slices, allocated).allocate(node, claims)`."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
 from scheduler.allocator.devices import DeviceID
 from scheduler.allocator.pools import NodePools, NodeView, SliceIndex
 from scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
 from scheduler.allocator.results import allocation_result
 from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.search import Choice, Search, Solution
+from scheduler.allocator.search import Choice, Search, Solution, Timer, no_limit
 
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A solution on a node, not yet written out."""
 
     claims: Sequence[ClaimPlan]
@@ -46,13 +44,8 @@ class Allocator:
         """What does not depend on the node: once per pod."""
         return [plan_claim(claim, self._classes, self._rules) for claim in claims]
 
-    def find(
-        self, node: NodeView, claims: Sequence[ClaimPlan], expired: Callable[[], bool] = lambda: False
-    ) -> Found | None:
-        """A solution for all claims together, or None; raises AllocationError.
-
-        A long search asks `expired` whether to end in a SearchTimeout.
-        """
+    def find(self, node: NodeView, claims: Sequence[ClaimPlan], timer: Timer = no_limit) -> Found | None:
+        """A solution for all claims together, or None; raises AllocationError, also when time is over."""
         if not claims:
             return None
         pools = self._slices.pools(node)
@@ -60,19 +53,16 @@ class Allocator:
         if single is not None and not pools.any_invalid:
             solution = self._first_fit(single, pools, node)
         else:
-            solution = Search(claims, pools, node, self._allocated, self._rules, expired).run()
+            solution = Search(claims, pools, node, self._allocated, self._rules, timer).run()
         return None if solution is None else Found(claims, solution, node.name, self._rules)
 
     def _first_fit(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:
         """What the search does when there is one device to find: most pods, on every node."""
-        allocated = self._allocated
+        allocated, key = self._allocated, request.key
         for device in pools.candidates:
-            if (
-                device.id not in allocated
-                and request.selects(device)
-                and device.usable
-                and device.is_on(node.labels, node.name)
-            ):
+            if device.id in allocated or not (device.verdicts.get(key) or request.selects(device)):
+                continue
+            if device.usable and (not device.per_node or device.is_on(node.labels, node.name)):
                 return [[Choice(request, device)]]
         return None
 

@@ -24,7 +24,7 @@ class DeviceID(NamedTuple):
 class Device:
     """Lives as long as the slice object it came from, across scheduling cycles."""
 
-    __slots__ = ("_features", "_matches", "_value", "id", "slice", "spec", "usable", "verdicts")
+    __slots__ = ("_features", "_matches", "_value", "id", "per_node", "slice", "spec", "usable", "verdicts")
 
     def __init__(
         self, identity: DeviceID, spec: Object, slice_spec: Object, features: DeviceFeatures
@@ -35,7 +35,8 @@ class Device:
         self._features = features
         self._value: dict[str, Any] | None = None
         self._matches: dict[Selector, bool | CELError] = {}
-        self.verdicts: dict[tuple[tuple[Selector, ...], ...], bool] = {}  # of whole lists of selectors
+        self.verdicts: dict[object, bool] = {}  # of whole lists of selectors, by RequestPlan.key
+        self.per_node = bool(slice_spec.get("perDeviceNodeSelection"))
         # Shared counters and binding conditions are not accounted for: such a device is never given out.
         self.usable = not spec.get("consumesCounters") and not spec.get("bindingConditions")
 
@@ -58,7 +59,7 @@ class Device:
 
     def is_on(self, labels: Mapping[str, str], node: str) -> bool:
         """Whether the device is for the node, if its slice leaves that to its devices."""
-        return not self.slice.get("perDeviceNodeSelection") or bool(on_node(self.spec, labels, node))
+        return not self.per_node or bool(on_node(self.spec, labels, node))
 
     def attribute(self, qualified_name: str) -> Object | None:
         """By its full name, or by the bare one if the domain is the driver's."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 from apimachinery.cel.devices import Selector, compile_selector
@@ -54,14 +55,14 @@ class RequestPlan:
     selectors: SelectorList
     count: int | None
     admin_access: bool
+    key: object  # the same for all requests with the same selectors: devices remember verdicts under it
 
     def selects(self, device: Device) -> bool:
         """Whether class and request want the device; the device remembers. Raises AllocationError."""
-        key = (self.class_selectors.selectors, self.selectors.selectors)
-        known = device.verdicts.get(key)
+        known = device.verdicts.get(self.key)
         if known is None:
             known = self.class_selectors.hold_for(device) and self.selectors.hold_for(device)
-            device.verdicts[key] = known
+            device.verdicts[self.key] = known
         return known
 
     def error(self, text: str) -> AllocationError:
@@ -140,15 +141,32 @@ def _checked(key: str, request: Object, classes: ClassLister, rules: AllocatorRu
     admin_access = exactly.get("adminAccess")
     if admin_access is not None and not rules.admin_access:
         raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+    of_class = (device_class.get("spec") or {}).get("selectors")
+    class_selectors = _selectors(f"class {class_name}", where, of_class, rules)
+    selectors = _selectors(f"claim {key}", where, exactly.get("selectors"), rules)
     return RequestPlan(
         key,
         request["name"],
         device_class,
-        _selectors(f"class {class_name}", where, (device_class.get("spec") or {}).get("selectors"), rules),
-        _selectors(f"claim {key}", where, exactly.get("selectors"), rules),
+        class_selectors,
+        selectors,
         _count(where, exactly),
         bool(admin_access),
+        _verdict_key(class_selectors.selectors, selectors.selectors),
     )
+
+
+@lru_cache(maxsize=4096)
+def _verdict_key(*selectors: tuple[Selector, ...]) -> object:
+    """One object per combination: cheaper to look up than the selectors themselves."""
+    return _VerdictKey(selectors)
+
+
+class _VerdictKey:
+    __slots__ = ("selectors",)
+
+    def __init__(self, selectors: tuple[tuple[Selector, ...], ...]) -> None:
+        self.selectors = selectors
 
 
 def _count(where: str, exactly: Object) -> int | None:

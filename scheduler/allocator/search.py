@@ -7,6 +7,7 @@ device takes makes no difference.
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduler.allocator.constraints import ConstraintState
 from scheduler.allocator.devices import Device, DeviceID
@@ -18,8 +19,14 @@ from scheduler.allocator.rules import AllocatorRules
 _STEPS_BETWEEN_LOOKS = 256  # at the clock
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+Timer = Callable[[], Callable[[], bool]]  # starts; what it gives says when the time is over
+
+
+def no_limit() -> Callable[[], bool]:
+    return lambda: False
+
+
+class Choice(NamedTuple):
     """One device for one request."""
 
     request: RequestPlan
@@ -46,9 +53,8 @@ class Search:
         node: NodeView,
         allocated: Set[DeviceID],
         rules: AllocatorRules,
-        expired: Callable[[], bool] = lambda: False,
+        timer: Timer = no_limit,
     ) -> None:
-        """`expired` is asked now and then whether to give up (SearchTimeout)."""
         self._plans = claims
         self._pools = pools
         self._node = node
@@ -57,7 +63,7 @@ class Search:
         self._candidates = pools.candidates
         self._claims: list[_Claim] = []
         self._choices: list[list[Choice]] = [[] for _ in claims]
-        self._expired = expired
+        self._expired = timer()
         self._steps = 0
         self._taken: set[DeviceID] = set()
         self._taken_by_claim: list[set[DeviceID]] = [set() for _ in claims]

@@ -169,7 +169,7 @@ class DynamicResources:
             own.choices[node.name] = NodeChoice(None, special)
             return SUCCESS
         try:
-            found = own.allocator.find(node, plans, self._timer())
+            found = own.allocator.find(node, plans, self._timer)
         except (NodeAllocationError, SearchTimeout) as error:
             return unresolvable(str(error))
         except AllocationError as error:

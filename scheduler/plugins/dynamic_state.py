@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler.allocator.allocator import Allocator, Found
 from scheduler.allocator.requests import ClaimPlan
@@ -54,8 +54,7 @@ class SpecialPlan:
     plan: ClaimPlan
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChoice:
+class NodeChoice(NamedTuple):
     """What Filter found for a node."""
 
     found: Found | None

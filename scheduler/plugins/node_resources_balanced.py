@@ -12,14 +12,23 @@ class NodeResourcesBalancedAllocation:
     name = NAME
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        cpu = _fraction("cpu", pod, node)
-        memory = _fraction("memory", pod, node)
-        # The standard deviation of two numbers is half their distance.
-        return int((1 - abs(cpu - memory) / 2) * MAX_NODE_SCORE)
+        key = (NAME, pod.size)
+        known = node.memo.get(key)
+        if known is None:
+            known = node.memo[key] = balance(pod, node)
+        return known
 
 
-def _fraction(name: str, pod: PodInfo, node: NodeInfo) -> float:
+def balance(pod: PodInfo, node: NodeInfo) -> int:
+    asked_cpu, asked_memory = pod.size
+    cpu = _fraction("cpu", asked_cpu, node)
+    memory = _fraction("memory", asked_memory, node)
+    # The standard deviation of two numbers is half their distance.
+    return int((1 - abs(cpu - memory) / 2) * MAX_NODE_SCORE)
+
+
+def _fraction(name: str, asked: int, node: NodeInfo) -> float:
     has = node.allocatable.get(name, 0)
     if has <= 0:
         return 1.0
-    return min(1.0, (node.requested.get(name, 0) + pod.requests.get(name, 0)) / has)
+    return min(1.0, (node.requested.get(name, 0) + asked) / has)

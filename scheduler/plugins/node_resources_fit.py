@@ -72,12 +72,11 @@ class NodeResourcesFit:
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """LeastAllocated: the mean of what stays free of cpu and memory."""
-        shares = [
-            max(0, has - node.scored.get(name, 0) - pod.scored_requests.get(name, 0)) * MAX_NODE_SCORE // has
-            for name in _SCORED
-            if (has := node.allocatable.get(name, 0)) > 0
-        ]
-        return sum(shares) // len(shares) if shares else 0
+        key = (NAME, pod.scored_size)
+        known = node.memo.get(key)
+        if known is None:
+            known = node.memo[key] = least_allocated(pod, node)
+        return known
 
     def _node_may_fit(self, pod: Object, old: Object | None, new: Object | None) -> bool:
         if new is None:
@@ -93,3 +92,12 @@ class NodeResourcesFit:
             for name, asked in pod_requests(pod["spec"]).items()
             if asked and name != "pods"
         )
+
+
+def least_allocated(pod: PodInfo, node: NodeInfo) -> int:
+    shares = [
+        max(0, has - node.scored.get(name, 0) - asked) * MAX_NODE_SCORE // has
+        for name, asked in zip(_SCORED, pod.scored_size, strict=True)
+        if (has := node.allocatable.get(name, 0)) > 0
+    ]
+    return sum(shares) // len(shares) if shares else 0

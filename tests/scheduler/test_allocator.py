@@ -285,7 +285,7 @@ def test_long_search_gives_up():
     allocator = Allocator(rules, ListedClasses([_class()]), SliceIndex.of(rules, [_slice(devices)]), set())
 
     with pytest.raises(SearchTimeout, match="timed out trying to allocate devices"):
-        allocator.find(NODE, allocator.plan([claim]), lambda: True)
+        allocator.find(NODE, allocator.plan([claim]), lambda: lambda: True)
 
 
 _indexes = st.integers(0, 3)
