@@ -36,9 +36,15 @@ spec:
   containers: [{name: c, image: img, resources: {claims: [{name: gpu}]}}]
 """
 
+BAD_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: Bad_Name}
+spec: {containers: [{name: c, image: i}]}
+"""
 MANIFESTS = {
-    "configmap": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b}}",
-    "secret": "{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {a: b}}",
+    "configmap": "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b}}",
+    "secret": "---\n{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {a: b}}",
     "service": """
 apiVersion: v1
 kind: Service
@@ -107,7 +113,7 @@ def test_a_pod_runs_and_is_described(kubectl):
     kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
     assert kubectl("get", "pod", "p").stdout.splitlines()[1].split()[:4] == ["p", "1/1", "Running", "0"]
     described = kubectl("describe", "pod", "p").stdout
-    for text in ("Successfully assigned", "Started container p", "Node:", "Conditions:", "IP:"):
+    for text in ("Successfully assigned", "Container started", "Node:", "Conditions:", "IP:"):
         assert text in described
     assert "Scheduled" in kubectl("get", "events").stdout
     kubectl("delete", "pod", "p")
@@ -164,8 +170,7 @@ def test_devices_reach_a_pod(kubectl, request):
 
 def test_a_bad_manifest_is_refused_as_upstream_does(kubectl):
     """Validation errors come through kubectl word for word."""
-    bad = "{apiVersion: v1, kind: Pod, metadata: {name: Bad_Name}, spec: {containers: [{name: c, image: i}]}}"
-    refused = kubectl("create", "-f", "-", stdin=bad, code=1)
+    refused = kubectl("create", "-f", "-", stdin=BAD_POD, code=1)
     assert 'The Pod "Bad_Name" is invalid: metadata.name: Invalid value: "Bad_Name"' in refused.stderr
 
 
