@@ -3,7 +3,6 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 """
 
-import copy
 from typing import NamedTuple
 
 from apimachinery.client.refs import PODS, dra_refs
@@ -14,6 +13,7 @@ from controllers.base import Controller, ControllerContext, Key, key_of
 from controllers.resourceclaim import dialect
 from controllers.resourceclaim.dialect import POD_CLAIM_ANNOTATION, ClaimError, ClaimNotCreated, Dialect
 from controllers.resourceclaim.metrics import ClaimMetrics
+from controllers.resourceclaim.releasing import Releaser
 
 _FIELD_MANAGER = "ResourceClaimController"
 _MAX_RESERVATIONS = 256
@@ -47,6 +47,7 @@ class ResourceClaimController(Controller):
         self._pods = context.informer(PODS)
         self._claims = context.informer(self._refs.claims)
         self._templates = context.informer(self._refs.claim_templates)
+        self._releaser = Releaser(self.client, self._refs.claims, self._dialect, self._pods, self._deleted)
         self._metrics = ClaimMetrics(context.registry, version, self._claims.list)
         self._pods.add_index("resourceclaim", self._keys_of_claims)
         self._claims.add_index("owning pod", _owner_uids)
@@ -116,7 +117,9 @@ class ResourceClaimController(Controller):
         if key.kind == "pod":
             await self._sync_pod(key.key)
         else:
-            await self._sync_claim(key.key)
+            claim = self._claims.get(*key.key)
+            if claim is not None:
+                await self._releaser.sync(claim)
 
     # -- pods
 
@@ -259,89 +262,6 @@ class ResourceClaimController(Controller):
         changed = {**claim, "status": {**status, "reservedFor": [*reserved, consumer]}}
         await self.client.update(self._refs.claims, changed, "status")
 
-    # -- claims
-
-    async def _sync_claim(self, key: Key) -> None:
-        claim = self._claims.get(*key)
-        if claim is None:
-            return
-        reserved = dialect.consumers(claim)
-        valid = [one for one in reserved if await self._still_uses(claim, one)]
-        protected = self._dialect.finalizer in (claim["metadata"].get("finalizers") or ())
-        deleting = bool(claim["metadata"].get("deletionTimestamp"))
-        if len(valid) < len(reserved):
-            await self._release(claim, valid, protected=protected)
-        elif protected and deleting and not valid:
-            await self._deallocate_for_deletion(claim)
-        if not valid:
-            await self._delete_if_unused(claim)
-
-    async def _still_uses(self, claim: Object, consumer: Object) -> bool:
-        """Whether a reservation is to stay. Only certainty ends it: the scheduler may be ahead of us."""
-        if not dialect.is_pod_reference(consumer):
-            if self._dialect.pod_groups and consumer.get("resource") == "podgroups":
-                return True
-            raise ClaimError(f"unsupported ReservedFor entry: {consumer}")
-        uid, name = consumer["uid"], consumer["name"]
-        if uid in self._deleted:
-            return False
-        namespace = claim["metadata"]["namespace"]
-        pod = self._pods.get(namespace, name)
-        if pod is not None:
-            return pod["metadata"]["uid"] == uid and not dialect.is_done(pod)
-        try:
-            live = await self.client.get(PODS, name, namespace)
-        except StatusError as error:
-            if error.code == 404:
-                return False
-            raise
-        return bool(live["metadata"]["uid"] == uid)
-
-    async def _release(self, claim: Object, valid: list[Object], *, protected: bool) -> None:
-        """Take reservations away; with the last one the allocation goes, for others to have the devices."""
-        changed = copy.deepcopy(claim)
-        status = changed["status"]
-        status["reservedFor"] = valid
-        if not valid:
-            del status["reservedFor"]
-            if protected:
-                status.pop("allocation", None)
-            elif self._dialect.classic and _deallocates_when_unused(changed):
-                status["deallocationRequested"] = True
-        updated = await self.client.update(self._refs.claims, changed, "status")
-        if not (updated.get("status") or {}).get("allocation"):
-            await self._unprotect(updated)
-
-    async def _deallocate_for_deletion(self, claim: Object) -> None:
-        if (claim.get("status") or {}).get("allocation"):
-            changed = copy.deepcopy(claim)
-            del changed["status"]["allocation"]
-            claim = await self.client.update(self._refs.claims, changed, "status")
-        await self._unprotect(claim)
-
-    async def _unprotect(self, claim: Object) -> None:
-        finalizers = claim["metadata"].get("finalizers") or []
-        if self._dialect.finalizer not in finalizers:
-            return
-        left = [finalizer for finalizer in finalizers if finalizer != self._dialect.finalizer]
-        metadata = {**claim["metadata"], "finalizers": left}
-        await self.client.update(self._refs.claims, {**claim, "metadata": metadata})
-
-    async def _delete_if_unused(self, claim: Object) -> None:
-        """A claim made for a pod that will not run any more goes at once, even if the pod stays around."""
-        owner, metadata = dialect.owning_pod(claim), claim["metadata"]
-        if owner is None or metadata.get("deletionTimestamp"):
-            return
-        pod = self._pods.get(metadata["namespace"], owner[0])
-        # A pod that we do not know may be one that we do not know yet: the garbage collector decides.
-        if pod is None or (pod["metadata"]["uid"] == owner[1] and not dialect.is_done(pod)):
-            return
-        try:
-            await self.client.delete(self._refs.claims, metadata["name"], metadata["namespace"])
-        except StatusError as error:
-            if error.code != 404:
-                raise
-
 
 def _is_for(pod: Object, claim: Object) -> bool:
     try:
@@ -349,13 +269,6 @@ def _is_for(pod: Object, claim: Object) -> bool:
     except ClaimError:
         return False
     return True
-
-
-def _deallocates_when_unused(claim: Object) -> bool:
-    """Classic claims: allocated by a driver, and only for as long as they are used."""
-    spec = claim["spec"]
-    delayed = spec.get("allocationMode") == "WaitForFirstConsumer" or bool(spec.get("controller"))
-    return delayed and bool(claim["status"].get("allocation"))
 
 
 def _owner_uids(claim: Object) -> list[str]:

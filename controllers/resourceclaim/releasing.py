@@ -1,0 +1,113 @@
+"""What becomes of a claim whose users are done: reservations end, devices are given back, the claim may go.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
+"""
+
+import copy
+from collections.abc import Container
+
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import PODS, Ref
+from apimachinery.client.rest import APIClient, Object
+from apimachinery.errors import StatusError
+from controllers.resourceclaim import dialect
+from controllers.resourceclaim.dialect import ClaimError, Dialect
+
+
+class Releaser:
+    """Looks at one claim at a time. `deleted` holds the uids of pods that were seen to go."""
+
+    def __init__(
+        self, client: APIClient, ref: Ref, speech: Dialect, pods: Informer, deleted: Container[str]
+    ) -> None:
+        self._client = client
+        self._ref = ref
+        self._dialect = speech
+        self._pods = pods
+        self._deleted = deleted
+
+    async def sync(self, claim: Object) -> None:
+        """End the reservations of pods that are done, and what hangs on the last of them."""
+        reserved = dialect.consumers(claim)
+        valid = [one for one in reserved if await self._still_uses(claim, one)]
+        protected = self._dialect.finalizer in (claim["metadata"].get("finalizers") or ())
+        deleting = bool(claim["metadata"].get("deletionTimestamp"))
+        if len(valid) < len(reserved):
+            await self._release(claim, valid, protected=protected)
+        elif protected and deleting and not valid:
+            await self._deallocate_for_deletion(claim)
+        if not valid:
+            await self._delete_if_unused(claim)
+
+    async def _still_uses(self, claim: Object, consumer: Object) -> bool:
+        """Whether a reservation is to stay. Only certainty ends it: the scheduler may be ahead of us."""
+        if not dialect.is_pod_reference(consumer):
+            if self._dialect.pod_groups and consumer.get("resource") == "podgroups":
+                return True
+            raise ClaimError(f"unsupported ReservedFor entry: {consumer}")
+        uid, name = consumer["uid"], consumer["name"]
+        if uid in self._deleted:
+            return False
+        namespace = claim["metadata"]["namespace"]
+        pod = self._pods.get(namespace, name)
+        if pod is not None:
+            return pod["metadata"]["uid"] == uid and not dialect.is_done(pod)
+        try:
+            live = await self._client.get(PODS, name, namespace)
+        except StatusError as error:
+            if error.code == 404:
+                return False
+            raise
+        return bool(live["metadata"]["uid"] == uid)
+
+    async def _release(self, claim: Object, valid: list[Object], *, protected: bool) -> None:
+        """Take reservations away; with the last one the allocation goes, for others to have the devices."""
+        changed = copy.deepcopy(claim)
+        status = changed["status"]
+        status["reservedFor"] = valid
+        if not valid:
+            del status["reservedFor"]
+            if protected:
+                status.pop("allocation", None)
+            elif self._dialect.classic and _deallocates_when_unused(changed):
+                status["deallocationRequested"] = True
+        updated = await self._client.update(self._ref, changed, "status")
+        if not (updated.get("status") or {}).get("allocation"):
+            await self._unprotect(updated)
+
+    async def _deallocate_for_deletion(self, claim: Object) -> None:
+        if (claim.get("status") or {}).get("allocation"):
+            changed = copy.deepcopy(claim)
+            del changed["status"]["allocation"]
+            claim = await self._client.update(self._ref, changed, "status")
+        await self._unprotect(claim)
+
+    async def _unprotect(self, claim: Object) -> None:
+        finalizers = claim["metadata"].get("finalizers") or []
+        if self._dialect.finalizer not in finalizers:
+            return
+        left = [finalizer for finalizer in finalizers if finalizer != self._dialect.finalizer]
+        metadata = {**claim["metadata"], "finalizers": left}
+        await self._client.update(self._ref, {**claim, "metadata": metadata})
+
+    async def _delete_if_unused(self, claim: Object) -> None:
+        """A claim made for a pod that will not run any more goes at once, even if the pod stays around."""
+        owner, metadata = dialect.owning_pod(claim), claim["metadata"]
+        if owner is None or metadata.get("deletionTimestamp"):
+            return
+        pod = self._pods.get(metadata["namespace"], owner[0])
+        # A pod that we do not know may be one that we do not know yet: the garbage collector decides.
+        if pod is None or (pod["metadata"]["uid"] == owner[1] and not dialect.is_done(pod)):
+            return
+        try:
+            await self._client.delete(self._ref, metadata["name"], metadata["namespace"])
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+
+def _deallocates_when_unused(claim: Object) -> bool:
+    """Classic claims: allocated by a driver, and only for as long as they are used."""
+    spec = claim["spec"]
+    delayed = spec.get("allocationMode") == "WaitForFirstConsumer" or bool(spec.get("controller"))
+    return delayed and bool(claim["status"].get("allocation"))
