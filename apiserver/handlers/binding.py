@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST, assignPod), 1.36.
 """
 
-import copy
-
 from apimachinery import errors, field
 from apimachinery.clock import timestamp
 from apimachinery.errors import GroupKind, GroupResource, Object
@@ -13,9 +11,11 @@ from apiserver import bodies, parameters
 from apiserver.encoding import dumps
 from apiserver.handlers.creating import write_of
 from apiserver.registry import updating
+from apiserver.registry.settling import settle
+from apiserver.registry.writes import Written
 from apiserver.request import Request, Response
 from apiserver.services import Scope
-from apiserver.storage.interfaces import ConflictError
+from apiserver.storage.interfaces import Entry
 
 _PODS_BINDING = GroupResource("", "pods/binding")
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -54,16 +54,15 @@ def _check(binding: Object, name: str) -> None:
 async def _assign(request: Request, scope: Scope, name: str, binding: Object, dry_run: bool) -> None:
     registry = scope.registry
     write = write_of(request, scope, dry_run=dry_run)
-    while True:
-        entry = registry.entry(request.info.namespace, name)
+
+    async def attempt(entry: Entry | None) -> Written:
+        if entry is None:
+            raise errors.not_found(registry.resource.group_resource, name)
         pod = registry.object(entry)
-        new = copy.deepcopy(pod)
-        _set_host(scope, new, binding, name)
-        try:
-            await updating.store(registry, entry, new, write)
-            return
-        except ConflictError:
-            await scope.services.store.refresh()
+        _set_host(scope, pod, binding, name)
+        return await updating.store(registry, entry, pod, write)
+
+    await settle(scope.services.store, registry.key(request.info.namespace, name), attempt)
 
 
 def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:

@@ -86,6 +86,8 @@ async def stream(
         return
     except CompactedError as error:
         yield encoder.error(too_old(error))
+    except StatusError as error:  # an object that this server cannot decode ends the watch
+        yield encoder.error(error)
     finally:
         timer.cancel()
         lifetime.watches.discard(cursor)
@@ -178,10 +180,7 @@ class Encoder:
 
     def _object(self, change: Change) -> bytes:
         codec = self._scope.services.codec
-        try:
-            data = codec.served(self._scope.resource, change.value, change.revision)
-        except StatusError as error:
-            return dumps(error.status())
+        data = codec.served(self._scope.resource, change.value, change.revision)
         return with_revision(data, change.shown)
 
     def _converted(self, obj: Object) -> Object:

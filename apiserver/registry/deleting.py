@@ -12,6 +12,7 @@ from apiserver import admission
 from apiserver.encoding import encode
 from apiserver.registry import updating
 from apiserver.registry.registry import Registry
+from apiserver.registry.settling import settle
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.writes import Write, Written
 from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
@@ -21,12 +22,13 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
 async def delete(registry: Registry, name: str, options: Object, write: Write) -> Written:
     """Delete by `options` (DeleteOptions, checked); raises 404 and 409."""
-    while True:
-        entry = registry.entry(write.namespace, name)
-        try:
-            return await _delete(registry, entry, options, write)
-        except ConflictError:
-            await registry.services.store.refresh()
+
+    async def attempt(entry: Entry | None) -> Written:
+        if entry is None:
+            raise errors.not_found(registry.resource.group_resource, name)
+        return await _delete(registry, entry, options, write)
+
+    return await settle(registry.services.store, registry.key(write.namespace, name), attempt)
 
 
 async def _delete(registry: Registry, entry: Entry, options: Object, write: Write) -> Written:

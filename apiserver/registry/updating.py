@@ -13,9 +13,10 @@ from apiserver import admission
 from apiserver.encoding import encode
 from apiserver.registry import checks, creating
 from apiserver.registry.registry import Registry
+from apiserver.registry.settling import confirm, settle
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.writes import Write, Written
-from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
+from apiserver.storage.interfaces import Change, Entry, Verb
 
 # Makes the new object of the current one (None: there is none); both in the hub version.
 Transform = Callable[[Object | None], Awaitable[Object]]
@@ -34,9 +35,8 @@ async def update(
 
     Raises 404, 409 (the transformed object names another resourceVersion), 422.
     """
-    store = registry.services.store
-    while True:
-        entry = store.get(registry.key(write.namespace, name))
+
+    async def attempt(entry: Entry | None) -> Written:
         if entry is None:
             if uid:
                 why = (
@@ -46,10 +46,9 @@ async def update(
             return await _create(registry, name, transform, write, force_create=force_create)
         if uid and uid != entry.uid:
             raise _other_uid(registry, entry, uid)
-        try:
-            return await _update(registry, entry, transform, write)
-        except ConflictError:
-            await store.refresh()
+        return await _update(registry, entry, transform, write)
+
+    return await settle(registry.services.store, registry.key(write.namespace, name), attempt)
 
 
 async def _create(
@@ -72,6 +71,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     if ends(registry, new, old):
         return await _delete(registry, entry, new, write)
     if new == old and services.codec.served(registry.resource, entry.value, entry.revision) is entry.value:
+        await confirm(services.store, entry)
         return Written(old, entry.revision, entry.value)
     return await store(registry, entry, new, write)
 
