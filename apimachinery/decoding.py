@@ -1,4 +1,4 @@
-"""From the bytes of a request to an object: JSON or YAML, typed along the schema, strict where asked.
+"""From the bytes of a request to an object: JSON, YAML or protobuf, typed along the schema, strict on demand.
 
 What comes out is normalised and in the version it was sent in; defaults and conversion follow. Errors are the
 400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from apimachinery import json_syntax, shapes, yaml_body
+from apimachinery import json_syntax, protobuf, shapes, yaml_body
 from apimachinery.errors import Object, StatusError, bad_request
 from apimachinery.json_values import load_repeated, nests_deeper_than
 from apimachinery.normalising import WrongShape, normalise_and_report
@@ -52,8 +52,10 @@ def is_yaml(content_type: str) -> bool:
     }
 
 
-def parse(body: bytes, content_type: str) -> Parsed:
-    """The JSON value of a JSON or YAML body; raises ValueError with Go's text."""
+def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parsed:
+    """The JSON value of a JSON or YAML body, or protobuf of `schema`; raises ValueError with Go's text."""
+    if schema is not None and protobuf.is_protobuf(content_type):
+        return Parsed(protobuf.decode_unknown(body, lambda *_: schema))
     try:
         parsed = Parsed(*yaml_body.load(body)) if is_yaml(content_type) else Parsed(_load_json(body))
     except RecursionError:
@@ -100,11 +102,15 @@ def decode(
     whose kind is no resource (Scale, Eviction, Binding).
     """
     expected = resource.gvk
+    envelope: protobuf.Envelope | None = None
     try:
-        parsed = parse(body, content_type)
+        if protobuf.is_protobuf(content_type):
+            envelope = protobuf.read_envelope(body)
+            parsed = Parsed({"apiVersion": envelope.api_version, "kind": envelope.kind})
+        else:
+            parsed = parse(body, content_type)
     except ValueError as error:
-        why = str(error) if is_yaml(content_type) else f"couldn't get version/kind; json parse error: {error}"
-        raise unrecognized(expected.kind, why, body) from None
+        raise unrecognized(expected.kind, unreadable(error, content_type), body) from None
     gvk = _kind_of(parsed.value, expected, body)
     if gvk != expected:
         _refuse_other_kind(gvk, expected, table)
@@ -120,7 +126,23 @@ def decode(
         if owner is None:
             raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
         schema, custom = owner.schema, owner.custom
+    if envelope is not None:
+        parsed = _read_message(envelope, gvk, expected.kind, schema)
     return decode_value(parsed, gvk, schema, validation, custom=custom)
+
+
+def unreadable(error: ValueError, content_type: str) -> str:
+    """Why the kind could not be told; only the JSON serializer says what it was about."""
+    if is_yaml(content_type) or protobuf.is_protobuf(content_type):
+        return str(error)
+    return f"couldn't get version/kind; json parse error: {error}"
+
+
+def _read_message(envelope: protobuf.Envelope, gvk: GroupVersionKind, kind: str, schema: Schema) -> Parsed:
+    try:
+        return Parsed(protobuf.read_object(envelope.raw, schema))
+    except protobuf.WireError as error:
+        raise cannot_handle(gvk, kind, str(error)) from None
 
 
 def decode_value(

@@ -5,7 +5,6 @@ from apimachinery.errors import Object
 from apimachinery.resources import Resource, Subresource
 from apimachinery.schema import Schema
 from apiserver import media_types
-from apiserver.encoding import dumps
 from apiserver.request import BodyTooLargeError, Request
 from apiserver.services import Scope
 
@@ -26,23 +25,14 @@ async def read(request: Request) -> bytes:
 async def read_object(request: Request, scope: Scope, validation: str) -> Object:
     """The body as an object of the scope's kind: decoded, defaulted, in the version it was sent to."""
     resource = scope.resource
-    content_type, body = await read_typed(
-        request, resource.kind, None if resource.custom else resource.schema
-    )
-    return decode(request, scope, body, content_type, validation)
+    content_type = type_of(request, None if resource.custom else resource.schema)
+    return decode(request, scope, await read(request), content_type, validation)
 
 
-async def read_typed(request: Request, kind: str, schema: Schema | None) -> tuple[str, bytes]:
-    """Media type and body; protobuf of a kind with a schema comes out as JSON. Raises 400 and 415."""
+def type_of(request: Request, schema: Schema | None) -> str:
+    """The media type of a body that is of a schema, None for custom resources; raises 415."""
     readable = schema is not None and protobuf.is_known(schema)
-    content_type = media_types.body_type(request.headers.get("content-type", ""), protobuf=readable)
-    body = await read(request)
-    if content_type != media_types.PROTOBUF or schema is None:
-        return content_type, body
-    try:
-        return media_types.JSON, dumps(protobuf.decode(body, schema))
-    except protobuf.ProtobufError as error:
-        raise decoding.unrecognized(kind, str(error), body) from None
+    return media_types.body_type(request.headers.get("content-type", ""), protobuf=readable)
 
 
 def decode(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Object:
@@ -58,7 +48,8 @@ async def read_other(
     request: Request, scope: Scope, target: Resource | Subresource, schema: Schema, validation: str
 ) -> Object:
     """The body as an object of another kind: of a subresource such as Scale or Binding."""
-    content_type, body = await read_typed(request, target.gvk.kind, schema)
+    content_type = type_of(request, schema)
+    body = await read(request)
     decoded = decoding.decode(body, content_type, target, scope.services.table, validation, schema)
     request.warnings.extend(decoded.warnings)
     return decoded.object

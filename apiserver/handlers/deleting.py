@@ -51,18 +51,19 @@ def _gone(scope: Scope, result: Written) -> Object:
 
 async def _body(request: Request, scope: Scope) -> Object:
     """The DeleteOptions in the body, empty if there is none; raises 400."""
-    schema = scope.services.definition(_OPTIONS)
-    content_type, body = await bodies.read_typed(request, "DeleteOptions", schema)
+    body = await bodies.read(request)
     if not body:
         return {}
+    schema = scope.services.definition(_OPTIONS)
+    content_type = bodies.type_of(request, schema)
     try:
-        value = decoding.parse(body, content_type).value
+        value = decoding.parse(body, content_type, schema).value
     except ValueError as error:
-        why = f"couldn't get version/kind; json parse error: {error}"
+        why = decoding.unreadable(error, content_type)
         raise decoding.unrecognized("DeleteOptions", why, body) from None
     if value is None:
         return {}
-    if not isinstance(value, dict) or value.get("kind", "DeleteOptions") != "DeleteOptions":
+    if not isinstance(value, dict) or (value.get("kind") or "DeleteOptions") != "DeleteOptions":
         raise errors.bad_request("decoded object cannot be converted to DeleteOptions")
     _check_types(value)
     return value

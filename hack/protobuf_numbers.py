@@ -1,0 +1,90 @@
+"""Make `apimachinery/data/protobuf.json`: the protobuf field numbers of every built-in type.
+
+    protobuf_numbers.py --catalogue apimachinery/data/catalogue.json \\
+        --output apimachinery/data/protobuf.json .kubectl/*/kubectl
+
+The numbers are read from struct tags in the kubectl binaries (hack/fetch-kubectl gets them), oldest first: a
+number never changes, so each release only adds. `protobuf_overlay` has what kubectl does not carry. Result:
+
+    {definition name: {JSON name: number, "=definition name": number of an embedded message}}
+
+The fields of an embedded message belong, in JSON, to the object itself (`Volume` and `VolumeSource`).
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from go_structs import Binary, GoField
+from protobuf_overlay import NUMBERS
+
+Numbers = dict[str, int]
+_PACKAGE = re.compile(r"^(?:k8s\.io/kubernetes/vendor/)?k8s\.io/((?:api|apimachinery)/.*)\.(\w+)$")
+_NUMBER = re.compile(r'protobuf:"\w+,(\d+),')
+_JSON = re.compile(r'json:"([^,"]*)')
+
+
+def definition_name(go_name: str) -> str:
+    """`k8s.io/api/core/v1.Pod` → `io.k8s.api.core.v1.Pod`; empty for other programs' types."""
+    found = _PACKAGE.match(go_name)
+    return f"io.k8s.{found[1].replace('/', '.')}.{found[2]}" if found else ""
+
+
+def numbers_of(fields: Iterable[GoField]) -> Numbers:
+    """The numbers of one struct."""
+    numbers = {}
+    for field in fields:
+        number, name = _NUMBER.search(field.tag), _JSON.search(field.tag)
+        if number is None or name is None or name[1] == "-":
+            continue
+        inline = field.embedded and not name[1]
+        numbers["=" + definition_name(field.type) if inline else name[1] or field.name] = int(number[1])
+    return numbers
+
+
+def collect(binaries: Iterable[Path]) -> dict[str, Numbers]:
+    """All types of all binaries; raises SystemExit where two of them disagree."""
+    table: dict[str, Numbers] = {name: dict(numbers) for name, numbers in NUMBERS.items()}
+    for path in binaries:
+        for go_name, fields in Binary(path).structs():
+            name = definition_name(go_name)
+            if not name:
+                continue
+            known = table.setdefault(name, {})
+            for field, number in numbers_of(fields).items():
+                if known.setdefault(field, number) != number:
+                    raise SystemExit(f"{path}: {name}.{field} is {number}, not {known[field]}")
+    return table
+
+
+def wanted(table: dict[str, Numbers], published: Iterable[str]) -> dict[str, Numbers]:
+    """The published types and what they embed, by name."""
+    names = {name for name in published if name in table}
+    more = set(names)
+    while more:
+        more = {key[1:] for name in more for key in table[name] if key[0] == "="} & table.keys() - names
+        names |= more
+    return {name: dict(sorted(table[name].items(), key=lambda item: item[1])) for name in sorted(names)}
+
+
+def main() -> None:
+    """Write the table, one line per type."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("binaries", nargs="+", type=Path)
+    parser.add_argument("--catalogue", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    published = json.loads(arguments.catalogue.read_text("utf-8"))["definitions"]
+    table = wanted(collect(arguments.binaries), published)
+    rows = [f"{json.dumps(name)}:{json.dumps(row, separators=(',', ':'))}" for name, row in table.items()]
+    arguments.output.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
+    print(f"{len(rows)} types -> {arguments.output}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
