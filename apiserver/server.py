@@ -114,6 +114,7 @@ class APIServer:
         if self._listener is not None:
             self._listener.close()
         if self._front is not None:
+            self._front.pre_shutdown()  # idle connections would be waited for all the grace period
             await self._front.shutdown(self.options.shutdown_grace_seconds)
         await self._record("stopped")
 
