@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from go_structs import Binary, GoField
-from protobuf_overlay import NUMBERS
+from protobuf_overlay import NUMBERS, TWINS
 
 Numbers = dict[str, int]
 _PACKAGE = re.compile(r"^(?:k8s\.io/kubernetes/vendor/)?k8s\.io/((?:api|apimachinery)/.*)\.(\w+)$")
@@ -57,7 +57,19 @@ def collect(binaries: Iterable[Path]) -> dict[str, Numbers]:
             for field, number in numbers_of(fields).items():
                 if known.setdefault(field, number) != number:
                     raise SystemExit(f"{path}: {name}.{field} is {number}, not {known[field]}")
+    for alpha, beta in TWINS.items():
+        copy_twins(table, alpha, beta)
     return table
+
+
+def copy_twins(table: dict[str, Numbers], alpha: str, beta: str) -> None:
+    """Give the types of an alpha version the numbers that only their twins of a beta version still have."""
+    for name in [name for name in table if name.startswith(beta)]:
+        known = table.setdefault(alpha + name.removeprefix(beta), {})
+        for field, number in table[name].items():
+            own = field.replace(beta, alpha)
+            if number not in known.values():
+                known.setdefault(own, number)
 
 
 def wanted(table: dict[str, Numbers], published: Iterable[str]) -> dict[str, Numbers]:
