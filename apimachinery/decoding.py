@@ -140,9 +140,12 @@ def unreadable(error: ValueError, content_type: str) -> str:
 
 def _read_message(envelope: protobuf.Envelope, gvk: GroupVersionKind, kind: str, schema: Schema) -> Parsed:
     try:
-        return Parsed(protobuf.read_object(envelope.raw, schema))
+        value = protobuf.read_object(envelope.raw, schema)
     except protobuf.WireError as error:
         raise cannot_handle(gvk, kind, str(error)) from None
+    if nests_deeper_than(value, MAX_DEPTH):
+        raise cannot_handle(gvk, kind, "exceeded max depth")
+    return Parsed(value)
 
 
 def decode_value(

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 VARINT, FIXED64, BYTES, GROUP_START, GROUP_END, FIXED32 = range(6)
 _SIZES: Final = {FIXED64: 8, FIXED32: 4}
 _MAX_SHIFT = 63
+_MANY: Final = 1 << 29  # protobuf has no such field numbers
 _64_BITS = (1 << 64) - 1
 _TRUNCATED = "unexpected EOF"
 
@@ -27,21 +28,38 @@ class Token(NamedTuple):
     value: int | bytes
 
 
+_token: Final = Token._make
+
+
 def tokens(data: bytes, message: str) -> Iterator[Token]:
     """The fields in `data`, in their order, without groups. `message` names the Go type in errors."""
     at, end = 0, len(data)
     while at < end:
-        tag, at = read_varint(data, at)
+        tag = data[at]
+        if tag < 0x80:
+            at += 1
+        else:
+            tag, at = read_varint(data, at)
         number, wire_type = tag >> 3, tag & 7
-        if wire_type == GROUP_END:
-            raise WireError(f"proto: {message}: wiretype end group for non-group")
-        if not 0 < number < 1 << 31:
-            raise WireError(f"proto: {message}: illegal tag {_int32(number)} (wire type {wire_type})")
+        short = wire_type == BYTES and 0 < number < _MANY and at < end and data[at] < 0x80
+        if short and at + (size := data[at]) < end:
+            at += 1  # most fields by far: a short text or message
+            yield _token((number, BYTES, data[at : at + size]))
+            at += size
+            continue
+        _check(number, wire_type, message)
         if wire_type == GROUP_START:
             at = _skip_group(data, at)
             continue
         value, at = _payload(data, at, wire_type)
         yield Token(number, wire_type, value)
+
+
+def _check(number: int, wire_type: int, message: str) -> None:
+    if wire_type == GROUP_END:
+        raise WireError(f"proto: {message}: wiretype end group for non-group")
+    if not 0 < number < 1 << 31:
+        raise WireError(f"proto: {message}: illegal tag {signed(number, 32)} (wire type {wire_type})")
 
 
 def _payload(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:
@@ -96,11 +114,6 @@ def varints(data: bytes) -> Iterator[int]:
     while at < len(data):
         value, at = read_varint(data, at)
         yield value
-
-
-def _int32(value: int) -> int:
-    value &= 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def signed(value: int, bits: int = 64) -> int:

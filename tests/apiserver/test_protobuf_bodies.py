@@ -27,6 +27,15 @@ def field(number: int, value: bytes | str | int) -> bytes:
     return bytes([number << 3 | 2, len(data)]) + data
 
 
+def message(number: int, data: bytes) -> bytes:
+    """A field below number 16 of any length."""
+    size, length = len(data), bytearray()
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([number << 3 | 2, *length, size]) + data
+
+
 def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
     meta = field(1, api_version) + field(2, kind)
     return b"k8s\x00" + field(1, meta) + field(2, raw) + field(3, "") + field(4, "")
@@ -120,6 +129,24 @@ async def test_broken_message(api):
     answer = await api("POST", MAPS, envelope("v1", "ConfigMap", b"\x0a\x05a"), content_type=PROTOBUF)
 
     why = 'ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF'
+    assert (answer.status, answer.body["message"]) == (400, why)
+
+
+@pytest.mark.parametrize("depth", [400, 100_000])
+async def test_deep_json(api, depth):
+    """JSON inside the message may not nest deeper than JSON by itself."""
+    raw = b"[" * depth + b"]" * depth
+    parameters = message(2, message(1, raw))
+    config = message(2, message(1, message(1, field(1, "d.example.com") + parameters)))
+    body = (
+        b"k8s\x00"
+        + field(1, field(1, "resource.k8s.io/v1") + field(2, "DeviceClass"))
+        + message(2, message(2, config))
+    )
+
+    answer = await api("POST", "/apis/resource.k8s.io/v1/deviceclasses", body, content_type=PROTOBUF)
+
+    why = 'DeviceClass in version "v1" cannot be handled as a DeviceClass: exceeded max depth'
     assert (answer.status, answer.body["message"]) == (400, why)
 
 
