@@ -1,6 +1,5 @@
 """What the scheduler writes about claims: allocations, reservations, the special claim and its end."""
 
-import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,12 +33,11 @@ class ClaimWriter:
 
     async def create(self, claim: Object) -> Object:
         """The special claim, named by the server."""
-        new = copy.deepcopy(claim)
-        new.pop("status", None)
-        for name in ("name", "uid"):
-            new["metadata"].pop(name, None)
-        namespace = new["metadata"]["namespace"]
-        created = await self._client.create(self._ref, self._edge.outgoing(self._ref, new), namespace)
+        metadata = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
+        new = {"metadata": metadata, "spec": claim["spec"]}
+        created = await self._client.create(
+            self._ref, self._edge.outgoing(self._ref, new), metadata["namespace"]
+        )
         return self._edge.incoming(self._ref, created)
 
     async def bind(
@@ -68,22 +66,20 @@ class ClaimWriter:
         return await self._retrying(claim, attempt)
 
     async def _add_finalizer(self, claim: Object) -> Object:
-        new = copy.deepcopy(claim)
-        new["metadata"].setdefault("finalizers", []).append(FINALIZER)
+        finalizers = [*(claim["metadata"].get("finalizers") or []), FINALIZER]
         try:
-            return await self._update(new)
+            return await self._update(_with_finalizers(claim, finalizers))
         except StatusError as error:
             raise _explained(f"add finalizer to claim {display(claim)}", error) from error
 
     async def _reserve(self, claim: Object, result: Mapping[str, Any] | None, pod: PodInfo) -> Object:
-        new = copy.deepcopy(claim)
-        status = new.setdefault("status", {})
+        status = dict(claim.get("status") or {})
         if result is not None:
             status["allocation"] = dict(result)
         consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
         status["reservedFor"] = [*(status.get("reservedFor") or []), consumer]
         try:
-            return await self._update(new, "status")
+            return await self._update({**claim, "status": status}, "status")
         except StatusError as error:
             raise _explained(f"add reservation to claim {display(claim)}", error) from error
 
@@ -100,10 +96,9 @@ class ClaimWriter:
         return self._edge.incoming(self._ref, patched)
 
     async def deallocate(self, claim: Object) -> Object:
-        new = copy.deepcopy(claim)
-        for name in ("reservedFor", "allocation", "devices"):
-            new["status"].pop(name, None)
-        return await self._update(new, "status")
+        dropped = ("reservedFor", "allocation", "devices")
+        status = {key: value for key, value in claim["status"].items() if key not in dropped}
+        return await self._update({**claim, "status": status}, "status")
 
     async def delete(self, claim: Object) -> None:
         """Remove the finalizer, then the claim; one that is gone already is fine."""
@@ -112,9 +107,8 @@ class ClaimWriter:
             finalizers = current["metadata"].get("finalizers") or []
             if FINALIZER not in finalizers:
                 return current
-            new = copy.deepcopy(current)
-            new["metadata"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
-            return await self._update(new)
+            rest = [each for each in finalizers if each != FINALIZER]
+            return await self._update(_with_finalizers(current, rest))
 
         metadata = claim["metadata"]
         try:
@@ -158,6 +152,11 @@ class ClaimWriter:
         except StatusError as error:
             raise _explained(f"get updated claim {display(claim)} after conflict", error) from error
         return self._edge.incoming(self._ref, found)
+
+
+def _with_finalizers(claim: Object, finalizers: list[str]) -> Object:
+    """A changed claim; the given one is shared with others and stays as it is."""
+    return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
 
 
 def _explained(what: str, error: StatusError) -> StatusError:

@@ -42,7 +42,7 @@ class _Matching:
     def add(self, request: str, device: Device) -> bool:
         if self._requests and request not in self._requests:
             return True
-        value = _scalar(device.attribute(self._attribute))
+        value = scalar(device.attribute(self._attribute))
         if value is None or (self._devices and value != self._value):
             return False
         self._value = value
@@ -54,7 +54,7 @@ class _Matching:
             self._devices -= 1
 
 
-def _scalar(attribute: Mapping[str, Any] | None) -> tuple[str, Any] | None:
+def scalar(attribute: Mapping[str, Any] | None) -> tuple[str, Any] | None:
     """The value with its type: equal values of different types do not match."""
     for kind in _KINDS:
         if attribute is not None and attribute.get(kind) is not None:

@@ -5,11 +5,11 @@ and slices. Within one request only later candidates are tried for later devices
 device takes makes no difference.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scheduler.allocator.constraints import ConstraintState
+from scheduler.allocator.constraints import ConstraintState, scalar
 from scheduler.allocator.devices import Device, DeviceID
 from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from scheduler.allocator.pools import NodePools, NodeView
@@ -65,6 +65,13 @@ class Search:
         self._choices: list[list[Choice]] = [[] for _ in claims]
         self._expired = timer()
         self._steps = 0
+        self._likenesses: dict[DeviceID, Hashable] = {}
+        self._attributes = [
+            each.attribute
+            for plan in claims
+            for each in plan.constraints
+            if not isinstance(each, AllocationError)
+        ]
         self._taken: set[DeviceID] = set()
         self._taken_by_claim: list[set[DeviceID]] = [set() for _ in claims]
 
@@ -160,8 +167,11 @@ class Search:
         plan = self._claims[claim].requests[request]
         if number == plan.count:
             return self._next_request(claim, request + 1)
+        failed: set[Hashable] = set()
         for position in range(start, len(self._candidates)):
             device = self._candidates[position]
+            if failed and self._likeness(device) in failed:
+                continue
             if not self._available(claim, plan, device) or not self._selectable(plan, device):
                 continue
             undo = self._take(claim, plan, device) if device.usable else None
@@ -170,7 +180,26 @@ class Search:
             if self._next_device(claim, request, number + 1, position + 1):
                 return True
             undo()
+            failed.add(self._likeness(device))
         return False
+
+    def _likeness(self, device: Device) -> Hashable:
+        """Equal for devices that no request and no constraint can tell apart: if one of them led nowhere, so
+        will the others. Costs nothing until the first step back."""
+        known = self._likenesses.get(device.id)
+        if known is None:
+            known = self._likenesses[device.id] = self._compare_by(device)
+        return known
+
+    def _compare_by(self, device: Device) -> Hashable:
+        requests = [request for claim in self._claims for request in claim.requests]
+        if any(request.admin_access for request in requests):
+            return device.id  # who else uses a device matters then
+        try:
+            wanted = tuple([self._selectable(request, device) for request in requests])
+        except AllocationError:
+            return device.id  # to be met in its turn
+        return wanted, device.usable, tuple([scalar(device.attribute(name)) for name in self._attributes])
 
     def _available(self, claim: int, plan: RequestPlan, device: Device) -> bool:
         """Admin access looks past the use by others, but not past this claim's own."""

@@ -278,8 +278,9 @@ def test_slice_index_follows_changes():
 
 def test_long_search_gives_up():
     """A search that explodes ends when its time is over."""
-    devices = [_device(f"d{i}", group=i % 2) for i in range(24)]
-    claim = _claim(_request(count=13), constraints=[{"matchAttribute": f"{DRIVER}/group"}])
+    devices = [_device(f"d{i}", index=i) for i in range(24)]
+    unlike = [_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i}") for i in range(12)]
+    claim = _claim(*unlike, _request("none", 1, "false"))
     version = Version(36)
     rules = AllocatorRules.of(version, FeatureGates(version))
     allocator = Allocator(rules, ListedClasses([_class()]), SliceIndex.of(rules, [_slice(devices)]), set())
