@@ -1,6 +1,7 @@
 """The `kubeskew` command: every command is a module of its own, imported only when it is called."""
 
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import click
 
 from kubeskew.failures import ClusterError, UserError
+
+INTERRUPTED = 130  # as a shell says it of SIGINT
 
 # name → module:attribute; the order is that of the help text
 COMMANDS = {
@@ -97,7 +100,12 @@ def cli(ctx: click.Context, state_dir: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit 0 on success, 1 on a failed run, 2 on wrong usage."""
-    sys.exit(_run(arguments))
+    code = _run(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    sys.exit(code)
 
 
 def _run(arguments: list[str] | None) -> int:
@@ -106,17 +114,27 @@ def _run(arguments: list[str] | None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except click.exceptions.Abort:
-        click.echo("aborted", err=True)
-        return 1
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return _failed("interrupted", INTERRUPTED)
     except UserError as error:
-        click.echo(f"kubeskew: {error}", err=True)
-        return 2
+        return _failed(str(error), 2)
     except ClusterError as error:
-        click.echo(f"kubeskew: {error}", err=True)
-        return 1
+        return _failed(str(error), 1)
     except BrokenPipeError:
         # whoever reads our output has seen enough (`kubeskew events | head`)
-        sys.stderr.close()
+        _discard_output()
         return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _failed(f"{where}{error.strerror or error}", 1)
     return result if isinstance(result, int) else 0
+
+
+def _failed(text: str, code: int) -> int:
+    click.echo(f"kubeskew: {text}", err=True)
+    return code
+
+
+def _discard_output() -> None:
+    """Nobody reads standard output any more: what is left of it must not fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

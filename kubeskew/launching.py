@@ -23,11 +23,12 @@ def free_port(taken: Iterable[int], chooser: random.Random) -> int:
     used = set(taken)
     while True:
         port = chooser.choice(PORTS)
-        if port not in used and _is_free(port):
+        if port not in used and is_free(port):
             return port
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nobody listens on the loopback port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

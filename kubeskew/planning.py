@@ -1,6 +1,6 @@
 """Deciding a change before it is made: which components, to what, and whether upstream supports each step."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from apimachinery.gates import FeatureGates
@@ -31,6 +31,33 @@ def check_gates(name: str, target: Target) -> None:
         FeatureGates(target.version, target.gates).validate()
     except ValueError as error:
         raise UserError(f"{name} at {target.version}: {error}") from error
+
+
+def changed_gates(gates: Mapping[str, bool], changes: Mapping[str, bool | None]) -> dict[str, bool]:
+    """The gates set by hand after a change; None unsets one."""
+    merged = {**gates, **changes}
+    return {gate: on for gate, on in merged.items() if on is not None}
+
+
+def check_direction(state: State, names: Iterable[str], to: Version, *, downgrade: bool) -> None:
+    """Raises UserError if going to `to` is the other direction for any of the components."""
+    for name in names:
+        current = Version.parse(state.components()[name].version)
+        if (to > current) if downgrade else (to < current):
+            verb = "upgrade" if downgrade else "downgrade"
+            raise UserError(f"{name} is at {current}: to go to {to}, use `kubeskew {verb}`")
+
+
+def check_portable(targets: Mapping[str, Target]) -> None:
+    """Raises UserError if a gate set by hand cannot be taken along to the target version."""
+    for name, target in targets.items():
+        try:
+            check_gates(name, target)
+        except UserError as error:
+            raise UserError(
+                f"{error}. It was set by hand: change that first with `kubeskew gates GATE=VALUE`, "
+                "or unset it with `kubeskew gates GATE-`"
+            ) from error
 
 
 def check_steps(state: State, targets: Mapping[str, Target]) -> None:
@@ -77,3 +104,27 @@ def describe(process: Process, target: Target) -> str:
     if changed:
         return ", ".join(f"{gate}={str(on).lower()}" for gate, on in changed.items())
     return f"restarting at {process.version}"
+
+
+def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> list[str]:
+    """Where the cluster that is there is not as `up` was told; only what was `given` counts.
+
+    `given` has any of version, gates, nodes (exactly these), count (of nodes), servers, port.
+    """
+    found = []
+    for name, process in state.components().items():
+        target = initial_target(spec, name)
+        if "version" in given and process.version != str(target.version):
+            found.append(f"{name} is at {process.version}, not {target.version}")
+        if "gates" in given and any(process.gates.get(gate) != on for gate, on in target.gates.items()):
+            found.append(f"{name} has other feature gates")
+    if "nodes" in given and state.nodes != {node.name: node.as_json() for node in spec.nodes}:
+        found.append("its nodes are not those of the file")
+    if "count" in given and len(state.nodes) != len(spec.nodes):
+        found.append(f"it has {len(state.nodes)} nodes, not {len(spec.nodes)}")
+    servers = state.of_kind("apiserver")
+    if "servers" in given and len(servers) != spec.servers:
+        found.append(f"it has {len(servers)} API servers, not {spec.servers}")
+    if "port" in given and spec.port not in (0, servers[0].port):
+        found.append(f"its port is {servers[0].port}, not {spec.port}")
+    return found

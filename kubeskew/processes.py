@@ -23,12 +23,13 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603 - our own entry point
-            [sys.executable, "-m", "kubeskew", *arguments],
+            [sys.executable, "-P", "-m", "kubeskew", *arguments],  # -P: no modules from here
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
             close_fds=True,
+            umask=0o077,
             env={**os.environ, **(environment or {})},
         )
     # the process outlives this command on purpose: keep Popen from warning about it
@@ -75,15 +76,21 @@ def send(pid: int, born: str, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-async def stop(pid: int, born: str, *, kill: bool = False) -> None:
-    """End the process: SIGTERM, and SIGKILL if that takes too long (or at once with `kill`)."""
+async def stop(pid: int, born: str, *, kill: bool = False) -> bool:
+    """End the process: SIGTERM, and SIGKILL if that takes too long (or at once with `kill`).
+
+    True if it ended, or had ended, without SIGKILL.
+    """
+    graceful = not kill
     send(pid, born, signal.SIGKILL if kill else signal.SIGTERM)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + STOP_SECONDS
     while alive(pid, born):
         if loop.time() > deadline:
+            graceful = False
             send(pid, born, signal.SIGKILL)
         await asyncio.sleep(POLL_SECONDS)
+    return graceful
 
 
 def tail(log: Path, lines: int = 8) -> str:

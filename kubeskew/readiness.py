@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 import aiohttp
@@ -13,9 +13,16 @@ from kubeskew.failures import ClusterError
 from kubeskew.state import Process, State, StateDir
 
 START_SECONDS = 60.0
+SLOW_SECONDS = 4.0  # after which a wait is told
 POLL_SECONDS = 0.03
+LEADING = frozenset({"controller-manager", "scheduler"})
 
 Missing = str  # what is not there yet; empty if nothing
+Progress = Callable[[str], None]
+
+
+def silent(_text: str) -> None:
+    """Progress that nobody wants to see."""
 
 
 class Probes:
@@ -54,14 +61,19 @@ class Probes:
             return None
         return json.loads(text)
 
-    async def missing(self, process: Process) -> Missing:
-        """What `process` still lacks to be ready."""
+    async def missing(self, process: Process, killed: Collection[str] = ()) -> Missing:
+        """What `process` still lacks to be ready; nobody waits for the `killed` nodes."""
         if process.kind == "apiserver":
             return await self._apiserver_missing(process)
         status, text = await self.request("GET", f"http://127.0.0.1:{process.port}/readyz")
         if status != 200:
             return text or "no answer"
-        return await self._nodes_missing(process) if process.kind == "kubelet" else ""
+        return await self._nodes_missing(process, killed) if process.kind == "kubelet" else ""
+
+    async def answers(self, process: Process) -> Missing:
+        """Empty once the process answers at all."""
+        status, _ = await self.request("GET", f"http://127.0.0.1:{process.port}/livez")
+        return "" if status else "no answer"
 
     async def _apiserver_missing(self, process: Process) -> Missing:
         base = f"https://127.0.0.1:{process.port}"
@@ -80,9 +92,9 @@ class Probes:
         """What the kubelet process' drivers hold prepared: node → driver → claims."""
         return await self.json(f"http://127.0.0.1:{process.port}/prepared") or {}
 
-    async def _nodes_missing(self, process: Process) -> Missing:
+    async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
         hosted = await self.hosted(process) or {}
-        waiting = [name for name in process.nodes if not hosted.get(name, {}).get("ready")]
+        waiting = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("ready")]
         return f"nodes not ready: {', '.join(waiting)}" if waiting else ""
 
     async def default_account_missing(self, server: Process) -> Missing:
@@ -92,44 +104,91 @@ class Probes:
         return "" if status == 200 else "service account default/default does not exist"
 
 
-async def wait_ready(directory: StateDir, probes: Probes, ready: Iterable[Process]) -> None:
+async def wait_ready(
+    directory: StateDir,
+    probes: Probes,
+    state: State,
+    starting: Iterable[Process],
+    progress: Progress = silent,
+) -> None:
     """Return when all are ready. Raises ClusterError if one ends, or takes too long."""
-    async with asyncio.TaskGroup() as group:
-        for process in ready:
-            group.create_task(_wait_one(directory, probes, process))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for process in starting:
+                group.create_task(_wait_one(directory, probes, state, process, progress))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
 
 
-async def _wait_one(directory: StateDir, probes: Probes, process: Process) -> None:
+async def _wait_one(
+    directory: StateDir, probes: Probes, state: State, process: Process, progress: Progress
+) -> None:
+    log = directory.log(process.name)
+
     def check_alive() -> None:
         if not processes.alive(process.pid, process.birth):
-            log = directory.log(process.name)
             raise ClusterError(
                 f"{process.name} ended while starting; the end of {log}:\n{processes.tail(log)}"
             )
 
-    await wait_until(process.name, lambda: probes.missing(process), check_alive)
+    def tell(lacking: Missing) -> None:
+        hint = " (the lease of a leader that was killed ends after 15 s)" if process.kind in LEADING else ""
+        progress(f"waiting for {process.name}: {' '.join(lacking.split())}{hint}")
 
-
-async def wait_cluster(directory: StateDir, probes: Probes, state: State) -> None:
-    """Return when everything that should run is ready, and namespace `default` can take pods."""
-    running = [process for process in state.processes.values() if process.wanted]
+    if process.kind != "apiserver" and not server_runs(state):
+        progress(f"{process.name} waits for the API server, which does not run")
+        await wait_until(process.name, lambda: probes.answers(process), check_alive)
+        return
     try:
-        await wait_ready(directory, probes, running)
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from None
-    servers = [process for process in running if process.kind == "apiserver"]
-    if servers and any(process.kind == "controller-manager" for process in running):
-        await wait_until("namespace default", lambda: probes.default_account_missing(servers[0]))
+        await wait_until(process.name, lambda: probes.missing(process, state.killed_nodes), check_alive, tell)
+    except ClusterError as error:
+        raise ClusterError(f"{error}\nSee its log: {log}") from None
+
+
+def server_runs(state: State) -> bool:
+    """Whether the API server that the components speak to, the first, has a process."""
+    server = state.of_kind("apiserver")[0]
+    return processes.alive(server.pid, server.birth)
+
+
+async def wait_cluster(
+    directory: StateDir, probes: Probes, state: State, progress: Progress = silent
+) -> None:
+    """Return when everything that runs is ready, and namespace `default` can take pods."""
+    wanted = [process for process in state.processes.values() if process.wanted]
+    running = [process for process in wanted if processes.alive(process.pid, process.birth)]
+    for process in wanted:
+        if process not in running:
+            progress(f"{process.name} has ended by itself: start it again with `kubeskew up`")
+    await wait_ready(directory, probes, state, running, progress)
+    kinds = {process.kind for process in running}
+    if {"apiserver", "controller-manager"} <= kinds and server_runs(state):
+        server = state.of_kind("apiserver")[0]
+        await wait_until("namespace default", lambda: probes.default_account_missing(server))
 
 
 async def wait_until(
-    what: str, missing: Callable[[], Awaitable[Missing]], check: Callable[[], None] = lambda: None
+    what: str,
+    missing: Callable[[], Awaitable[Missing]],
+    check: Callable[[], None] = lambda: None,
+    tell: Progress = silent,
 ) -> None:
-    """Ask until nothing is missing. Raises ClusterError after START_SECONDS, or what `check` raises."""
+    """Ask until nothing is missing. Raises ClusterError after START_SECONDS, or what `check` raises.
+
+    `tell` hears once what is missing, if it takes long.
+    """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + START_SECONDS
-    while lacking := await missing():
+    started = loop.time()
+    told = False
+    while True:
+        lacking = await missing()
         check()
-        if loop.time() > deadline:
+        if not lacking:
+            return
+        waited = loop.time() - started
+        if waited > START_SECONDS:
             raise ClusterError(f"{what} is not ready after {START_SECONDS:.0f} s: {lacking}")
+        if waited > SLOW_SECONDS and not told:
+            told = True
+            tell(lacking)
         await asyncio.sleep(POLL_SECONDS)

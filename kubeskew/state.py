@@ -2,11 +2,13 @@
 
 import fcntl
 import json
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
@@ -15,6 +17,7 @@ from kubeskew.failures import ClusterError, UserError
 from kubeskew.pki import write_secret
 
 FORMAT = 1
+_TREES = ("kubeconfigs", "logs", "nodes", "kubelet")
 
 
 @dataclass(slots=True)
@@ -54,8 +57,8 @@ class State:
     def components(self) -> dict[str, Process]:
         """Every component by its name on the command line, and the process that it lives in."""
         found = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
-        for process in self.of_kind("kubelet"):
-            found.update({f"kubelet/{node}": process for node in process.nodes})
+        hosting = {node: process for process in self.of_kind("kubelet") for node in process.nodes}
+        found.update({f"kubelet/{node}": hosting[node] for node in self.nodes if node in hosting})
         return found
 
     def node_spec(self, name: str) -> NodeSpec:
@@ -94,7 +97,7 @@ class StateDir:
 
     @property
     def storage_url(self) -> str:
-        return f"sqlite:///{self.database.absolute()}"
+        return f"sqlite:///{quote(str(self.database.absolute()))}"
 
     def component_kubeconfig(self, user: str) -> Path:
         return self.path / "kubeconfigs" / user.replace("/", "-")
@@ -111,6 +114,20 @@ class StateDir:
     def exists(self) -> bool:
         return self.record.exists()
 
+    def half_made(self) -> bool:
+        """Whether a cluster was begun here, but never recorded: none of its processes has been started."""
+        return self.pki.exists() and not self.exists()
+
+    def purge(self) -> None:
+        """Remove what is the cluster's; whatever else somebody keeps in the directory stays."""
+        for tree in (self.pki, self.database.parent, *map(self.path.joinpath, _TREES)):
+            shutil.rmtree(tree, ignore_errors=True)
+        for file in (self.kubeconfig, self.ca, self.token, self.record, self.path / "lock"):
+            file.unlink(missing_ok=True)
+            file.with_name(f"{file.name}.partial").unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            self.path.rmdir()
+
     def load(self) -> State:
         """The record. Raises UserError if there is none, ClusterError if it cannot be read."""
         try:
@@ -121,14 +138,23 @@ class StateDir:
                 "or name its directory with --state-dir"
             ) from None
         except (OSError, ValueError) as error:
-            raise ClusterError(f"cannot read {self.record}: {error}") from error
-        if value.get("format") != FORMAT:
-            raise ClusterError(f"{self.record} was written by another version of kubeskew")
-        return State(
-            runtime_config=value["runtimeConfig"],
-            processes={item["name"]: Process(**item) for item in value["processes"]},
-            nodes=value["nodes"],
-            killed_nodes=value["killedNodes"],
+            raise self._unreadable(error) from error
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            raise self._unreadable("another version of kubeskew wrote it")
+        try:
+            return State(
+                runtime_config=value["runtimeConfig"],
+                processes={item["name"]: Process(**item) for item in value["processes"]},
+                nodes=value["nodes"],
+                killed_nodes=value["killedNodes"],
+            )
+        except (KeyError, TypeError) as error:
+            raise self._unreadable(f"not a record of a cluster: {error}") from error
+
+    def _unreadable(self, reason: object) -> ClusterError:
+        return ClusterError(
+            f"cannot read {self.record}: {reason}. End the processes of this cluster by hand, "
+            "remove the directory and start a new one with `kubeskew up`"
         )
 
     def save(self, state: State) -> None:
@@ -146,7 +172,9 @@ class StateDir:
         """Hold the directory for one changing command. Raises ClusterError if another has it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path.chmod(0o700)
-        with (self.path / "lock").open("w") as file:
+        lock = self.path / "lock"
+        lock.touch(mode=0o600)
+        with lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -1,14 +1,33 @@
-"""Writing to the log's time line when no API server runs to do it."""
+"""Putting on the log's time line what a component cannot say itself: that it was killed."""
 
 from collections.abc import Mapping
 
 from apimachinery.clock import Clock
-from apiserver.storage.interfaces import ComponentEvent
-from apiserver.storage.sql_log import SQLLog
+from kubeskew import processes
+from kubeskew.readiness import Probes
+from kubeskew.state import State, StateDir
+
+COMPONENTS_PATH = "/kubeskew/v1/components"
+
+
+async def announce(directory: StateDir, state: State, clock: Clock, event: Mapping[str, str]) -> None:
+    """Append one component event through an API server or, if none answers, to the log itself."""
+    async with Probes(directory) as probes:
+        for server in state.of_kind("apiserver"):
+            if not processes.alive(server.pid, server.birth):
+                continue
+            url = f"https://127.0.0.1:{server.port}{COMPONENTS_PATH}"
+            status, _ = await probes.request("POST", url, event)
+            if 200 <= status < 300:
+                return
+    await record(directory.storage_url, clock, event)
 
 
 async def record(url: str, clock: Clock, event: Mapping[str, str]) -> None:
     """Append one component event to the log at `url`."""
+    from apiserver.storage.interfaces import ComponentEvent
+    from apiserver.storage.sql_log import SQLLog
+
     log = await SQLLog.open(url, clock)
     try:
         await log.record(

@@ -7,7 +7,7 @@ from kubeskew.commands.options import (
     VERSION,
     cluster,
     component_option,
-    parse_gates,
+    parse_gate_changes,
     run_async,
     state_dir_option,
 )
@@ -50,18 +50,19 @@ def downgrade(directory: StateDir, to: Version, components: tuple[str, ...], for
 
 @click.command()
 @state_dir_option
-@click.argument("gates", metavar="A=true,B=false")
+@click.argument("gates", metavar="A=true,B=false,C-")
 @component_option
 def gates(directory: StateDir, gates: str, components: tuple[str, ...]) -> None:
-    """Set feature gates; the components restart with them.
+    """Set feature gates; the components restart with them. `C-` takes back what was set by hand.
 
     \b
     kubeskew gates DRAExtendedResource=false
     kubeskew gates DRAExtendedResource=true --component scheduler
+    kubeskew gates DRAExtendedResource-
     """
-    parsed = parse_gates(gates)
+    parsed = parse_gate_changes(gates)
     if not parsed:
-        raise UserError("no gate given: write NAME=true or NAME=false")
+        raise UserError("no gate given: write NAME=true, NAME=false or NAME-")
     run_async(cluster(directory).set_gates(parsed, components))
 
 

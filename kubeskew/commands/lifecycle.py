@@ -1,14 +1,16 @@
 """`kubeskew up` and `kubeskew down`."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from apimachinery.versions import Version
 from kubeskew.commands.options import VERSION, cluster, parse_gates, run_async, state_dir_option
 from kubeskew.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
 from kubeskew.failures import UserError
-from kubeskew.planning import Target, check_gates
+from kubeskew.planning import disagreements
 from kubeskew.state import StateDir
 
 
@@ -26,7 +28,9 @@ from kubeskew.state import StateDir
     "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: a free one]."
 )
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
+@click.pass_context
 def up(
+    ctx: click.Context,
     directory: StateDir,
     version: Version | None,
     nodes: int | None,
@@ -37,7 +41,7 @@ def up(
 ) -> None:
     """Start a cluster in the background and return when it is ready.
 
-    A cluster that is in the state directory already is picked up as it is recorded.
+    A cluster that is in the state directory already is picked up as it was left, also after a crash.
 
     \b
     kubeskew up
@@ -46,20 +50,35 @@ def up(
     """
     base = load(config) if config else ClusterSpec(nodes=numbered_nodes(DEFAULT_NODES))
     spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port)
-    check_gates("the cluster", Target(spec.version, spec.gates))
-    if directory.exists() and (version or nodes is not None or feature_gates or config):
-        raise UserError(
-            f"there is a cluster in {directory.path} already: change it with upgrade, downgrade or gates, "
-            "or remove it with `kubeskew down --purge`"
-        )
+    if directory.exists():
+        given = {
+            "version": version or config,
+            "gates": feature_gates or config,
+            "nodes": config,
+            "count": nodes is not None,
+            "servers": ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE,
+            "port": port,
+        }
+        _check_agreement(directory, spec, {name for name, said in given.items() if said})
     run_async(cluster(directory).up(spec))
     click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
     click.echo("  kubectl get nodes\n\nStop it with `kubeskew down`.")
 
 
+def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[str]) -> None:
+    """Raises UserError if the cluster that is there is another than the one asked for."""
+    found = disagreements(directory.load(), spec, given)
+    if found:
+        raise UserError(
+            f"there is another cluster in {directory.path} already: {'; '.join(found)}. Change it with "
+            "upgrade, downgrade or gates, pick it up as it is with `kubeskew up` alone, "
+            "or remove it with `kubeskew down --purge`"
+        )
+
+
 @click.command()
 @state_dir_option
-@click.option("--purge", is_flag=True, help="Remove the state directory too: the log, credentials and all.")
+@click.option("--purge", is_flag=True, help="Remove the cluster's data too: the log, credentials and all.")
 def down(directory: StateDir, purge: bool) -> None:
     """Stop the cluster; its data stays unless --purge is given.
 

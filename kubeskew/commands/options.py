@@ -22,7 +22,7 @@ VERSION = VersionParam()
 
 
 def _take_state_dir(ctx: click.Context, _param: click.Parameter, value: Path | None) -> StateDir:
-    return StateDir(value or ctx.obj or Path(".kubeskew"))
+    return StateDir((value or ctx.obj or Path(".kubeskew")).absolute())
 
 
 state_dir_option = click.option(
@@ -50,11 +50,19 @@ component_option = click.option(
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as a mapping. Whether a version knows the gates is decided per component."""
+    """`A=true,B=false` as a mapping. Raises UserError. Versions are asked later, per component."""
     try:
         return parse_overrides(text)
     except ValueError as error:
         raise UserError(f"feature gates: {error}") from error
+
+
+def parse_gate_changes(text: str) -> dict[str, bool | None]:
+    """As `parse_gates`; `A-` is None: no longer set by hand."""
+    items = [item.strip() for item in text.split(",")]
+    unset = [item for item in items if item.endswith("-")]
+    kept = parse_gates(",".join(item for item in items if item not in unset))
+    return {**kept, **dict.fromkeys(item[:-1] for item in unset)}
 
 
 def show_progress(text: str) -> None:

@@ -1,6 +1,9 @@
 """The commands that only look: `status`, `kubeconfig`, `logs`."""
 
+import asyncio
 import subprocess
+from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -10,6 +13,8 @@ from kubeskew.commands.options import output_option, print_json, print_table, ru
 from kubeskew.failures import ClusterError, UserError
 from kubeskew.readiness import Probes
 from kubeskew.state import Process, State, StateDir
+
+_DOWN = frozenset({"Killed", "Stopped", "Ended"})
 
 
 @click.command()
@@ -30,19 +35,32 @@ def status(directory: StateDir, output: str) -> None:
             {
                 "server": f"https://127.0.0.1:{server.port}",
                 "kubeconfig": str(directory.kubeconfig.absolute()),
+                "stateDir": str(directory.path),
                 "storage": directory.storage_url,
                 "components": rows,
                 "nodes": [_node(directory, name) for name in state.nodes],
             }
         )
         return
-    print_table(["COMPONENT", "VERSION", "STATE", "PID", "GATES"], rows)
+    print_table(
+        ["COMPONENT", "VERSION", "STATE", "PID", "GATES"], [{**row, "pid": row["pid"] or "-"} for row in rows]
+    )
 
 
 async def _rows(directory: StateDir, state: State) -> list[dict[str, Any]]:
+    components = state.components()
+    running = [process for process in state.processes.values() if _runs(process)]
     async with Probes(directory) as probes:
-        missing = {p.name: await probes.missing(p) for p in state.processes.values() if _runs(p)}
-    return [_row(directory, state, name, p, missing) for name, p in state.components().items()]
+        ready = set().union(*await asyncio.gather(*(_ready(probes, process) for process in running)))
+    return [_row(directory, state, name, process, ready) for name, process in components.items()]
+
+
+async def _ready(probes: Probes, process: Process) -> set[str]:
+    """The components in a process that are ready."""
+    if process.kind == "kubelet":
+        hosted = await probes.hosted(process) or {}
+        return {f"kubelet/{node}" for node, each in hosted.items() if each["ready"]}
+    return set() if await probes.missing(process) else {process.name}
 
 
 def _runs(process: Process) -> bool:
@@ -50,31 +68,38 @@ def _runs(process: Process) -> bool:
 
 
 def _row(
-    directory: StateDir, state: State, name: str, process: Process, missing: dict[str, str]
+    directory: StateDir, state: State, name: str, process: Process, ready: Collection[str]
 ) -> dict[str, Any]:
     scheme = "https" if process.kind == "apiserver" else "http"
+    state_now = _state(state, name, process, ready)
     return {
         "component": name,
         "version": process.version,
-        "state": _state(state, name, process, missing),
-        "pid": process.pid if _runs(process) else None,
+        "state": state_now,
+        "pid": process.pid if state_now not in _DOWN else None,
         "gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in process.gates.items()),
         "log": str(directory.log(process.name).absolute()),
         "metrics": f"{scheme}://127.0.0.1:{process.port}/metrics",
     }
 
 
-def _state(state: State, name: str, process: Process, missing: dict[str, str]) -> str:
+def _state(state: State, name: str, process: Process, ready: Collection[str]) -> str:
     if name.partition("/")[2] in state.killed_nodes or not process.wanted:
         return "Killed"
     if not _runs(process):
         return "Stopped" if process.pid == 0 else "Ended"
-    return "NotReady" if missing[process.name] else "Ready"
+    return "Ready" if name in ready else "NotReady"
 
 
 def _node(directory: StateDir, name: str) -> dict[str, str]:
-    root = (directory.kubelet_root() / name).absolute()
-    return {"name": name, "rootDir": str(root), "cdiDir": str(root / "cdi")}
+    root = directory.kubelet_root() / name
+    directories = {
+        "rootDir": root,
+        "kubeletDir": root / "kubelet",
+        "pluginsDir": root / "kubelet" / "plugins",
+        "cdiDir": root / "cdi",
+    }
+    return {"name": name, **{key: str(path.absolute()) for key, path in directories.items()}}
 
 
 @click.command()
@@ -107,6 +132,8 @@ def logs(directory: StateDir, component: str, follow: bool) -> None:
     if not path.exists():
         raise ClusterError(f"{component} has not written a log yet: {path} does not exist")
     if follow:
-        subprocess.run(["tail", "-n", "+1", "-f", str(path)], check=False)  # noqa: S603, S607
+        # Ctrl-C is how one ends this
+        with suppress(KeyboardInterrupt):
+            subprocess.run(["tail", "-n", "+1", "-f", str(path)], check=False)  # noqa: S603, S607
         return
     click.echo(path.read_text(errors="replace"), nl=False)

@@ -11,7 +11,7 @@ from kubeskew.state import Process, State
 
 def cluster(version: str = "1.35") -> State:
     """One server, controller manager, scheduler, and two nodes in one kubelet process."""
-    state = State(runtime_config={})
+    state = State(runtime_config={}, nodes={"a": {}, "b": {}})
     for name in ("apiserver", "controller-manager", "scheduler"):
         state.processes[name] = Process(name, name, version, {})
     state.processes["kubelet-1"] = Process("kubelet-1", "kubelet", version, {}, nodes=["a", "b"])

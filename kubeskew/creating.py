@@ -1,0 +1,98 @@
+"""A new cluster: its record, its ports and its credentials; nothing is started."""
+
+import random
+from collections.abc import Iterable
+from datetime import datetime
+
+from apimachinery.versions import Version
+from kubeskew import launching, skew
+from kubeskew.config import ClusterSpec
+from kubeskew.failures import UserError
+from kubeskew.pki import Authority, KeyPair, kubeconfig, new_token, write_secret
+from kubeskew.planning import Target, check_gates, initial_target
+from kubeskew.state import Process, State, StateDir
+
+
+def plan(spec: ClusterSpec) -> State:
+    """The record of a cluster as `spec` describes it. Raises UserError if there cannot be such a cluster."""
+    state = State(runtime_config=dict(spec.runtime_config))
+    servers = ["apiserver"] if spec.servers == 1 else [f"apiserver-{n}" for n in range(1, spec.servers + 1)]
+    if spec.port:
+        _check_port(spec.port)
+    for name in [*servers, "controller-manager", "scheduler"]:
+        port = spec.port if spec.port and name == servers[0] else free_port(state)
+        _add(state, spec, name, port)
+    state.nodes = {node.name: node.as_json() for node in spec.nodes}
+    for node in state.nodes:
+        host(state, node, initial_target(spec, f"kubelet/{node}"))
+    found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
+    if found:
+        raise UserError(f"unsupported version skew: {'; '.join(found)}")
+    return state
+
+
+def _check_port(port: int) -> None:
+    if not launching.is_free(port):
+        raise UserError(
+            f"port {port} is in use by another process: choose another with --port, "
+            "or leave it out for a free one"
+        )
+
+
+def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
+    target = initial_target(spec, name)
+    check_gates(name, target)
+    state.processes[name] = Process(
+        name, skew.kind_of(name), str(target.version), dict(target.gates), port=port
+    )
+
+
+def host(state: State, node: str, target: Target) -> Process:
+    """Put a node into the kubelet process of its version and gates, recorded anew if there is none."""
+    check_gates(f"kubelet/{node}", target)
+    for process in state.of_kind("kubelet"):
+        if process.version == str(target.version) and process.gates == dict(target.gates):
+            process.nodes = in_order(state, [*process.nodes, node])
+            return process
+    number = next(n for n in range(1, len(state.nodes) + 2) if f"kubelet-{n}" not in state.processes)
+    process = Process(
+        f"kubelet-{number}", "kubelet", str(target.version), dict(target.gates),
+        port=free_port(state), nodes=[node],
+    )  # fmt: skip
+    state.processes[process.name] = process
+    return process
+
+
+def in_order(state: State, nodes: Iterable[str]) -> list[str]:
+    """The nodes as the cluster was described, whatever has been done to them since."""
+    wanted = set(nodes)
+    return [node for node in state.nodes if node in wanted]
+
+
+def free_port(state: State) -> int:
+    """A port that neither this cluster nor anybody else has."""
+    return launching.free_port((p.port for p in state.processes.values()), random.SystemRandom())
+
+
+def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
+    """The authority, the serving certificate, and what each component and the administrator identify with."""
+    authority = Authority.create(now)
+    ca = authority.pair.certificate
+    serving, token = authority.serving(), new_token()
+    write_secret(directory.pki / "ca.key", authority.pair.key)
+    write_secret(directory.ca, ca)
+    write_secret(directory.pki / "apiserver.crt", serving.certificate)
+    write_secret(directory.pki / "apiserver.key", serving.key)
+    write_secret(directory.token, token)
+    write_secret(directory.pki / "tokens.csv", f'{token},kubernetes-admin,admin,"system:masters"\n')
+    server = f"https://127.0.0.1:{state.of_kind('apiserver')[0].port}"
+
+    def write(user: str, pair: KeyPair) -> None:
+        write_secret(directory.component_kubeconfig(user), kubeconfig(server, ca, user, pair))
+
+    for user in ("system:kube-controller-manager", "system:kube-scheduler"):
+        write(user, authority.client(user))
+    for node in state.nodes:
+        write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes"))
+    admin = authority.client("kubernetes-admin", "system:masters")
+    write_secret(directory.kubeconfig, kubeconfig(server, ca, "kubernetes-admin", admin))
