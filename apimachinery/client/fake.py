@@ -50,6 +50,8 @@ class _Target:
     def __init__(self, path: str) -> None:
         parts = [unquote(part) for part in path.strip("/").split("/")]
         root, rest = (parts[:2], parts[2:]) if parts[0] == "api" else (parts[:3], parts[3:])
+        if not rest:
+            raise errors.unknown_path()
         self.namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _SUBRESOURCES:
             self.namespace, rest = rest[1], rest[2:]

@@ -195,6 +195,7 @@ async def test_a_cluster_that_does_not_start_is_the_cells_failure():
     assert (result.passed, result.failure, control.calls) == (False, "no room", ["stop"])
 
 
+@pytest.mark.looptime(False)  # a process of its own takes real time
 async def test_a_script_sees_the_namespace():
     """A script runs with the cell's namespace; its output is told when it fails."""
     steps = """
