@@ -11,7 +11,7 @@ run: $(STAMP)  ## The main job: the matrix, with a report in report/
 	$(BIN)/kubeskew matrix --report report
 
 test: check kubectl  ## Static checks and the whole test suite
-	$(BIN)/pytest -q -n 2 -m "not slow"
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow"
 
 test-slow: $(STAMP) kubectl  ## The long tests
 	$(BIN)/pytest -q -m slow --timeout 900
