@@ -77,8 +77,15 @@ async def wait(ctx: CellContext, operation: Operation) -> None:
         if not lacking:
             return
         if ctx.clock.monotonic() > deadline:
-            raise StepError(f"{body['kind']} {condition}", lacking)
+            raise StepError(_wanted(condition, body), lacking)
         await ctx.clock.sleep(POLL_SECONDS)
+
+
+def _wanted(condition: Any, body: Object) -> str:
+    what = f"{body['kind']} {body.get('name') or body.get('selector', '')}".strip()
+    if "deletion" in condition:
+        return f"{what} to be gone"
+    return f"{what} to be {condition['condition']['name']}={condition['condition'].get('value', 'true')}"
 
 
 def _waiting_for(condition: Any, found: list[Object], kind: str, operation: Operation) -> str:
@@ -92,9 +99,10 @@ def _waiting_for(condition: Any, found: list[Object], kind: str, operation: Oper
     name, value = condition["condition"]["name"], str(condition["condition"].get("value", "true"))
     for obj in found:
         conditions = (obj.get("status") or {}).get("conditions") or []
-        status = next((each["status"] for each in conditions if each["type"] == name), "absent")
-        if status.lower() != value.lower():
-            return f"{describe(obj)}: {name} is {status}"
+        found_one = next((each for each in conditions if each["type"] == name), {"status": "absent"})
+        if found_one["status"].lower() != value.lower():
+            why = ": ".join(filter(None, (found_one.get("reason"), found_one.get("message"))))
+            return f"{describe(obj)}: {name} is {found_one['status']}" + (f" ({why})" if why else "")
     return ""
 
 
