@@ -95,12 +95,12 @@ class ManualClock:
 
 def timestamp(moment: datetime) -> str:
     """`metav1.Time` on the wire: RFC 3339, UTC, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
 def micro_timestamp(moment: datetime) -> str:
     """`metav1.MicroTime` on the wire: RFC 3339, UTC, six decimals."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_timestamp(text: str) -> datetime:

@@ -17,7 +17,7 @@ from apimachinery.pruning import prune
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 from apimachinery.schema import Schema
 
-MAX_DEPTH: Final = 300  # brackets inside each other; Go allows 10,000, Python's stack does not
+MAX_DEPTH: Final = 240  # brackets inside each other; Go allows 10,000, what writes JSON here 254
 SUMMARY_BYTES = 30
 _HEAD = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
@@ -60,11 +60,19 @@ def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parse
         parsed = Parsed(*yaml_body.load(body)) if is_yaml(content_type) else Parsed(_load_json(body))
     except RecursionError:
         raise ValueError("exceeded max depth") from None
-    if body.count(b"{") + body.count(b"[") + body.count(b"\n") > MAX_DEPTH and nests_deeper_than(
-        parsed.value, MAX_DEPTH
-    ):
-        raise ValueError("exceeded max depth")
+    if _may_nest(body):
+        check_depth(parsed.value)
     return parsed
+
+
+def check_depth(value: Any) -> None:
+    """Raise ValueError if a JSON value is nested deeper than can be stored."""
+    if nests_deeper_than(value, MAX_DEPTH):
+        raise ValueError("exceeded max depth")
+
+
+def _may_nest(body: bytes) -> bool:
+    return body.count(b"{") + body.count(b"[") + body.count(b"\n") + body.count(b"-") > MAX_DEPTH
 
 
 def _load_json(body: bytes) -> Any:
@@ -73,6 +81,8 @@ def _load_json(body: bytes) -> Any:
     except orjson.JSONDecodeError:
         json_syntax.check(body)
         return load_repeated(body)  # JSON to Go, not to orjson: invalid UTF-8, lone surrogates, huge numbers
+    if _may_nest(body):
+        check_depth(value)  # before it is written again below
     if _may_repeat_keys(body, value):
         return load_repeated(body)
     return value

@@ -6,6 +6,7 @@ from typing import Any
 
 from apimachinery.shapes import Repeated
 
+_INTEGER_DIGITS = 20
 _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
@@ -26,13 +27,26 @@ def load_repeated(body: bytes) -> Any:
         return repeated
 
     value = _clean_strings(
-        json.loads(body.decode("utf-8", "replace"), object_pairs_hook=pairs, parse_constant=_no_constant)
+        json.loads(
+            body.decode("utf-8", "replace"),
+            object_pairs_hook=pairs,
+            parse_constant=_no_constant,
+            parse_int=_integer,
+        )
     )
     if met and isinstance(value, dict) and not isinstance(value, Repeated):
         marked = Repeated(value)
         marked.keys_in_order = tuple(value)
         return marked
     return value
+
+
+def _integer(text: str) -> int | float:
+    """As the fast parser: what no 64 bits can hold is a float."""
+    if len(text) > _INTEGER_DIGITS:
+        return float(text)
+    value = int(text)
+    return value if -(2**63) <= value < 2**64 else float(value)
 
 
 def _no_constant(name: str) -> Any:

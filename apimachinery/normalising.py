@@ -9,10 +9,12 @@ into nested closures; an object costs one walk along its values. A value of the 
 import base64
 import binascii
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from apimachinery import shapes
+from apimachinery.clock import micro_timestamp, timestamp
 from apimachinery.quantity import Quantity
 from apimachinery.schema import Field, Kind, Schema
 
@@ -20,6 +22,7 @@ Normaliser = Callable[[Any, list[str]], Any]  # (value, names of unknown fields 
 
 _INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _KEPT_SCHEMAS: Final = 4096
+_ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class WrongShape(Exception):  # noqa: N818 - the answer to it is made by its catcher
@@ -164,13 +167,15 @@ def _micro_time(value: Any, _: list[str]) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _canonical_time(text: str, layout: str) -> str:
+def _canonical_time(text: str, layout: str) -> str | None:
+    """The time as Go writes it; Go's zero time is written as null, and so is none."""
     try:
         moment = shapes.parse_time(text, layout)
     except ValueError as error:
         raise WrongShape from error
-    pattern = "%Y-%m-%dT%H:%M:%SZ" if layout == shapes.TIME else "%Y-%m-%dT%H:%M:%S.%fZ"
-    return moment.strftime(pattern)
+    if moment == _ZERO_TIME:
+        return None
+    return timestamp(moment) if layout == shapes.TIME else micro_timestamp(moment)
 
 
 _TEXTS: Final[dict[str, Normaliser]] = {"byte": _bytes, "date-time": _time, "micro-time": _micro_time}
@@ -253,7 +258,7 @@ def _object(schema: Schema) -> Normaliser:  # noqa: C901 - the one hot loop, kep
             if item is None:
                 continue
             result = step[0](item, unknown)
-            if step[1] and (not result):
+            if result is None or (step[1] and not result):
                 continue
             written[key] = result
         for key, field in unset:

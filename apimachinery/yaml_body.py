@@ -1,16 +1,25 @@
 """YAML bodies as Go reads them (sigs.k8s.io/yaml over goyaml.v2): the value that the same JSON would give.
 
-Differences to PyYAML that matter: times stay text, keys become text, `1e3` is a number, no sexagesimals.
+Differences to PyYAML that matter: times stay text, keys become text, `1e3` is a number, no sexagesimals, and tags
+that are not YAML's own are ignored. The value is built from the parser's events, without a stack of calls: what
+PyYAML makes of deep nesting ends the process.
 """
 
+import base64
+import binascii
+import math
 import re
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import yaml
 
-MAX_NODES = 1_000_000  # after aliases are followed: a bound against "billion laughs"
+MAX_NODES: Final = 1_000_000  # that aliases and merges may add: a bound against "billion laughs"
+MAX_DEPTH: Final = 500  # (goyaml: 10,000) more than an object may nest
+_MAX_DIGITS = 30  # a longer integer is a float in Go, and slow here
 
+_TAG = "tag:yaml.org,2002:"
+_MERGE = f"{_TAG}merge"
 _INT = re.compile(r"^[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$")
 _FLOAT = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
 
@@ -20,32 +29,7 @@ class YAMLBodyError(ValueError):
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Scalars as Go resolves them; remembers keys that were given twice."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self.repeated: list[str] = []
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen and isinstance(key, yaml.ScalarNode):
-                line = key.start_mark.line + 1
-                self.repeated.append(f'line {line}: key "{key.value}" already set in map')
-            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
-                seen.add(key.value)
-        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return found
-
-    def construct_whole(self, node: yaml.ScalarNode) -> int:
-        text = node.value.replace("_", "")
-        sign = -1 if text.startswith("-") else 1
-        digits = text.lstrip("+-")
-        octal = len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
-        return sign * (int(digits, 8) if octal else int(digits, 0))
-
-    def construct_decimal(self, node: yaml.ScalarNode) -> float:
-        return float(node.value)
+    """The parser, and what plain scalars are."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -56,49 +40,185 @@ _Loader.yaml_implicit_resolvers = {
     ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_whole)
-_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_decimal)
+_Loader.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
+_Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 
 
-def load(body: bytes) -> tuple[Any, list[str]]:
-    """The first document of `body`, and the strict errors of keys given twice; raises YAMLBodyError."""
-    try:
-        loader = _Loader(body.decode("utf-8", "replace"))
-        try:
-            value = loader.get_data() if loader.check_data() else None
-        finally:
-            loader.dispose()
-    except yaml.YAMLError as error:
-        raise YAMLBodyError(_text(error)) from None
-    except (ValueError, TypeError) as error:
-        raise YAMLBodyError(f"yaml: {error}") from None
-    if _size(value, {}) > MAX_NODES:
-        raise YAMLBodyError("yaml: document contains excessive aliasing")
-    repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(loader.repeated)] if loader.repeated else []
-    return _with_text_keys(value), repeated
+# --- scalars -----------------------------------------------------------------------------------------------
 
 
-def _size(value: Any, known: dict[int, int]) -> int:
-    """How many nodes `value` has when every alias is written out."""
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in known:
-        known[id(value)] = MAX_NODES  # a value that contains itself has no end
-        children = value.values() if isinstance(value, dict) else value
-        known[id(value)] = min(MAX_NODES + 1, 1 + sum(_size(item, known) for item in children))
-    return known[id(value)]
+def _integer(text: str) -> int | float:
+    text = text.replace("_", "")
+    digits = text.lstrip("+-")
+    if len(digits) > _MAX_DIGITS:
+        return _float(text)
+    octal = len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
+    value = (-1 if text.startswith("-") else 1) * (int(digits, 8) if octal else int(digits, 0))
+    return value if -(2**63) <= value < 2**64 else float(value)
 
 
-def _with_text_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_key(key): _with_text_keys(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_text_keys(item) for item in value]
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise YAMLBodyError(f"json: unsupported value: {'+' if value > 0 else '-'}Inf")
     return value
+
+
+def _boolean(text: str) -> bool:
+    return text.lower() in {"yes", "true", "on"}
+
+
+def _binary(text: str) -> str:
+    try:
+        return base64.b64decode(text).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        raise YAMLBodyError("yaml: !!binary value contains invalid base64 data") from None
+
+
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    f"{_TAG}int": _integer,
+    f"{_TAG}float": _float,
+    f"{_TAG}bool": _boolean,
+    f"{_TAG}null": lambda _: None,
+    f"{_TAG}binary": _binary,
+}
+
+
+# --- maps and lists ----------------------------------------------------------------------------------------
+
+_NO_KEY = object()
+_MERGE_KEY = object()
+
+
+class _Map:
+    """A mapping that is being read."""
+
+    def __init__(self) -> None:
+        self.value: dict[str, Any] = {}
+        self.key: Any = _NO_KEY
+        self.merged: list[dict[str, Any]] = []
+
+    def finish(self) -> dict[str, Any]:
+        """The map, with what `<<` brings beneath its own keys; the first of several sources counts."""
+        if self.merged:
+            own = dict(self.value)
+            self.value.clear()  # the same map stays: an anchor may name it
+            for source in reversed(self.merged):
+                self.value.update(source)
+            self.value.update(own)
+        return self.value
+
+
+class _Builder:
+    """Makes a value of events."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._open: list[_Map | list[Any]] = []
+        self._names: list[str | None] = []  # the anchors of what is open
+        self._anchors: dict[str, Any] = {}
+        self._copied = 0
+        self._root: Any = None
+        self.repeated: list[str] = []
+
+    def read(self) -> Any:
+        """The value of the first document."""
+        while True:
+            event = self._loader.get_event()
+            if event is None or isinstance(event, yaml.DocumentEndEvent | yaml.StreamEndEvent):
+                return self._root
+            if isinstance(event, yaml.ScalarEvent):
+                self._scalar(event)
+            elif isinstance(event, yaml.MappingStartEvent):
+                self._begin(_Map(), event)
+            elif isinstance(event, yaml.SequenceStartEvent):
+                self._begin([], event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._end()
+            elif isinstance(event, yaml.AliasEvent):
+                self._alias(event)
+
+    def _begin(self, holder: _Map | list[Any], event: Any) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            raise YAMLBodyError("yaml: exceeded max depth")
+        top = self._open[-1] if self._open else None
+        if isinstance(top, _Map) and top.key is _NO_KEY:
+            raise YAMLBodyError("yaml: invalid map key: a map or a sequence")
+        self._open.append(holder)
+        self._names.append(event.anchor)
+
+    def _end(self) -> None:
+        holder, name = self._open.pop(), self._names.pop()
+        value = holder.finish() if isinstance(holder, _Map) else holder
+        if name:
+            self._anchors[name] = value
+        self._put(value)
+
+    def _scalar(self, event: Any) -> None:
+        top = self._open[-1] if self._open else None
+        tag = event.tag
+        if tag is None or tag == "!":
+            implicit = event.implicit if tag is None else (False, True)
+            tag = self._loader.resolve(yaml.ScalarNode, event.value, implicit)
+        if isinstance(top, _Map) and top.key is _NO_KEY and tag == _MERGE:
+            top.key = _MERGE_KEY
+            return
+        make = _SCALARS.get(tag)
+        value = make(event.value) if make is not None else event.value
+        if event.anchor:
+            self._anchors[event.anchor] = value
+        if isinstance(top, _Map) and top.key is _NO_KEY:
+            top.key = _key(value)
+            if top.key in top.value:
+                line = event.start_mark.line + 1
+                self.repeated.append(f'line {line}: key "{event.value}" already set in map')
+            return
+        self._put(value)
+
+    def _put(self, value: Any) -> None:
+        """Hand a finished value to what holds it."""
+        if not self._open:
+            self._root = value
+            return
+        top = self._open[-1]
+        if isinstance(top, list):
+            top.append(value)
+            return
+        if top.key is _MERGE_KEY:
+            top.merged += self._sources(value)
+        else:
+            top.value[top.key] = value
+        top.key = _NO_KEY
+
+    def _sources(self, value: Any) -> list[dict[str, Any]]:
+        sources = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, dict) for one in sources):
+            raise YAMLBodyError("yaml: map merge requires map or sequence of maps as the value")
+        return sources
+
+    def _alias(self, event: Any) -> None:
+        name = event.anchor
+        if name in self._names:
+            raise YAMLBodyError(f"yaml: anchor '{name}' value contains itself")
+        if name not in self._anchors:
+            raise YAMLBodyError(f"yaml: unknown anchor '{name}' referenced")
+        value = self._copy(self._anchors[name])
+        top = self._open[-1] if self._open else None
+        if isinstance(top, _Map) and top.key is _NO_KEY:
+            top.key = _key(value)
+        else:
+            self._put(value)
+
+    def _copy(self, value: Any) -> Any:
+        """What an alias stands for; nothing is shared."""
+        self._copied += 1
+        if self._copied > MAX_NODES:
+            raise YAMLBodyError("yaml: document contains excessive aliasing")
+        if isinstance(value, dict):
+            return {key: self._copy(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._copy(item) for item in value]
+        return value
 
 
 def _key(key: Any) -> str:
@@ -106,11 +226,32 @@ def _key(key: Any) -> str:
         return "true" if key else "false"
     if isinstance(key, str | int | float):
         return str(key)
-    raise YAMLBodyError(f"yaml: invalid map key: {key}")
+    raise YAMLBodyError(f"yaml: invalid map key: {'null' if key is None else 'a map or a sequence'}")
+
+
+def load(body: bytes) -> tuple[Any, list[str]]:
+    """The first document of `body`, and the strict errors of keys given twice; raises YAMLBodyError."""
+    try:
+        loader = _Loader(body.decode("utf-8", "replace"))
+        try:
+            builder = _Builder(loader)
+            value = builder.read()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise YAMLBodyError(_text(error)) from None
+    except YAMLBodyError:
+        raise
+    except (ValueError, OverflowError, TypeError) as error:
+        raise YAMLBodyError(f"yaml: {error}") from None
+    repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(builder.repeated)] if builder.repeated else []
+    return value, repeated
 
 
 def _text(error: yaml.YAMLError) -> str:
     """libyaml's problem with the line that goyaml would name."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"yaml: {error.reason}"
     if not isinstance(error, yaml.MarkedYAMLError):
         return f"yaml: {error}"
     step = 1 if isinstance(error, yaml.scanner.ScannerError) else 0
