@@ -21,6 +21,7 @@ _FAILURES = (*CONNECTION_ERRORS, StatusError)
 
 # Upstream waits a whole retry period for a server that is not up yet, which here would be most of a start.
 _UNANSWERED_RETRY_SECONDS = 0.1
+_RELEASE_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +155,30 @@ class LeaderElector:
 
     async def _release(self) -> None:
         try:
-            lease = await self._client.get(LEASES, self._name, self._namespace)
-            spec = lease.get("spec") or {}
-            if spec.get("holderIdentity") != self._identity:
-                return
-            now = micro_timestamp(self._clock.now())
-            lease["spec"] = {
-                "holderIdentity": "",
-                "leaseDurationSeconds": 1,
-                "acquireTime": now,
-                "renewTime": now,
-                "leaseTransitions": spec.get("leaseTransitions") or 0,
-            }
-            await self._client.update(LEASES, lease)
+            for _ in range(_RELEASE_TRIES):
+                try:
+                    await self._give_back()
+                    return
+                except StatusError as error:
+                    if error.code != 409:  # a renewal that was under way when it was cancelled came first
+                        raise
         except _FAILURES as error:
             log.info("failed to release lease %s/%s: %s", self._namespace, self._name, error)
+
+    async def _give_back(self) -> None:
+        lease = await self._client.get(LEASES, self._name, self._namespace)
+        spec = lease.get("spec") or {}
+        if spec.get("holderIdentity") != self._identity:
+            return
+        now = micro_timestamp(self._clock.now())
+        lease["spec"] = {
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": spec.get("leaseTransitions") or 0,
+        }
+        await self._client.update(LEASES, lease)
 
     def _spec(self, now: datetime, acquired: str | None, transitions: int) -> Object:
         moment = micro_timestamp(now)

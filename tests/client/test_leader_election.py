@@ -65,6 +65,32 @@ async def test_a_graceful_stop_hands_over_at_the_next_try(client, candidate):
     await second[1]
 
 
+async def test_a_renewal_under_way_does_not_keep_the_lease(server, client, candidate):
+    """A renewal that arrives while the lease is being given back makes the giving back try again."""
+    stop, task, _ = candidate("one")
+    await asyncio.sleep(1)
+    renewals = []
+
+    async def renew():
+        lease = await client.get(LEASES, "thing", "kube-system")
+        await client.update(LEASES, {**lease, "spec": {**lease["spec"], "renewTime": "late"}})
+
+    original = server._act
+
+    async def act(method, target, query, body):
+        if method == "PUT" and stop.is_set() and not renewals:
+            renewals.append(True)
+            await renew()
+        return await original(method, target, query, body)
+
+    server._act = act
+    stop.set()
+    await task
+
+    assert renewals
+    assert (await client.get(LEASES, "thing", "kube-system"))["spec"]["holderIdentity"] == ""
+
+
 async def test_a_crash_costs_the_lease_duration(candidate):
     """A holder that stops renewing is replaced 15 s after its last sign of life."""
     first = candidate("one")
