@@ -6,6 +6,7 @@ Source of the texts: k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/err
 import html
 from typing import NamedTuple, Protocol
 
+from apimachinery.errors import Object
 from apiserver.request_info import RequestInfo
 from apiserver.user import AUTHENTICATED_GROUP, MASTERS_GROUP, User
 
@@ -17,10 +18,20 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
+class Rules(NamedTuple):
+    """What somebody may do: ResourceRules and NonResourceRules of authorization.k8s.io."""
+
+    resources: tuple[Object, ...] = ()
+    paths: tuple[Object, ...] = ()
+    incomplete: bool = False  # there may be more
+
+
 class Authorizer(Protocol):
     """Answers from memory; it never waits."""
 
     def authorize(self, user: User, info: RequestInfo) -> Decision: ...
+
+    def rules(self, user: User, namespace: str) -> Rules: ...
 
 
 # ClusterRole system:public-info-viewer, bound to authenticated and unauthenticated users.
@@ -39,6 +50,12 @@ class AuthenticatedMayAll:
         if AUTHENTICATED_GROUP in user.groups:
             return Decision(info.verb != "impersonate")
         return Decision(not info.is_resource and info.verb == "get" and info.path in _PUBLIC_PATHS)
+
+    def rules(self, user: User, namespace: str) -> Rules:
+        if not {MASTERS_GROUP, AUTHENTICATED_GROUP}.isdisjoint(user.groups):
+            everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+            return Rules((everything,), ({"verbs": ["*"], "nonResourceURLs": ["*"]},))
+        return Rules(paths=({"verbs": ["get"], "nonResourceURLs": sorted(_PUBLIC_PATHS)},))
 
 
 def denial(user: User, info: RequestInfo, reason: str) -> str:

@@ -67,11 +67,17 @@ def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Obje
         case "":
             return obj
         case "Table":
-            return table(request, scope, [obj], form, {"resourceVersion": obj["metadata"]["resourceVersion"]})
+            return table(request, scope, [obj], form, _revision(obj))
         case "PartialObjectMetadata":
             return partial(obj, form.version)
         case _:
             raise StatusError(500, "", "content is not a list", {})
+
+
+def _revision(obj: Object) -> Object:
+    """The metadata of a Table of one; what is never stored (a review) has no revision."""
+    revision = obj["metadata"].get("resourceVersion")
+    return {"resourceVersion": revision} if revision else {}
 
 
 def partial(obj: Object, version: str) -> Object:

@@ -9,6 +9,7 @@ from apimachinery.component import World
 from apiserver import bootstrap, pipeline
 from apiserver.admission.chain import admission_chain
 from apiserver.authentication.certificates import CertificateAuthenticator
+from apiserver.authentication import Authenticator
 from apiserver.authentication.tokens import TokenAuthenticator
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization import AuthenticatedMayAll
@@ -41,6 +42,7 @@ class APIServer:
             codec=Codec(table, world),
             admission=admission_chain(store),
             authorizer=AuthenticatedMayAll(),
+            authenticator=_authenticator(options),
             metrics=RequestMetrics(),
             lifetime=Lifetime(),
             health=HealthChecks(),
@@ -57,13 +59,9 @@ class APIServer:
 
     def _pipeline(self) -> Handler:
         options, services = self.options, self.services
-        lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
-        authenticator = UnionAuthenticator(
-            [CertificateAuthenticator(), TokenAuthenticator(lines)], anonymous=options.anonymous_auth
-        )
         return pipeline.build(
             self._dispatcher.dispatch,
-            authenticator=authenticator,
+            authenticator=services.authenticator,
             authorizer=services.authorizer,
             metrics=services.metrics,
             clock=services.world.clock,
@@ -127,6 +125,13 @@ class APIServer:
 
 
 async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> None:
+def _authenticator(options: ServerOptions) -> Authenticator:
+    lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
+    return UnionAuthenticator(
+        [CertificateAuthenticator(), TokenAuthenticator(lines)], anonymous=options.anonymous_auth
+    )
+
+
     """Open the storage, serve until `stop` is set, and shut down in order."""
     from apiserver.storage.sql_log import SQLLog
     from apiserver.storage.store import CachedStore

@@ -8,6 +8,7 @@ from apimachinery.component import World
 from apimachinery.resources import Resource, ResourceTable
 from apimachinery.schema import Schema
 from apiserver.admission import AdmissionChain
+from apiserver.authentication import Authenticator
 from apiserver.authorization import Authorizer
 from apiserver.codec import Codec
 from apiserver.generations import Generations
@@ -33,6 +34,7 @@ class Services:
     log: Log
     codec: Codec
     admission: AdmissionChain
+    authenticator: Authenticator
     authorizer: Authorizer
     metrics: RequestMetrics
     lifetime: Lifetime

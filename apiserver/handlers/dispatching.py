@@ -13,6 +13,7 @@ from apiserver.handlers import (
     get,
     listing,
     patching,
+    reviewing,
     scaling,
     updating,
     watching,
@@ -20,6 +21,7 @@ from apiserver.handlers import (
 from apiserver.handlers.paths import Paths
 from apiserver.request import Request, Response, text
 from apiserver.request_info import RequestInfo
+from apiserver.reviews import REVIEWS
 from apiserver.services import Scope, Services
 from apiserver.storage.interfaces import StorageError
 
@@ -114,6 +116,8 @@ class Dispatcher:
         return _VERBS[info.verb]
 
     def _of_subresource(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
+        if resource.storage_resource in REVIEWS:
+            return reviewing.review
         subresource = resource.subresources.get(info.subresource)
         if subresource is None:
             if resource.custom:
