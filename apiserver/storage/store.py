@@ -63,9 +63,10 @@ class CachedStore:
         return store
 
     async def _load(self) -> None:
-        """Take the projection as it stands in the log, and nothing from before."""
-        self._compacted = await self._log.compacted()
+        """Take the projection as it stands in the log, and nothing from before, in one step."""
+        compacted = await self._log.compacted()
         revision, entries = await self._log.entries()
+        self._compacted = compacted
         by_resource: dict[str, list[Entry]] = {}
         for entry in entries:
             by_resource.setdefault(entry.key.resource, []).append(entry)
@@ -175,9 +176,9 @@ class CachedStore:
 
     async def _start_over(self, error: CompactedError) -> None:
         """This server slept through a compaction: what happened cannot be told any more, only what is."""
-        for cursor in self._watches:
-            cursor.end(error)
         await self._load()
+        for cursor in self._watches:  # those too that began while the log was read
+            cursor.end(error)
 
     def _apply(self, events: Sequence[Event]) -> None:
         """Bring memory up to date; events that are known already are skipped. Does not yield."""
