@@ -173,7 +173,11 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         "--bind-address", default="127.0.0.1", show_default=True, help="Where to serve health and metrics."
     )
     @click.option(
-        "--secure-port", type=int, default=0, show_default=True, help="Port for health and metrics; 0 is any."
+        "--secure-port",
+        type=click.IntRange(0, 65535),
+        default=0,
+        show_default=True,
+        help="Port for health and metrics; 0 is any.",
     )
     @click.option(
         "--leader-elect/--no-leader-elect",

@@ -34,7 +34,11 @@ _FILE = click.Path(exists=True, dir_okay=False)
 )
 @click.option("--bind-address", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
-    "--secure-port", type=int, default=6443, show_default=True, help="The port to listen on; 0 is any."
+    "--secure-port",
+    type=click.IntRange(0, 65535),
+    default=6443,
+    show_default=True,
+    help="The port to listen on; 0 is any.",
 )
 @click.option(
     "--advertise-address", default="127.0.0.1", show_default=True, help="The address told to the cluster."
@@ -138,10 +142,14 @@ def _path(path: str | None) -> str:
 
 async def _main(options: ServerOptions, world: World) -> None:
     from apiserver.server import serve
+    from apiserver.storage.interfaces import StorageError
 
     stop = asyncio.Event()
     stop_on_signals(stop)
-    await serve(options, world, stop)
+    try:
+        await serve(options, world, stop)
+    except (StorageError, OSError) as error:  # a broken database, a port or a file that cannot be had
+        raise click.ClickException(f"{options.name} cannot run: {error}") from error
 
 
 if __name__ == "__main__":

@@ -67,6 +67,15 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Here and not in `main`, because click makes a failure of a reader that leaves."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # whoever reads our output has seen enough (`kubeskew events | head`)
+            _discard_output()
+            return 0
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(SUMMARIES.items()))
@@ -120,10 +129,6 @@ def _run(arguments: list[str] | None) -> int:
         return _failed(str(error), 2)
     except ClusterError as error:
         return _failed(str(error), 1)
-    except BrokenPipeError:
-        # whoever reads our output has seen enough (`kubeskew events | head`)
-        _discard_output()
-        return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _failed(f"{where}{error.strerror or error}", 1)

@@ -24,7 +24,7 @@ from kubeskew.planning import (
     describe,
     select,
 )
-from kubeskew.readiness import Probes, wait_cluster, wait_ready, wait_until
+from kubeskew.readiness import Probes, server_runs, wait_cluster, wait_ready, wait_until
 from kubeskew.state import Process, State, StateDir
 from kubeskew.timeline import announce
 
@@ -55,8 +55,12 @@ class Cluster:
                 self._progress(f"starting {process.name} {process.version}")
                 self._start(state, process)
             async with Probes(self.directory) as probes:
-                await wait_ready(self.directory, probes, state, state.processes.values(), self._progress)
-                await wait_cluster(self.directory, probes, state, self._progress)
+                try:
+                    await wait_ready(self.directory, probes, state, state.processes.values(), self._progress)
+                    await wait_cluster(self.directory, probes, state, self._progress)
+                except ClusterError as error:
+                    hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
+                    raise ClusterError(f"{error}\n{hint}") from None
 
     def create(self, spec: ClusterSpec) -> State:
         """Credentials, ports and the record of a new cluster; nothing is started."""
@@ -79,8 +83,8 @@ class Cluster:
             with self._changing() as state:
                 servers = state.of_kind("apiserver")
                 others = [p for p in state.processes.values() if p not in servers]
-                for batch in (others, servers):
-                    await asyncio.gather(*(processes.stop(p.pid, p.birth) for p in batch))
+                await self._stop(state, *others)
+                await self._stop(state, *servers)
                 for process in state.processes.values():
                     process.pid, process.birth = 0, ""
                 self.directory.save(state)
@@ -142,7 +146,7 @@ class Cluster:
         """End a component with SIGKILL; it stays down until it is restarted."""
         with self._changing() as state:
             chosen = select(state, [name])
-            running = [each for each in chosen if self._runs(state, each)]
+            running = [each for each in chosen if each in self._up(state)]
             for process in {p.name: p for n, p in state.components().items() if n in chosen}.values():
                 await self._kill(state, process, [n.partition("/")[2] for n in chosen])
             for each in running:
@@ -151,11 +155,12 @@ class Cluster:
             if not running:
                 self._progress(f"{name} does not run")
 
-    def _runs(self, state: State, name: str) -> bool:
-        process = state.components()[name]
-        return name.partition("/")[2] not in state.killed_nodes and processes.alive(
-            process.pid, process.birth
-        )
+    @staticmethod
+    def _up(state: State) -> set[str]:
+        """The components that run."""
+        alive = {p.name for p in state.processes.values() if processes.alive(p.pid, p.birth)}
+        killed = {f"kubelet/{node}" for node in state.killed_nodes}
+        return {n for n, p in state.components().items() if p.name in alive and n not in killed}
 
     async def _kill(self, state: State, process: Process, nodes: Sequence[str]) -> None:
         """Kill a process; of a kubelet process, only `nodes`, as long as it has others."""
@@ -202,9 +207,7 @@ class Cluster:
                 await self._stop(state, process)
                 del state.processes[process.name]
             else:
-                process.nodes = [node for node in process.nodes if node not in targets]
-                self._reload_nodes(state, process)
-                await self._await_unhosted(process, leaving)
+                await self._part(state, process, leaving)
         state.killed_nodes = [node for node in state.killed_nodes if node not in targets]
         changed = {creating.host(state, node, target).name for node, target in targets.items()}
         for process in [state.processes[name] for name in sorted(changed)]:
@@ -216,6 +219,15 @@ class Cluster:
         await wait_ready(
             self.directory, probes, state, [state.processes[name] for name in changed], self._progress
         )
+
+    async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:
+        """Take nodes out of a kubelet process that goes on with others."""
+        unheard = [f"kubelet/{n}" for n in leaving] if not server_runs(state) else []
+        for name in [each for each in unheard if each in self._up(state)]:
+            await self._announce(state, name, "stopped")
+        process.nodes = [node for node in process.nodes if node not in leaving]
+        self._reload_nodes(state, process)
+        await self._await_unhosted(process, leaving)
 
     def _reload_nodes(self, state: State, process: Process) -> None:
         launching.write_nodes_file(self.directory, state, process)
@@ -246,14 +258,23 @@ class Cluster:
             )
         process.port = creating.free_port(state)
 
-    async def _stop(self, state: State, process: Process) -> None:
-        """Stop gracefully. One that had to be killed is told as such: it could not say so itself."""
-        if await processes.stop(process.pid, process.birth):
-            return
-        self._progress(f"{process.name} did not stop in {processes.STOP_SECONDS:.0f} s and was killed")
-        for name, hosting in state.components().items():
-            if hosting is process:
-                await self._announce(state, name, "killed")
+    async def _stop(self, state: State, *stopping: Process) -> None:
+        """Stop gracefully, and put on the time line what the processes cannot say there themselves."""
+        running = [process for process in stopping if processes.alive(process.pid, process.birth)]
+        components = [(n, p) for n, p in state.components().items() if p in running]
+        unheard = [n for n, p in components if not self._is_heard(state, p) and n in self._up(state)]
+        gently = await asyncio.gather(*(processes.stop(p.pid, p.birth) for p in running))
+        killed = [process for process, gentle in zip(running, gently, strict=True) if not gentle]
+        for process in killed:
+            self._progress(f"{process.name} did not stop in {processes.STOP_SECONDS:.0f} s and was killed")
+        for name, process in components:
+            if process in killed or name in unheard:
+                await self._announce(state, name, "killed" if process in killed else "stopped")
+
+    @staticmethod
+    def _is_heard(state: State, process: Process) -> bool:
+        """Whether the process can tell an API server that it stops; a server writes to the log itself."""
+        return process.kind == "apiserver" or server_runs(state)
 
     async def _announce(self, state: State, name: str, what: str) -> None:
         process = state.components()[name]
@@ -263,4 +284,7 @@ class Cluster:
             "version": process.version,
             "gates": process.feature_gates.flag(),
         }
-        await announce(self.directory, state, self._clock, event)
+        try:
+            await announce(self.directory, state, self._clock, event)
+        except ClusterError as error:  # what was done is done
+            self._progress(f"{name}: {what}, but {error}")

@@ -94,7 +94,7 @@ def load(path: Path) -> ClusterSpec:
         value = yaml.safe_load(path.read_text())
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not YAML: {error}") from error
     return parse(value, str(path))
 

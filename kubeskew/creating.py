@@ -8,8 +8,8 @@ from apimachinery.versions import Version
 from kubeskew import launching, skew
 from kubeskew.config import ClusterSpec
 from kubeskew.failures import UserError
-from kubeskew.pki import Authority, KeyPair, kubeconfig, new_token, write_secret
 from kubeskew.planning import Target, check_gates, initial_target
+from kubeskew.secret_files import write_secret
 from kubeskew.state import Process, State, StateDir
 
 
@@ -76,6 +76,8 @@ def free_port(state: State) -> int:
 
 def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     """The authority, the serving certificate, and what each component and the administrator identify with."""
+    from kubeskew.pki import Authority, KeyPair, kubeconfig, new_token  # cryptography is slow to import
+
     authority = Authority.create(now)
     ca = authority.pair.certificate
     serving, token = authority.serving(), new_token()
@@ -87,7 +89,7 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     write_secret(directory.pki / "tokens.csv", f'{token},kubernetes-admin,admin,"system:masters"\n')
     server = f"https://127.0.0.1:{state.of_kind('apiserver')[0].port}"
 
-    def write(user: str, pair: KeyPair) -> None:
+    def write(user: str, pair: "KeyPair") -> None:
         write_secret(directory.component_kubeconfig(user), kubeconfig(server, ca, user, pair))
 
     for user in ("system:kube-controller-manager", "system:kube-scheduler"):

@@ -1,6 +1,6 @@
 """The log for people: each event as a flat row, oldest first."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 async def events_since(
     url: str, since: int, resource: str | None = None, *, follow: Clock | None = None
-) -> AsyncIterator[Row]:
+) -> AsyncGenerator[Row, None]:
     """Who wrote what at which version, after a revision; with a clock to `follow`, it does not end."""
     async with await LogReader.open(url) as reader:
         moments = reader.events(since, resource) if follow is None else reader.follow(follow, since, resource)

@@ -1,15 +1,10 @@
-"""The cluster's certificate authority, serving certificates, client credentials and kubeconfigs.
-
-Every secret is written with mode 0600, into a directory of mode 0700.
-"""
+"""The cluster's certificate authority, serving certificates, client credentials and kubeconfigs."""
 
 import base64
 import ipaddress
-import os
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -17,8 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALIDITY = timedelta(days=3650)
-SERVICE_RANGE = "10.96.0.0/12"  # kubeadm's default
-SERVICE_ADDRESS = "10.96.0.1"  # of the service `kubernetes`
+SERVICE_ADDRESS = "10.96.0.1"  # of the service `kubernetes`, the first of launching.SERVICE_RANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +139,3 @@ contexts:
 current-context: kubeskew
 preferences: {{}}
 """
-
-
-def write_secret(path: Path, content: bytes | str) -> None:
-    """Write a file that only its owner may read; never readable by others, not even for a moment."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = path.with_name(path.name + ".partial")
-    data = content.encode() if isinstance(content, str) else content
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)

@@ -21,6 +21,7 @@ def start(
 ) -> tuple[int, str]:
     """Start `kubeskew ARGUMENTS` in a session of its own; gives its pid and birth."""
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log.touch(mode=0o600)
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603 - our own entry point
             [sys.executable, "-P", "-m", "kubeskew", *arguments],  # -P: no modules from here

@@ -160,9 +160,10 @@ async def wait_cluster(
     for process in wanted:
         if process not in running:
             progress(f"{process.name} has ended by itself: start it again with `kubeskew up`")
+    if not server_runs(state):
+        return  # then nothing gets any further
     await wait_ready(directory, probes, state, running, progress)
-    kinds = {process.kind for process in running}
-    if {"apiserver", "controller-manager"} <= kinds and server_runs(state):
+    if any(process.kind == "controller-manager" for process in running):
         server = state.of_kind("apiserver")[0]
         await wait_until("namespace default", lambda: probes.default_account_missing(server))
 

@@ -14,7 +14,7 @@ from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 from kubeskew.config import NodeSpec
 from kubeskew.failures import ClusterError, UserError
-from kubeskew.pki import write_secret
+from kubeskew.secret_files import write_secret
 
 FORMAT = 1
 _TREES = ("kubeconfigs", "logs", "nodes", "kubelet")
@@ -132,7 +132,7 @@ class StateDir:
         """The record. Raises UserError if there is none, ClusterError if it cannot be read."""
         try:
             value = json.loads(self.record.read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise UserError(
                 f"there is no cluster in {self.path}; start one with `kubeskew up`, "
                 "or name its directory with --state-dir"

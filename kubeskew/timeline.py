@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from apimachinery.clock import Clock
 from kubeskew import processes
+from kubeskew.failures import ClusterError
 from kubeskew.readiness import Probes
 from kubeskew.state import State, StateDir
 
@@ -24,16 +25,18 @@ async def announce(directory: StateDir, state: State, clock: Clock, event: Mappi
 
 
 async def record(url: str, clock: Clock, event: Mapping[str, str]) -> None:
-    """Append one component event to the log at `url`."""
-    from apiserver.storage.interfaces import ComponentEvent
+    """Append one component event to the log at `url`. Raises ClusterError if the log cannot be written."""
+    from apiserver.storage.interfaces import ComponentEvent, StorageError
     from apiserver.storage.sql_log import SQLLog
 
-    log = await SQLLog.open(url, clock)
+    entry = ComponentEvent(
+        0, event["component"], event["what"], event["version"], event["gates"], clock.now()
+    )
     try:
-        await log.record(
-            ComponentEvent(
-                0, event["component"], event["what"], event["version"], event["gates"], clock.now()
-            )
-        )
-    finally:
-        await log.close()
+        log = await SQLLog.open(url, clock)
+        try:
+            await log.record(entry)
+        finally:
+            await log.close()
+    except StorageError as error:
+        raise ClusterError(f"cannot write to the log: {error}") from error

@@ -61,7 +61,7 @@ def load_kubeconfig(path: str | Path, context: str = "") -> Kubeconfig:
         document = yaml.load(file.read_text(), Loader=_Loader)  # noqa: S506 - a safe loader
     except OSError as error:
         raise KubeconfigError(f"cannot read kubeconfig {file}: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"kubeconfig {file} is not YAML: {error}") from error
     if not isinstance(document, dict):
         raise KubeconfigError(f"kubeconfig {file} is not a mapping")

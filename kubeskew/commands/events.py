@@ -1,14 +1,15 @@
 """`kubeskew events`: who wrote what at which version."""
 
 import json
+from contextlib import aclosing
 from typing import Any
 
 import click
 
 from apimachinery.clock import SystemClock
-from apiserver.storage.interfaces import StorageError
+from apiserver.storage.interfaces import CompactedError, StorageError
 from kubeskew.commands.options import output_option, print_json, print_table, run_async, state_dir_option
-from kubeskew.failures import ClusterError
+from kubeskew.failures import ClusterError, UserError
 from kubeskew.history import events_since
 from kubeskew.state import StateDir
 
@@ -44,10 +45,13 @@ def events(directory: StateDir, output: str, since: int, follow: bool, resource:
         return
     except StorageError as error:
         raise ClusterError(f"cannot read the log: {error}") from error
+    except CompactedError as error:
+        raise UserError(f"--since {error.asked}: the log begins after revision {error.horizon}") from error
 
 
 async def _list(directory: StateDir, since: int, resource: str | None, output: str) -> None:
-    rows = [row async for row in events_since(directory.storage_url, since, resource)]
+    async with aclosing(events_since(directory.storage_url, since, resource)) as found:
+        rows = [row async for row in found]
     if output == "json":
         print_json(rows)
     else:
@@ -55,12 +59,13 @@ async def _list(directory: StateDir, since: int, resource: str | None, output: s
 
 
 async def _follow(directory: StateDir, since: int, resource: str | None, output: str) -> None:
-    async for row in events_since(directory.storage_url, since, resource, follow=SystemClock()):
-        if output == "json":
-            click.echo(json.dumps(row))
-        else:
-            short = _short(row)
-            click.echo("   ".join(str(short[column.lower()]) for column in COLUMNS))
+    async with aclosing(events_since(directory.storage_url, since, resource, follow=SystemClock())) as found:
+        async for row in found:
+            if output == "json":
+                click.echo(json.dumps(row))
+            else:
+                short = _short(row)
+                click.echo("   ".join(str(short[column.lower()]) for column in COLUMNS))
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
-from kubeskew.pki import Authority, kubeconfig, write_secret
+from kubeskew.pki import Authority, kubeconfig
+from kubeskew.secret_files import write_secret
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
