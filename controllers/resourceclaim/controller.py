@@ -109,9 +109,11 @@ class ResourceClaimController(Controller):
         self._enqueue_users(claim)
 
     def _enqueue_users(self, claim: Object) -> None:
+        """The pods that name the claim. Those that are done have no say in it: the claim itself is looked at."""
         metadata = claim["metadata"]
         for pod in self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}"):
-            self._pod_changed(pod)
+            if pod["spec"].get("resourceClaims") and not dialect.is_done(pod):
+                self.queue.add(Task("pod", key_of(pod)))
 
     async def sync(self, key: Task) -> None:
         if key.kind == "pod":

@@ -222,6 +222,25 @@ async def test_a_generated_claim_goes_with_its_finished_pod(cluster):
     assert await cluster.until(lambda: has_end(cluster))
 
 
+@pytest.mark.parametrize("end", ["Succeeded", "gone"])
+async def test_a_finished_pod_and_the_claim_it_names_are_looked_at_once(cluster, caplog, end):
+    """Each leads to the other; that must come to an end, also while the claim is still allocated."""
+    made = await cluster.client.create(PODS, pod(source={"resourceClaimName": "c"}))
+    await cluster.client.create(REFS.claims, claim([made]))
+    await cluster.start(ResourceClaimController)
+    if end == "gone":
+        await cluster.client.delete(PODS, "p", "ns", grace_period=0)
+    else:
+        await finish(cluster, made, end)
+
+    async def freed():
+        found = await the_claim(cluster)
+        return not found["status"].get("allocation")
+
+    assert await cluster.until(freed)
+    assert not caplog.records
+
+
 async def test_a_deleted_claim_without_users_is_let_go(cluster):
     """Deletion waits for the users, not longer."""
     await cluster.client.create(REFS.claims, claim())
