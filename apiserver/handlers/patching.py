@@ -44,6 +44,8 @@ async def patch(request: Request, scope: Scope) -> Response:
     patcher = None if apply else _patcher(scope, body, content_type)
 
     async def transform(current: Object | None) -> Object:
+        if current is None and not apply:  # even of a kind that a PUT may create
+            raise errors.not_found(registry.resource.group_resource, request.info.name)
         live = codec.convert(current, scope.resource) if current is not None else None
         if patcher is None:
             new = _applied(request, scope, live, config, write, options)
