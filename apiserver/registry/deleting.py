@@ -9,13 +9,12 @@ from apimachinery import errors
 from apimachinery.clock import parse_timestamp, timestamp
 from apimachinery.errors import GroupResource, Object
 from apiserver import admission
-from apiserver.encoding import encode
 from apiserver.registry import updating
 from apiserver.registry.registry import Registry
 from apiserver.registry.settling import settle
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.writes import Write, Written
-from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
+from apiserver.storage.interfaces import ConflictError, Entry
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
@@ -167,13 +166,8 @@ async def _remove_marked(registry: Registry, entry: Entry, marked: Written, writ
 
 
 async def _remove(registry: Registry, entry: Entry, last: Object, write: Write) -> Written:
-    """Delete for good; `last` is the object as watchers and the client see it go."""
+    """Delete for good; `last` is the object as the client sees it go."""
     if not write.dry_run:
-        now = registry.services.world.clock.now()
-        value = encode(last)
-        registry.services.codec.expect(value, registry.resource)
-        change = Change(Verb.DELETE, entry.key, entry.uid, value, entry.revision, write.author, now)
-        event = await registry.services.store.write(change)
-        registry.services.codec.remember(event.revision, registry.resource)
+        await updating.remove(registry, entry, write)
     last["metadata"]["resourceVersion"] = str(entry.revision)
     return Written(last, entry.revision, None, deleted=True)

@@ -130,13 +130,21 @@ def ends(registry: Registry, new: Object, old: Object) -> bool:
 async def _delete(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
     """The object goes with this change; what the client sees is the change at the revision before."""
     if not write.dry_run:
-        now = registry.services.world.clock.now()
-        value = encode(new)
-        registry.services.codec.expect(value, registry.resource)
-        change = Change(Verb.DELETE, entry.key, entry.uid, value, entry.revision, write.author, now)
-        event = await registry.services.store.write(change)
-        registry.services.codec.remember(event.revision, registry.resource)
+        await remove(registry, entry, write)
     return Written(new, entry.revision, None, deleted=True)
+
+
+async def remove(registry: Registry, entry: Entry, write: Write) -> None:
+    """Delete `entry` for good; log and watchers see it go as it last was stored. Raises ConflictError."""
+    services = registry.services
+    as_stored = services.codec.served(registry.resource, entry.value, entry.revision) is entry.value
+    if as_stored:
+        services.codec.expect(entry.value, registry.resource)
+    now = services.world.clock.now()
+    change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
+    event = await services.store.write(change)
+    if as_stored:
+        services.codec.remember(event.revision, registry.resource)
 
 
 async def store(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
