@@ -280,6 +280,7 @@ async def _run(
 ) -> None:
     from prometheus_client import CollectorRegistry
 
+    from apimachinery.client.kubeconfig import KubeconfigError
     from apimachinery.client.rest import APIClient, user_agent
     from apimachinery.health import serve_health
 
@@ -287,7 +288,10 @@ async def _run(
     stop_on_signals(stop)
     world = World(options.emulated_version, options.feature_gates, SystemClock(), SeededEntropy())
     agent = user_agent(f"kube-{name}" if name != "kubelet" else name, options.emulated_version)
-    client = APIClient.from_kubeconfig(options.kubeconfig, agent)
+    try:
+        client = APIClient.from_kubeconfig(options.kubeconfig, agent)
+    except KubeconfigError as error:
+        raise click.UsageError(f"--kubeconfig: {error}") from error
     health = Health(CollectorRegistry())
     ctx = ComponentContext(
         name=name,

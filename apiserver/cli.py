@@ -97,7 +97,11 @@ def apiserver(
     shutdown_delay: float,
     verbosity: int,
 ) -> None:
-    """Run an API server in the foreground."""
+    """Run an API server in the foreground.
+
+    \b
+    kubeskew apiserver --storage-url sqlite:///log.db --token-auth-file tokens.csv
+    """
     _trust_nobody()
     from apimachinery.catalogue import parse_runtime_config
 

@@ -58,7 +58,11 @@ def _parameter(flag: str) -> str:
 def controller_manager(
     options: ComponentOptions, controllers: str, workers: Mapping[str, int], root_ca_file: Path | None
 ) -> None:
-    """Run the controllers in the foreground."""
+    """Run the controllers in the foreground.
+
+    \b
+    kubeskew controller-manager --kubeconfig .kubeskew/kubeconfig --emulated-version 1.35
+    """
     from controllers.manager import Manager, ManagerOptions, unknown_controllers
 
     wanted = [name for name in controllers.split(",") if name]

@@ -23,7 +23,11 @@ from apimachinery.component import ComponentContext, ComponentOptions, common_op
     help="Directory for the nodes' state: containers, checkpoints, CDI specs.",
 )
 def kubelet(options: ComponentOptions, nodes_file: Path, root_dir: Path, **_: Any) -> None:
-    """Run the kubelets of the nodes in a file."""
+    """Run the kubelets of the nodes in a file.
+
+    \b
+    kubeskew kubelet --kubeconfig .kubeskew/kubeconfig --nodes-file nodes.yaml --root-dir kubelet
+    """
     from kubelet.host import Host
     from kubelet.node_config import NodesFileError, load_nodes
 

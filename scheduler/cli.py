@@ -11,7 +11,11 @@ _LEASE_NAME, _LEASE_NAMESPACE = "kube-scheduler", "kube-system"
 @click.command()
 @common_options
 def scheduler(options: ComponentOptions) -> None:
-    """Assign pods to nodes, and devices to pods."""
+    """Assign pods to nodes, and devices to pods.
+
+    \b
+    kubeskew scheduler --kubeconfig .kubeskew/kubeconfig --feature-gates DRAExtendedResource=true
+    """
     run_component("scheduler", options, main)
 
 

@@ -1,0 +1,199 @@
+"""The command line without a cluster: help, wrong usage, unreadable files; and what the wheel carries."""
+
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from asking import Local
+
+from kubeskew.cli import COMMANDS, main
+
+ROOT = Path(__file__).parent.parent.parent
+NOT_TEXT = b"\xff\xfe\x00\x01"
+NEED_A_CLUSTER = {
+    "down": [], "status": [], "kubeconfig": [], "logs": ["scheduler"], "upgrade": ["--to", "1.36"],
+    "downgrade": ["--to", "1.35"], "gates": ["A=true"], "restart": ["scheduler"], "kill": ["scheduler"],
+    "events": [],
+}  # fmt: skip
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) -> str:
+    """What the command line says to wrong usage, on standard error alone."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    output = capsys.readouterr()
+    assert (ended.value.code, output.out) == (code, ""), output
+    return output.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]):
+    """`--help` explains a command and shows how it is called."""
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert f"\n  kubeskew {command}" in text
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]):
+    """`kubeskew --help` lists the commands with one line each."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    words = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
+    assert words >= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", NEED_A_CLUSTER)
+def test_without_a_cluster_it_says_how_to_start_one(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Commands on an empty directory are wrong usage, say what to do, and write nothing."""
+    state = tmp_path / "none"
+    text = refusal(capsys, "--state-dir", state, command, *NEED_A_CLUSTER[command])
+    assert text.count("\n") == 1
+    assert "start one with `kubeskew up`" in text
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["uup"], "No such command 'uup'"),
+        (["upgrade"], "Missing option '--to'"),
+        (["upgrade", "--to", "1.99"], "version 1.99 is not supported: choose one from 1.26 to 1.37"),
+        (["up", "--nodes", "-1"], "-1 is not in the range"),
+        (["up", "--port", "70000"], "70000 is not in the range"),
+        (["up", "--feature-gates", "A"], "feature gates: missing bool value for A"),
+        (["up", "--feature-gates", "NoSuch=true"], "apiserver at 1.36: unrecognized feature gate: NoSuch"),
+        (["gates", ""], "no gate given"),
+        (["gates", "A=maybe"], 'invalid value of A=maybe, err: strconv.ParseBool: parsing "maybe"'),
+        (["events", "--since", "x"], "'x' is not a valid integer"),
+        (["scheduler"], "Missing option '--kubeconfig'"),
+        (["scheduler", "--kubeconfig", "none"], "cannot read kubeconfig none: No such file or directory"),
+        (["apiserver", "--storage-url", "x", "--secure-port", "70000"], "70000 is not in the range"),
+    ],
+)
+def test_wrong_usage_is_told(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Wrong usage ends with 2 and names what is wrong; nothing is written."""
+    assert said in refusal(capsys, "--state-dir", tmp_path / "none", *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot read {}: No such file or directory"),
+        (NOT_TEXT, "{} is not YAML"),
+        (b"nodes: [", "{} is not YAML"),
+        (b"nodez: []", "{}: unknown key 'nodez'"),
+        (b"components: {scheduler: {version: '1.37'}}", "scheduler 1.37 is newer than the API server 1.36"),
+    ],
+)
+def test_a_cluster_file_that_is_none(
+    content: bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """What is wrong with a cluster file is told, with its name."""
+    file = tmp_path / "cluster.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    text = refusal(capsys, "--state-dir", tmp_path / "none", "up", "--config", file)
+    assert said.format(file) in text
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": 1}', b'{"format": 2}', NOT_TEXT])
+def test_a_broken_record_fails_with_what_to_do(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A state.json that cannot be read is a failure of every command, not a traceback."""
+    (tmp_path / "state.json").write_bytes(content)
+    for arguments in (["status"], ["up"], ["kill", "scheduler"], ["down", "--purge"]):
+        text = refusal(capsys, "--state-dir", tmp_path, *arguments, code=1)
+        assert f"cannot read {tmp_path / 'state.json'}" in text
+        assert "remove the directory" in text
+
+
+def test_what_was_begun_and_never_recorded_can_be_removed(tmp_path: Path):
+    """After a crash in the middle of the very first `up`, `down --purge` cleans up what is the cluster's."""
+    (tmp_path / "pki").mkdir()
+    (tmp_path / "mine").write_text("stays")
+    with pytest.raises(SystemExit) as ended:
+        main(["--state-dir", str(tmp_path), "down", "--purge"])
+    assert ended.value.code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.cluster
+@pytest.mark.xdist_group("components")
+def test_a_corrupt_database_is_told_without_a_traceback(tmp_path: Path):
+    """`events` and `up` on a log that is none fail in words; the cluster can still be ended."""
+    local = Local(tmp_path / "state")
+    local.run("up", "--nodes", "0")
+    local.run("down")
+    for file in (local.state / "data").iterdir():
+        file.write_bytes(b"this is not a database at all" * 100)
+    assert "cannot read the log" in local.refused("events", code=1)
+    text = local.run("up", code=1).stderr
+    assert "apiserver cannot run: opening" in text
+    assert "`kubeskew down` stops it" in text
+    local.run("down", "--purge")
+    assert not local.state.exists()
+
+
+@pytest.mark.cluster
+@pytest.mark.xdist_group("components")
+def test_a_port_that_was_taken_meanwhile(tmp_path: Path):
+    """A cluster whose port somebody took while it was down says so; health ports just move."""
+    local = Local(tmp_path / "state")
+    local.run("up", "--nodes", "0")
+    local.run("down")
+    ports = {process["name"]: process["port"] for process in local.record()["processes"]}
+    with socket.create_server(("127.0.0.1", ports["apiserver"])):
+        assert f"another process listens on its port {ports['apiserver']}" in local.run("up", code=1).stderr
+    with socket.create_server(("127.0.0.1", ports["scheduler"])):
+        local.run("up")
+    assert local.port("scheduler") != ports["scheduler"]
+    local.run("down", "--purge")
+
+
+def test_the_wheel_carries_all_that_is_no_code(tmp_path: Path):
+    """Scenarios, report templates, the catalogue's data and migrations are in the wheel as in the tree."""
+    tree = tmp_path / "tree"
+    packages = [path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name in PACKAGES]
+    for package in packages:
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, tree)
+    dist = tmp_path / "dist"
+    subprocess.run([sys.executable, "-c", BUILD, dist], cwd=tree, check=True, capture_output=True)
+    carried = {str(path.relative_to(dist)) for path in dist.rglob("*") if path.is_file()}
+
+    expected = {str(p.relative_to(tree)) for d in packages for p in (tree / d).rglob("*") if p.is_file()}
+    assert sorted(expected - carried) == []
+    for kind in ("conformance/scenarios/", "conformance/templates/", "apimachinery/data/", "migrations/"):
+        assert any(name.startswith(kind) for name in carried), kind
+
+
+# The step of building a wheel that gathers its files; it needs no environment of its own and no network.
+BUILD = """
+import sys, setuptools
+setuptools.setup(script_args=["-q", "build_py", "--build-lib", sys.argv[1]])
+"""
+PACKAGES = {
+    "apimachinery", "apiserver", "conformance", "controllers",
+    "kubelet", "kubeskew", "migrations", "scheduler",
+}  # fmt: skip
+
+
+def test_output_is_machine_readable_where_data_is_printed(capsys: pytest.CaptureFixture[str]):
+    """Every command that prints data takes `-o json`."""
+    for command in ("status", "events", "run", "matrix"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert "-o, --output [table|json]" in capsys.readouterr().out
