@@ -1,5 +1,6 @@
 """A bounded memory: what was not asked for during two generations is forgotten."""
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -7,10 +8,16 @@ V = TypeVar("V")
 
 
 class Generations(Generic[K, V]):
-    """A mapping of at most twice `size` entries; every operation is a dict look-up or two."""
+    """A mapping of at most twice `size` entries; every operation is a dict look-up or two.
 
-    def __init__(self, size: int) -> None:
+    With `weigh`, a generation also ends once its entries weigh more than `weight_max` (bytes, mostly).
+    """
+
+    def __init__(self, size: int, weigh: Callable[[K, V], int] | None = None, weight_max: int = 0) -> None:
         self._size = size
+        self._weight_max = weight_max
+        self._weigh = weigh
+        self._weight = 0  # of what was put into the young generation
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
 
@@ -24,9 +31,15 @@ class Generations(Generic[K, V]):
         return found
 
     def put(self, key: K, value: V) -> None:
-        if len(self._young) >= self._size:
+        if len(self._young) >= self._size or self._weight > self._weight_max:
             self._old, self._young = self._young, {}
+            self._weight = 0
+        if self._weigh is not None:
+            self._weight += self._weigh(key, value)
         self._young[key] = value
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._young or key in self._old
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)

@@ -1,0 +1,43 @@
+"""The bounded memory that the server's caches are."""
+
+from apiserver.generations import Generations
+
+
+def test_what_was_put_is_found():
+    """The newest value of a key counts, also when the older one is of the generation before."""
+    memory: Generations[str, int] = Generations(2)
+    for key, value in (("a", 1), ("b", 2), ("a", 3)):
+        memory.put(key, value)
+    assert memory.get("a") == 3
+    assert memory.get("b") == 2
+    assert memory.get("c") is None
+
+
+def test_it_is_bounded_in_number():
+    """It never holds more than twice its size, however much is put into it."""
+    memory: Generations[int, int] = Generations(10)
+    for number in range(1000):
+        memory.put(number, number)
+        assert len(memory) <= 20
+    assert memory.get(999) == 999
+    assert memory.get(0) is None
+
+
+def test_what_is_asked_for_stays():
+    """A key that is read in every generation is not forgotten."""
+    memory: Generations[int, int] = Generations(10)
+    memory.put(-1, -1)
+    for number in range(1000):
+        memory.put(number, number)
+        assert memory.get(-1) == -1
+
+
+def test_it_is_bounded_in_weight():
+    """A few heavy values make a generation old as many light ones do."""
+    memory: Generations[int, bytes] = Generations(1000, lambda _, value: len(value), 100)
+    for number in range(1000):
+        memory.put(number, bytes(30))
+        memory.get(number - 1)
+        held = sum(30 for key in range(number + 1) if key in memory)
+        assert held <= 2 * (100 + 30)
+    assert memory.get(999) is not None
