@@ -61,15 +61,40 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     kubeskew(state, "down", "--purge")
 
 
+@pytest.fixture(scope="session")
+def unscheduled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """API server and controllers: no node, and no scheduler that would say so."""
+    root = tmp_path_factory.mktemp("unscheduled")
+    (root / "cluster.yaml").write_text('{version: "1.36", nodes: []}')
+    state = root / "state"
+    kubeskew(state, "up", "--config", str(root / "cluster.yaml"))
+    kubeskew(state, "kill", "scheduler")
+    yield Cluster(state)
+    kubeskew(state, "down", "--purge")
+
+
+@pytest.fixture(scope="session")
+def find_kubectl() -> Callable[[str], Path]:
+    """The binary of a version; the test is skipped where it is not there."""
+
+    def find(version: str) -> Path:
+        binary = Path(os.environ.get("KUBECTL_DIR", ROOT / ".kubectl")) / version / "kubectl"
+        if not binary.exists():
+            pytest.skip(f"kubectl {version} is not in {binary.parent.parent}: run `make kubectl`")
+        return binary
+
+    return find
+
+
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(params=KUBECTLS)
-def kubectl(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[Kubectl]:
+def kubectl(
+    request: pytest.FixtureRequest, cluster: Cluster, find_kubectl: Callable[[str], Path], tmp_path: Path
+) -> Iterator[Kubectl]:
     """Runs one of the kubectl versions in a namespace of the test's own."""
-    binary = Path(os.environ.get("KUBECTL_DIR", ROOT / ".kubectl")) / request.param / "kubectl"
-    if not binary.exists():
-        pytest.skip(f"kubectl {request.param} is not in {binary.parent.parent}: run `make kubectl`")
+    binary = find_kubectl(request.param)
     namespace = f"t-{abs(hash(request.node.name)) % 10**8}"
 
     def run(
