@@ -50,8 +50,10 @@ async def watch(request: Request, scope: Scope) -> Response:
     wanted = selection(request, scope.registry, options)
     revision = parse_watch_revision(options.resource_version)
     encoder = Encoder(request, scope, form)
-    if options.send_initial_events:
-        await (wait(scope.services.store, revision) if revision else scope.services.store.refresh())
+    if options.send_initial_events and revision:
+        await wait(scope.services.store, revision)
+    elif options.send_initial_events or not options.resource_version:
+        await scope.services.store.refresh()
     return Response(200, stream(scope, options, wanted, revision, encoder))
 
 
@@ -101,14 +103,31 @@ async def _follow(
     clock = scope.services.world.clock
     last_bookmark = clock.monotonic()
     async for batch in cursor:
-        changes = [change for event in batch if event.revision > since for change in _changes(event, wanted)]
-        if changes:
-            yield encoder.lines(changes)
-        elif options.bookmarks and clock.monotonic() - last_bookmark >= BOOKMARK_SECONDS:
+        lines, failure = _lines(batch, since, wanted, encoder)
+        if lines:
+            yield lines
+        if failure is not None:
+            raise failure
+        due = clock.monotonic() - last_bookmark >= BOOKMARK_SECONDS
+        if options.bookmarks and due and not lines and cursor.revision >= since:
             last_bookmark = clock.monotonic()
             yield encoder.bookmark(cursor.revision, {})
     if options.bookmarks and cursor.revision >= since:
         yield encoder.bookmark(cursor.revision, {})
+
+
+def _lines(
+    batch: Iterable[Event], since: int, wanted: Selection, encoder: "Encoder"
+) -> tuple[bytes, StatusError | None]:
+    """What a batch is to a watcher, up to the first object that this server cannot decode."""
+    lines = bytearray()
+    try:
+        for event in batch:
+            if event.revision > since:
+                lines += encoder.lines(_changes(event, wanted))
+    except StatusError as error:
+        return bytes(lines), error
+    return bytes(lines), None
 
 
 def _open(scope: Scope, wanted: Selection, since: int) -> Watch:

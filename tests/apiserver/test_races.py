@@ -1,7 +1,11 @@
 """What writers, watchers and the store do to each other."""
 
+import asyncio
+
 import pytest
-from server_in_process import MAPS, config_map
+from server_in_process import MAPS, Caller, close_server, config_map, open_server
+
+from apiserver.handlers import watching
 
 NAMESPACED = "/api/v1/namespaces/default"
 
@@ -40,3 +44,62 @@ async def test_a_watch_shows_the_object_as_it_was_stored_last(api, server):
         assert obj["metadata"]["labels"] == {"l": "1"}
         assert obj["metadata"]["finalizers"] == ["x.example.com/f"]
         assert obj["metadata"]["resourceVersion"] == str(revision + 1)
+
+
+async def test_a_watch_tells_what_came_before_an_undecodable_object(tmp_path):
+    """An object of an unknown version ends a watch there and not earlier: each event before it is told."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
+    newer = await open_server(36, url)
+    gates, served = {"DynamicResourceAllocation": True}, {"resource.k8s.io/v1beta1": True}
+    older = await open_server(33, url, gates=gates, runtime_config=served)
+    old, group = Caller(older), "/apis/resource.k8s.io"
+    revision = older.services.store.revision
+    classes = f"{group}/v1beta1/deviceclasses"
+    for name in ("a", "b"):
+        assert (await old.post(classes, {"metadata": {"name": name}, "spec": {}})).status == 201
+    made = await Caller(newer).post(f"{group}/v1/deviceclasses", {"metadata": {"name": "c"}, "spec": {}})
+    assert made.status == 201
+    await older.services.store.refresh()
+
+    for selector in ("", "&labelSelector=x%21%3Dy"):
+        target = f"{classes}?watch=true&resourceVersion={revision}&timeoutSeconds=10{selector}"
+        seen = [(kind, obj["metadata"].get("name")) async for kind, obj in old.watch(target)]
+        assert seen == [("ADDED", "a"), ("ADDED", "b"), ("ERROR", None)]
+    await close_server(older)
+    await close_server(newer)
+
+
+async def test_a_watch_from_now_begins_after_what_is_acknowledged(tmp_path):
+    """Without a resourceVersion a watch begins at the newest state, also of what another server wrote."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
+    one, two = await open_server(36, url), await open_server(36, url)
+    for task in two.services.store._tasks:
+        task.cancel()
+    await Caller(one).post(MAPS, config_map("a"))
+
+    seen = [
+        obj["metadata"]["name"] async for _, obj in Caller(two).watch(f"{MAPS}?watch=true&timeoutSeconds=1")
+    ]
+
+    assert seen == ["a"]
+    for server in (two, one):
+        await close_server(server)
+
+
+async def test_no_bookmark_is_older_than_where_the_watch_began(api, server, monkeypatch):
+    """A watch from a revision that is still to come has no progress to report before it."""
+    monkeypatch.setattr(watching, "BOOKMARK_SECONDS", 0.0)
+    ahead = server.services.store.revision + 2
+    target = f"{MAPS}?watch=true&resourceVersion={ahead}&timeoutSeconds=10&allowWatchBookmarks=true"
+    first = asyncio.ensure_future(anext(api.watch(target)))
+    async with asyncio.timeout(10):
+        while not server.services.lifetime.watches:  # noqa: ASYNC110 - the server has no event for this
+            await asyncio.sleep(0)
+    (cursor,) = server.services.lifetime.watches
+    cursor.request_progress()
+    await asyncio.sleep(0)
+    for name in ("a", "b", "c"):
+        await api.post(MAPS, config_map(name))
+
+    _, obj = await first
+    assert int(obj["metadata"]["resourceVersion"]) >= ahead
