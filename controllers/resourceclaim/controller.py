@@ -109,7 +109,7 @@ class ResourceClaimController(Controller):
         self._enqueue_users(claim)
 
     def _enqueue_users(self, claim: Object) -> None:
-        """The pods that name the claim. Those that are done have no say in it: the claim itself is looked at."""
+        """The pods that name the claim; those that are done have no say in it."""
         metadata = claim["metadata"]
         for pod in self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}"):
             if pod["spec"].get("resourceClaims") and not dialect.is_done(pod):
