@@ -131,35 +131,24 @@ def test_what_was_begun_and_never_recorded_can_be_removed(tmp_path: Path):
 
 @pytest.mark.cluster
 @pytest.mark.xdist_group("components")
-def test_a_corrupt_database_is_told_without_a_traceback(tmp_path: Path):
-    """`events` and `up` on a log that is none fail in words; the cluster can still be ended."""
-    local = Local(tmp_path / "state")
-    local.run("up", "--nodes", "0")
-    local.run("down")
-    for file in (local.state / "data").iterdir():
-        file.write_bytes(b"this is not a database at all" * 100)
-    assert "cannot read the log" in local.refused("events", code=1)
-    text = local.run("up", code=1).stderr
-    assert "apiserver cannot run: opening" in text
-    assert "`kubeskew down` stops it" in text
-    local.run("down", "--purge")
-    assert not local.state.exists()
-
-
-@pytest.mark.cluster
-@pytest.mark.xdist_group("components")
-def test_a_port_that_was_taken_meanwhile(tmp_path: Path):
-    """A cluster whose port somebody took while it was down says so; health ports just move."""
+def test_a_cluster_that_cannot_start_says_why(tmp_path: Path):
+    """A port taken meanwhile and a log that is none are told in words; the cluster can still be ended."""
     local = Local(tmp_path / "state")
     local.run("up", "--nodes", "0")
     local.run("down")
     ports = {process["name"]: process["port"] for process in local.record()["processes"]}
     with socket.create_server(("127.0.0.1", ports["apiserver"])):
         assert f"another process listens on its port {ports['apiserver']}" in local.run("up", code=1).stderr
+    for file in (local.state / "data").iterdir():
+        file.write_bytes(b"this is not a database at all" * 100)
+    assert "cannot read the log" in local.refused("events", code=1)
     with socket.create_server(("127.0.0.1", ports["scheduler"])):
-        local.run("up")
-    assert local.port("scheduler") != ports["scheduler"]
+        text = local.run("up", code=1).stderr
+    assert "apiserver cannot run: opening" in text
+    assert "`kubeskew down` stops it" in text
+    assert local.port("scheduler") != ports["scheduler"]  # nobody depends on it: it moves
     local.run("down", "--purge")
+    assert not local.state.exists()
 
 
 def test_the_wheel_carries_all_that_is_no_code(tmp_path: Path):

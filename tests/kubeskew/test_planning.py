@@ -3,8 +3,18 @@
 import pytest
 
 from apimachinery.versions import Version
+from kubeskew.config import ClusterSpec, numbered_nodes
 from kubeskew.failures import UserError
-from kubeskew.planning import Target, check_gates, check_steps, describe, select
+from kubeskew.planning import (
+    Target,
+    changed_gates,
+    check_gates,
+    check_portable,
+    check_steps,
+    describe,
+    disagreements,
+    select,
+)
 from kubeskew.skew import downgrade_order, upgrade_order
 from kubeskew.state import Process, State
 
@@ -90,3 +100,34 @@ def test_a_locked_gate_is_refused():
 def test_progress_says_what_changes(target: Target, text: str):
     """The line of progress tells the version, the gates or the restart."""
     assert describe(Process("scheduler", "scheduler", "1.35", {}), target) == text
+
+
+def test_gates_are_merged_and_unset():
+    """A change sets, overrides or, with None, takes back what was set by hand."""
+    assert changed_gates({"A": True, "B": True}, {"A": False, "B": None, "C": True, "D": None}) == {
+        "A": False,
+        "C": True,
+    }
+
+
+def test_a_gate_that_cannot_be_taken_along_says_how_to_let_go_of_it():
+    """A move that a gate forbids names the command that unsets it."""
+    with pytest.raises(UserError, match=r"scheduler at 1\.33: .* `kubeskew gates GATE-`"):
+        check_portable({"scheduler": Target(Version(33), {"DRAExtendedResource": True})})
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "said"),
+    [
+        (ClusterSpec(version=Version(36)), {"version"}, "apiserver is at 1.35, not 1.36"),
+        (ClusterSpec(gates={"A": True}), {"gates"}, "scheduler has other feature gates"),
+        (ClusterSpec(nodes=numbered_nodes(3)), {"count"}, "it has 2 nodes, not 3"),
+        (ClusterSpec(nodes=numbered_nodes(2)), {"nodes"}, "its nodes are not those of the file"),
+        (ClusterSpec(servers=2), {"servers"}, "it has 1 API servers, not 2"),
+        (ClusterSpec(port=7), {"port"}, "its port is 0, not 7"),
+    ],
+)
+def test_what_differs_from_the_cluster_that_is_there(spec: ClusterSpec, given: set[str], said: str):
+    """Only what was given is compared, and each difference is named."""
+    assert said in disagreements(cluster(), spec, given)
+    assert disagreements(cluster(), spec, ()) == []
