@@ -64,7 +64,9 @@ class Database:
         self._path = url.database or ":memory:"
         self.shared = self._path != ":memory:"
         self._read_only = read_only
-        pool: dict[str, Any] = {"pool_size": READERS + 1} if self.shared else {"poolclass": StaticPool}
+        pool: dict[str, Any] = {"poolclass": StaticPool}
+        if self.shared:  # who comes when all are reading waits for one, as long as his request may take
+            pool = {"pool_size": READERS + 1, "max_overflow": 0, "pool_timeout": None}
         self._engine: AsyncEngine = create_async_engine(
             url, async_creator=self._connect, pool_reset_on_return=None, **pool
         )
@@ -148,8 +150,11 @@ class Database:
         """Run `work` on one snapshot. Raises StorageError."""
         if self._writer is None:
             raise StorageError("the store is closed")
-        async with self._engine.connect() as connection:
-            return await self._transact(connection, "BEGIN", work)
+        try:
+            async with self._engine.connect() as connection:
+                return await self._transact(connection, "BEGIN", work)
+        except SQLAlchemyError as error:
+            raise StorageError(f"{self._path}: {error}") from error
 
     async def _transact(self, connection: AsyncConnection, begin: str, work: Callable[[Session], T]) -> T:
         statements = self._statements

@@ -1,0 +1,45 @@
+"""The database's connections: how many there are, and what their failures are to callers."""
+
+import asyncio
+import sqlite3
+
+import pytest
+from storage_cases import CLOCK, create, pod, url_in
+
+from apiserver.storage.interfaces import StorageError
+from apiserver.storage.sql_log import SQLLog
+from apiserver.storage.sqlite import READERS
+
+
+async def test_many_reads_at_once_share_the_readers(tmp_path, monkeypatch):
+    """However many read the log, no more threads are started for them than there are readers."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    event = await log.append(create(pod()))
+    opened, original = [], log._database._open_raw
+
+    def counting(timeout):
+        opened.append(timeout)
+        return original(timeout)
+
+    monkeypatch.setattr(log._database, "_open_raw", counting)
+    found = await asyncio.gather(*(log.at(event.revision, "pods") for _ in range(50)))
+
+    assert all(len(entries) == 1 for entries in found)
+    assert len(opened) <= READERS
+    await log.close()
+
+
+async def test_a_reader_that_cannot_be_opened_is_a_storage_error(tmp_path, monkeypatch):
+    """No file descriptor left, say: the caller learns it in the store's own terms, and reads go on later."""
+    log = await SQLLog.open(url_in(tmp_path), CLOCK)
+    event = await log.append(create(pod()))
+
+    def failing(_timeout):
+        raise sqlite3.OperationalError("unable to open database file")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(log._database, "_open_raw", failing)
+        with pytest.raises(StorageError, match="unable to open database file"):
+            await asyncio.gather(*(log.at(event.revision, "pods") for _ in range(READERS + 1)))
+    assert len(await log.at(event.revision, "pods")) == 1
+    await log.close()
