@@ -8,7 +8,7 @@ import asyncio
 import random
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 # The alphabet of generated names: no vowels and nothing easily misread
@@ -91,6 +91,18 @@ class ManualClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
+
+
+_FIRST = datetime(1, 1, 1, tzinfo=UTC)
+_LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+
+
+def later(moment: datetime, seconds: float) -> datetime:
+    """`moment` moved by `seconds`, which a client may have chosen: no further than the calendar goes."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return _LAST if seconds > 0 else _FIRST
 
 
 def timestamp(moment: datetime) -> str:

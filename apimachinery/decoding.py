@@ -17,7 +17,8 @@ from apimachinery.pruning import prune
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 from apimachinery.schema import Schema
 
-MAX_DEPTH: Final = 240  # brackets inside each other; Go allows 10,000, what writes JSON here 254
+MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
+MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; what writes JSON here allows 254
 SUMMARY_BYTES = 30
 _HEAD = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
@@ -65,9 +66,9 @@ def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parse
     return parsed
 
 
-def check_depth(value: Any) -> None:
-    """Raise ValueError if a JSON value is nested deeper than can be stored."""
-    if nests_deeper_than(value, MAX_DEPTH):
+def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
+    """Raise ValueError if a JSON value is nested too deep."""
+    if nests_deeper_than(value, limit):
         raise ValueError("exceeded max depth")
 
 
@@ -190,9 +191,7 @@ def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersio
     if value is None:
         return expected
     if not isinstance(value, dict):
-        what = shapes.found(value)
-        why = f"json: cannot unmarshal {what} into Go value of type {_HEAD}"
-        raise unrecognized(expected.kind, f"couldn't get version/kind; json parse error: {why}", body)
+        raise unrecognized(expected.kind, no_object(value), body)
     for name in ("apiVersion", "kind"):
         if not isinstance(value.get(name), str | None):
             what = shapes.found(value[name])
@@ -206,6 +205,14 @@ def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersio
     if not group and not version:
         group, version = expected.group, expected.version
     return GroupVersionKind(group, version, kind)
+
+
+def no_object(value: Any) -> str:
+    """Why a JSON value that is no object has no kind."""
+    if value is None:
+        return "Object 'Kind' is missing in 'null'"
+    why = f"json: cannot unmarshal {shapes.found(value)} into Go value of type {_HEAD}"
+    return f"couldn't get version/kind; json parse error: {why}"
 
 
 def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table: ResourceTable) -> None:

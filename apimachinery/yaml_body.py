@@ -1,8 +1,8 @@
 """YAML bodies as Go reads them (sigs.k8s.io/yaml over goyaml.v2): the value that the same JSON would give.
 
-Differences to PyYAML that matter: times stay text, keys become text, `1e3` is a number, no sexagesimals, and tags
-that are not YAML's own are ignored. The value is built from the parser's events, without a stack of calls: what
-PyYAML makes of deep nesting ends the process.
+Differences to PyYAML that matter: times stay text, keys become text, `1e3` is a number, no sexagesimals, and
+tags that are not YAML's own are ignored. The value is built from the parser's events, without a stack of
+calls: PyYAML's own way ends the process when a body nests deeply.
 """
 
 import base64

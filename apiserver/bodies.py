@@ -1,32 +1,46 @@
 """Read a request's body and make an object of it."""
 
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
 from apimachinery import decoding, errors, protobuf
 from apimachinery.errors import Object
 from apimachinery.resources import Resource, Subresource
 from apimachinery.schema import Schema
 from apiserver import media_types
-from apiserver.request import BodyTooLargeError, Request
+from apiserver.request import BodyBrokenError, BodyTooLargeError, Request
 from apiserver.services import Scope
 
 MAX_BYTES = 3 * 1024 * 1024
+_LARGE = 256 * 1024
+_Made = TypeVar("_Made")
 
 # What the client cannot give a new object (rest.WipeObjectMetaSystemFields).
 _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 async def read(request: Request) -> bytes:
-    """The body; raises 413 beyond 3 MiB."""
+    """The body; raises 413 beyond 3 MiB, 400 if it breaks off."""
     try:
         return await request.read_body(MAX_BYTES)
     except BodyTooLargeError:
         raise errors.entity_too_large(MAX_BYTES) from None
+    except BodyBrokenError as error:
+        raise errors.bad_request(f"the body cannot be read: {error}") from None
+
+
+async def elsewhere(body: bytes, work: Callable[[], _Made]) -> _Made:
+    """What `work` makes of `body`; where that takes long, other requests are served meanwhile."""
+    return await asyncio.to_thread(work) if len(body) > _LARGE else work()
 
 
 async def read_object(request: Request, scope: Scope, validation: str) -> Object:
     """The body as an object of the scope's kind: decoded, defaulted, in the version it was sent to."""
     resource = scope.resource
     content_type = type_of(request, None if resource.custom else resource.schema)
-    return decode(request, scope, await read(request), content_type, validation)
+    body = await read(request)
+    return await elsewhere(body, lambda: decode(request, scope, body, content_type, validation))
 
 
 def type_of(request: Request, schema: Schema | None) -> str:
@@ -50,7 +64,10 @@ async def read_other(
     """The body as an object of another kind: of a subresource such as Scale or Binding."""
     content_type = type_of(request, schema)
     body = await read(request)
-    decoded = decoding.decode(body, content_type, target, scope.services.table, validation, schema)
+    table = scope.services.table
+    decoded = await elsewhere(
+        body, lambda: decoding.decode(body, content_type, target, table, validation, schema)
+    )
     request.warnings.extend(decoded.warnings)
     return decoded.object
 

@@ -18,6 +18,7 @@ from apiserver.generations import Generations
 
 _REMEMBERED = 20_000  # revisions x versions, twice; 100 bytes each when served as stored
 _WRITING = 500
+_BYTES_MAX = 16 << 20  # of values, in each generation of either memory
 _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
 
@@ -28,9 +29,11 @@ class Codec:
         self.table = table
         self.world = world
         # Served bytes by (revision, apiVersion); True: the stored bytes themselves.
-        self._served: Generations[tuple[int, str], bytes | bool] = Generations(_REMEMBERED)
+        self._served: Generations[tuple[int, str], bytes | bool] = Generations(
+            _REMEMBERED, lambda _, served: 0 if isinstance(served, bool) else len(served), _BYTES_MAX
+        )
         # What this server has just written or is writing: watchers see it before its revision is known here.
-        self._own: Generations[bytes, str] = Generations(_WRITING)
+        self._own: Generations[bytes, str] = Generations(_WRITING, lambda value, _: len(value), _BYTES_MAX)
 
     def hub(self, resource: Resource) -> Resource:
         """The resource in the version that this server stores."""

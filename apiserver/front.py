@@ -10,10 +10,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
+from aiohttp.http_exceptions import PayloadEncodingError
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from apiserver.request import (
+    BodyBrokenError,
     BodyReader,
     BodyTooLargeError,
     Handler,
@@ -25,24 +27,49 @@ from apiserver.request import (
 )
 
 _KEEP_ALIVE_SECONDS = 3600.0
+_LINGER_SECONDS = 2.0  # for the rest of a body that nobody wants, so that the client reads the answer
+_HEAD_SECONDS = 32.0  # until a new connection's first request is there; as upstream (ReadHeaderTimeout)
+_STALL_SECONDS = 30.0  # a client of a stream that reads nothing for so long is let go
 _BODIES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Front(web.Server):
     """Turns aiohttp's requests into ours. A watch ends when its connection does."""
 
+    head_seconds = _HEAD_SECONDS
+    stall_seconds = _STALL_SECONDS
+
     def __init__(self, handler: Handler) -> None:
-        super().__init__(self._serve, access_log=None, keepalive_timeout=_KEEP_ALIVE_SECONDS)
+        super().__init__(
+            self._serve,
+            access_log=None,
+            keepalive_timeout=_KEEP_ALIVE_SECONDS,
+            lingering_time=_LINGER_SECONDS,
+            auto_decompress=False,  # bodies are read as they are; a small one may unpack to gigabytes
+        )
         self._handle = handler
+        self._waiting: dict[Any, asyncio.TimerHandle] = {}
         self._on_lost: dict[Any, Callable[[], object]] = {}
 
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting[handler] = loop.call_later(self.head_seconds, transport.abort)
+        super().connection_made(handler, transport)
+
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        self._spoken(handler)
         end = self._on_lost.pop(handler, None)
         if end is not None:
             end()
         super().connection_lost(handler, exc)
 
+    def _spoken(self, handler: Any) -> None:
+        timer = self._waiting.pop(handler, None)
+        if timer is not None:
+            timer.cancel()
+
     async def _serve(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        self._spoken(incoming.protocol)
         response = await self._handle(_request(incoming))
         if isinstance(response.body, bytes):
             return _answer(response, response.body)
@@ -59,10 +86,14 @@ class Front(web.Server):
         try:
             await answer.prepare(incoming)
             async for chunk in chunks:
-                await answer.write(chunk)
+                async with asyncio.timeout(self.stall_seconds):
+                    await answer.write(chunk)
             await answer.write_eof()
         except ConnectionResetError:
             pass  # the client went while a chunk was on its way
+        except TimeoutError:
+            if incoming.transport is not None:
+                incoming.transport.abort()
         finally:
             self._on_lost.pop(incoming.protocol, None)
             close = getattr(chunks, "aclose", None)
@@ -95,11 +126,14 @@ def _reader(content: StreamReader, length: int | None) -> BodyReader:
         if length is not None and length > limit:
             raise BodyTooLargeError
         chunks, size = [], 0
-        while chunk := await content.readany():
-            size += len(chunk)
-            if size > limit:
-                raise BodyTooLargeError
-            chunks.append(chunk)
+        try:
+            while chunk := await content.readany():
+                size += len(chunk)
+                if size > limit:
+                    raise BodyTooLargeError
+                chunks.append(chunk)
+        except (ConnectionError, PayloadEncodingError) as error:
+            raise BodyBrokenError(str(error)) from None
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     return read

@@ -1,5 +1,6 @@
 """What the server counts, in a registry of its own."""
 
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -17,11 +18,16 @@ _METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "
 
 
 class RequestMetrics:
-    """Counters of requests; a label set is looked up once and then remembered."""
+    """Counters of requests; a label set is looked up once and then remembered.
+
+    `is_known` is whether something is served there: what clients make up is counted together, or they could
+    fill the memory with label sets.
+    """
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self) -> None:
+    def __init__(self, is_known: Callable[[RequestInfo], bool] = lambda _: True) -> None:
+        self._is_known = is_known
         self.registry = CollectorRegistry()
         self._total = Counter(
             "apiserver_request",
@@ -44,6 +50,9 @@ class RequestMetrics:
         key = (info.verb, info.group, info.version, info.resource, info.subresource, scope, str(code))
         children = self._children.get(key)
         if children is None:
+            if not self._is_known(info):
+                self.observe(_UNKNOWN, code, seconds)
+                return
             labels = self.labels(info)
             children = self._total.labels(*labels, key[-1]), self._duration.labels(*labels)
             self._children[key] = children
@@ -59,6 +68,9 @@ class RequestMetrics:
     def render(self) -> bytes:
         """The text that a scraper reads."""
         return generate_latest(self.registry)
+
+
+_UNKNOWN = RequestInfo(False, "", "other")
 
 
 def _scope(info: RequestInfo) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object
 from apimachinery.field import FieldError
+from apimachinery.go_numbers import parse_int
 from apiserver.request import Request
 
 _META = "meta.k8s.io"
@@ -22,9 +23,9 @@ def integer(request: Request, name: str) -> int | None:
     if not text:
         return None
     try:
-        return int(text)
-    except ValueError:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        return parse_int(text)
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
 
 
 def boolean(request: Request, name: str) -> bool | None:
@@ -66,7 +67,7 @@ def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOpti
         request.param("resourceVersion"),
         request.param("resourceVersionMatch"),
         integer(request, "timeoutSeconds"),
-        integer(request, "limit") or 0,
+        max(0, integer(request, "limit") or 0),
         request.param("continue"),
         boolean(request, "sendInitialEvents"),
     )

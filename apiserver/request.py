@@ -19,6 +19,10 @@ class BodyTooLargeError(Exception):
     """The body is larger than the reader was asked to read."""
 
 
+class BodyBrokenError(Exception):
+    """The body ended before its end, or is not framed as it should be."""
+
+
 class Peer(NamedTuple):
     """The subject of a client certificate that the transport has verified."""
 

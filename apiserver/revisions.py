@@ -1,7 +1,8 @@
 """Resource versions as clients give them, and waiting for one."""
 
-from apimachinery import errors
+from apimachinery import errors, field
 from apimachinery.errors import StatusError
+from apimachinery.go_numbers import parse_uint
 from apiserver.storage.interfaces import CompactedError, FutureRevisionError, Store
 
 WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeout)
@@ -23,10 +24,10 @@ def parse_watch_revision(text: str) -> int:
 def _parse(text: str) -> int:
     if not text:
         return 0
-    if not (text.isascii() and text.isdigit()):
-        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise StatusError(500, "", why)
-    return int(text)
+    try:
+        return parse_uint(text)
+    except ValueError as error:
+        raise StatusError(500, "", str(field.invalid("resourceVersion", text, str(error)))) from None
 
 
 async def wait(store: Store, revision: int) -> None:

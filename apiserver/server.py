@@ -2,20 +2,21 @@
 
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 
 from apimachinery.catalogue import catalogue_for
 from apimachinery.component import World
 from apiserver import bootstrap, pipeline
 from apiserver.admission.chain import admission_chain
-from apiserver.authentication.certificates import CertificateAuthenticator
 from apiserver.authentication import Authenticator
+from apiserver.authentication.certificates import CertificateAuthenticator
 from apiserver.authentication.tokens import TokenAuthenticator
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization import AuthenticatedMayAll
 from apiserver.codec import Codec
 from apiserver.front import Front, listen, tls_context
-from apiserver.handlers.dispatching import Dispatcher
+from apiserver.handlers.dispatching import Dispatcher, is_served
 from apiserver.handlers.paths import Paths
 from apiserver.health import HealthChecks
 from apiserver.metrics import RequestMetrics
@@ -41,9 +42,9 @@ class APIServer:
             log=event_log,
             codec=Codec(table, world),
             admission=admission_chain(store),
-            authorizer=AuthenticatedMayAll(),
             authenticator=_authenticator(options),
-            metrics=RequestMetrics(),
+            authorizer=AuthenticatedMayAll(),
+            metrics=RequestMetrics(partial(is_served, table)),
             lifetime=Lifetime(),
             health=HealthChecks(),
             service_ip_range=options.service_cluster_ip_range,
@@ -124,7 +125,6 @@ class APIServer:
         await self.services.log.record(event)
 
 
-async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> None:
 def _authenticator(options: ServerOptions) -> Authenticator:
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
     return UnionAuthenticator(
@@ -132,6 +132,7 @@ def _authenticator(options: ServerOptions) -> Authenticator:
     )
 
 
+async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> None:
     """Open the storage, serve until `stop` is set, and shut down in order."""
     from apiserver.storage.sql_log import SQLLog
     from apiserver.storage.store import CachedStore

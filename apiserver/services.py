@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from apiserver.health import HealthChecks
 
 _ENCODED_EVENTS = 1_000  # lines kept for watchers that are a little behind each other
+_ENCODED_BYTES = 16 << 20
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class Services:
     definitions: Mapping[str, Schema]
     address: str = ""  # host and port, as discovery tells clients
     encoded_events: Generations[tuple[int, str, str], bytes] = field(
-        default_factory=lambda: Generations(_ENCODED_EVENTS)
+        default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
     )
     registries: dict[int, Registry] = field(default_factory=dict)
 

@@ -161,6 +161,10 @@ class _Write:
     def apply(self, live: Object, config: Object, managed: Managed, *, force: bool) -> tuple[Object, Managed]:
         """Raises ConflictsError; StatusError for what does not fit."""
         if not managed.managers:
+            existing = self._updater.versioned(live, self._api_version)
+            why = f"failed to convert new object ({objects.who(live)}) to smd typed"  # (from memory)
+            why = f"failed to create manager for existing fields: {why}"
+            _validated(existing, why, allow_duplicates=True)
             managed = self._tracked({}, live, managed, BEFORE_FIRST_APPLY)
         before = self._updater.versioned(live, self._api_version)
         applied = before.holding(config)

@@ -32,6 +32,8 @@ def with_deadline(handler: Handler) -> Handler:
 def _seconds(text: str) -> float:
     if not text:
         return MAX_SECONDS
+    if text.lstrip("+-") == "0":
+        return MAX_SECONDS
     if _DURATION.sub("", text):
         why = f'time: invalid duration "{text}"'
         raise errors.bad_request(f"invalid timeout specified in the request URL - {why}")

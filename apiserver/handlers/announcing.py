@@ -3,7 +3,7 @@
 from apimachinery import errors
 from apimachinery.clock import micro_timestamp
 from apimachinery.errors import GroupResource
-from apiserver import bodies
+from apiserver import bodies, parameters
 from apiserver.encoding import dumps, loads
 from apiserver.request import Request, Response
 from apiserver.services import Services
@@ -33,10 +33,8 @@ async def announce(request: Request, services: Services) -> Response:
 
 async def timeline(request: Request, services: Services) -> Response:
     """GET the events after `since` (a revision), oldest first."""
-    since = request.param("since") or "0"
-    if not since.isdigit():
-        raise errors.bad_request(f'since: "{since}" is not a revision')
-    events = await services.log.timeline(int(since))
+    since = parameters.integer(request, "since") or 0
+    events = await services.log.timeline(since)
     items = [
         {
             "revision": one.revision,

@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
 from apimachinery.clock import timestamp
-from apimachinery.errors import Object, StatusError
+from apimachinery.errors import Object
 from apiserver import authors, bodies, parameters, rendering
 from apiserver.registry import creating
 from apiserver.registry.field_managers import manager_name
@@ -20,8 +20,6 @@ async def create(request: Request, scope: Scope) -> Response:
     options = parameters.write_options(request, "CreateOptions")
     obj = await bodies.read_object(request, scope, options.field_validation)
     bodies.check_namespace(obj, scope, request.info.namespace)
-    if obj["metadata"].get("resourceVersion"):
-        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     bodies.wipe_system_metadata(obj)
     write = write_of(request, scope, dry_run=options.dry_run)
     deduplicate(obj, write.warnings)

@@ -4,7 +4,10 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """
 
 from apimachinery import decoding, errors
+from apimachinery.decoding import Parsed
 from apimachinery.errors import Object, is_reason
+from apimachinery.resources import GroupVersionKind
+from apimachinery.schema import Schema
 from apiserver import bodies, parameters, rendering
 from apiserver.handlers.creating import write_of
 from apiserver.handlers.listing import page_of
@@ -14,6 +17,7 @@ from apiserver.request import Request, Response
 from apiserver.selection import selection
 from apiserver.services import Scope
 
+_KIND = GroupVersionKind("", "v1", "DeleteOptions")
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
@@ -49,12 +53,20 @@ def _gone(scope: Scope, result: Written) -> Object:
     }
 
 
+def options_schema(scope: Scope) -> Schema:
+    """The tree of DeleteOptions."""
+    found = scope.services.definition(_OPTIONS)
+    if found is None:
+        raise errors.internal(f"there is no {_OPTIONS}")
+    return found
+
+
 async def _body(request: Request, scope: Scope) -> Object:
     """The DeleteOptions in the body, empty if there is none; raises 400."""
     body = await bodies.read(request)
     if not body:
         return {}
-    schema = scope.services.definition(_OPTIONS)
+    schema = options_schema(scope)
     content_type = bodies.type_of(request, schema)
     try:
         value = decoding.parse(body, content_type, schema).value
@@ -65,19 +77,7 @@ async def _body(request: Request, scope: Scope) -> Object:
         return {}
     if not isinstance(value, dict) or (value.get("kind") or "DeleteOptions") != "DeleteOptions":
         raise errors.bad_request("decoded object cannot be converted to DeleteOptions")
-    _check_types(value)
-    return value
-
-
-def _check_types(value: Object) -> None:
-    """Raise 400 where Go could not read the options."""
-    for name, kind in (("gracePeriodSeconds", int), ("orphanDependents", bool), ("propagationPolicy", str)):
-        found = value.get(name)
-        if found is not None and (not isinstance(found, kind) or (kind is int and isinstance(found, bool))):
-            why = f"json: cannot unmarshal {type(found).__name__} into Go struct field DeleteOptions.{name}"
-            raise errors.bad_request(
-                f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {why}'
-            )
+    return decoding.decode_value(Parsed(value), _KIND, schema, "Ignore").object
 
 
 async def delete_collection(request: Request, scope: Scope) -> Response:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from apimachinery import errors
 from apimachinery.errors import GroupResource, StatusError
-from apimachinery.resources import Resource
+from apimachinery.resources import Resource, ResourceTable
 from apiserver.handlers import (
     binding,
     creating,
@@ -45,6 +45,7 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
     ("binding", "create"): binding.bind,
     ("eviction", "create"): evicting.evict,
 }
+_METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options", "other"})
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 
 
@@ -67,6 +68,8 @@ class Dispatcher:
             return not_found()
         scope = self._scope(info, resource)
         try:
+            if info.verb == "watch" and request.method != "GET":  # a path below /watch
+                raise _refused(info, resource)
             return await self._handler(info, resource)(request, scope)
         except StorageError as error:
             raise errors.internal(str(error)) from error
@@ -113,11 +116,11 @@ class Dispatcher:
             raise _refused(info, resource)
         if resource.namespaced and info.verb == "create" and not info.namespace:
             raise _refused(info, resource)
+        if resource.storage_resource in REVIEWS:
+            return reviewing.review
         return _VERBS[info.verb]
 
     def _of_subresource(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
-        if resource.storage_resource in REVIEWS:
-            return reviewing.review
         subresource = resource.subresources.get(info.subresource)
         if subresource is None:
             if resource.custom:
@@ -131,6 +134,16 @@ class Dispatcher:
         if subresource.gvk[::2] != resource.gvk[::2] or info.verb not in _VERBS:
             raise errors.unknown_path()
         return _VERBS[info.verb]
+
+
+def is_served(table: ResourceTable, info: RequestInfo) -> bool:
+    """Whether a request is about something there is, or at least by a method there is."""
+    if not info.is_resource:
+        return info.verb in _METHODS
+    resource = table.resource(info.group, info.version, info.resource)
+    if resource is None or info.verb not in _VERBS:
+        return False
+    return not info.subresource or info.subresource in resource.subresources
 
 
 def not_found() -> Response:

@@ -9,22 +9,23 @@ from apiserver import bodies, parameters
 from apiserver.encoding import dumps
 from apiserver.handlers.binding import SUCCESS
 from apiserver.handlers.creating import write_of
+from apiserver.handlers.deleting import options_schema
 from apiserver.registry import deleting
 from apiserver.request import Request, Response
 from apiserver.services import Scope
 
 
-def _schema(metadata: Schema) -> Schema:
+def _schema(metadata: Schema, options: Schema) -> Schema:
     text = Schema(Kind.STRING)
     fields = {"apiVersion": Field(text), "kind": Field(text), "metadata": Field(metadata)}
-    fields["deleteOptions"] = Field(Schema(Kind.ANY))
+    fields["deleteOptions"] = Field(options, pointer=True)
     return Schema(Kind.OBJECT, name="io.k8s.api.policy.v1.Eviction", fields=fields)
 
 
 async def evict(request: Request, scope: Scope) -> Response:
     """POST of an Eviction; answers a Status."""
     options = parameters.write_options(request, "CreateOptions")
-    schema = _schema(scope.resource.schema.fields["metadata"].schema)
+    schema = _schema(scope.resource.schema.fields["metadata"].schema, options_schema(scope))
     target = scope.resource.subresources["eviction"]
     eviction = await bodies.read_other(request, scope, target, schema, options.field_validation)
     name = (eviction.get("metadata") or {}).get("name") or request.info.name

@@ -6,10 +6,11 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 from collections.abc import Callable
 from typing import Any
 
-from apimachinery import decoding, errors, field
+from apimachinery import decoding, errors, field, shapes
 from apimachinery.clock import timestamp
 from apimachinery.decoding import Decoded, Parsed
 from apimachinery.errors import Object
+from apimachinery.normalising import WrongShape
 from apimachinery.patching.json_patch import apply_json_patch
 from apimachinery.patching.merge_patch import apply_merge_patch
 from apimachinery.patching.strategic import apply_strategic
@@ -40,7 +41,9 @@ async def patch(request: Request, scope: Scope) -> Response:
     write = write_of(request, scope, dry_run=options.dry_run)
     codec, registry = scope.services.codec, scope.registry
     apply = content_type == APPLY_PATCH
-    config = _configuration(request, scope, body, options) if apply else {}
+    config: Object = {}
+    if apply:
+        config = await bodies.elsewhere(body, lambda: _configuration(request, scope, body, options))
     patcher = None if apply else _patcher(scope, body, content_type)
 
     async def transform(current: Object | None) -> Object:
@@ -109,6 +112,8 @@ def _patched(
 def decoded(request: Request, scope: Scope, patched: Any, validation: str) -> Object:
     """A patched value as an object of the scope's kind; raises 400 and 422."""
     resource = scope.resource
+    if not isinstance(patched, dict):
+        raise unreadable_patch(patched, decoding.no_object(patched))
     _check_kind(scope, patched)
     found = decode_patched(patched, resource.gvk, resource.schema, validation, custom=resource.custom)
     request.warnings.extend(found.warnings)
@@ -121,11 +126,22 @@ def decode_patched(
 ) -> Decoded:
     """Decode what a patch has made; what does not fit is 422 here, and the value is the whole object."""
     try:
+        decoding.check_depth(patched, decoding.MAX_OBJECT_DEPTH)  # patches can nest deeper than bodies
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+    if not isinstance(patched, dict):
+        raise unreadable_patch(patched, decoding.no_object(patched))
+    try:
         return decoding.decode_value(Parsed(patched), gvk, schema, validation, custom=custom)
     except errors.StatusError as error:
         why = error.message.partition(f"cannot be handled as a {gvk.kind}: ")[2] or error.message
-        problem = field.invalid("patch", dumps(patched).decode(), why)
-        raise errors.invalid(errors.GroupKind("", ""), "", [problem]) from None
+        raise unreadable_patch(patched, why) from None
+
+
+def unreadable_patch(patched: Any, why: str) -> errors.StatusError:
+    """422: what the patch made cannot be read; its value is the whole of it."""
+    problem = field.invalid("patch", dumps(patched).decode(), why)
+    return errors.invalid(errors.GroupKind("", ""), "", [problem])
 
 
 def _check_kind(scope: Scope, patched: Any) -> None:
@@ -191,16 +207,19 @@ def _check_applied_kind(scope: Scope, config: Object) -> None:
 def _applied(
     request: Request, scope: Scope, live: Object | None, config: Object, write: Write, options: WriteOptions
 ) -> Object:
-    new = scope.registry.field_manager.apply(
-        live,
-        config,
-        options.field_manager,
-        bool(options.force),
-        scope.subresource,
-        timestamp(scope.services.world.clock.now()),
-        kind=scope.resource.kind,
-        reset=scope.registry.reset_fields(write),
-    )
+    try:
+        new = scope.registry.field_manager.apply(
+            live,
+            config,
+            options.field_manager,
+            bool(options.force),
+            scope.subresource,
+            timestamp(scope.services.world.clock.now()),
+            kind=scope.resource.kind,
+            reset=scope.registry.reset_fields(write),
+        )
+    except WrongShape:  # met when the result is converted for managers of other versions
+        raise unreadable_patch(config, shapes.explain(config, scope.resource.schema)) from None
     obj = decoded(request, scope, new, "Ignore")
     bodies.check_namespace(obj, scope, request.info.namespace)
     return obj

@@ -29,7 +29,6 @@ async def update(request: Request, scope: Scope) -> Response:
         new = copy.deepcopy(obj)
         if current is None:
             bodies.wipe_system_metadata(new)
-            new["metadata"].pop("resourceVersion", None)
         live = codec.convert(current, scope.resource) if current is not None else None
         return codec.convert(
             managed(request, scope, live, new, write, options.field_manager), registry.resource

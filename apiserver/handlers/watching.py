@@ -27,6 +27,7 @@ from apiserver.storage.interfaces import (
 )
 
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
+MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere
 BOOKMARK_SECONDS = 60.0
 _END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
 _ADDED, _MODIFIED, _DELETED = "ADDED", "MODIFIED", "DELETED"
@@ -141,7 +142,7 @@ def _open(scope: Scope, wanted: Selection, since: int) -> Watch:
 
 def _seconds(scope: Scope, options: ListOptions) -> float:
     if options.timeout_seconds:
-        return float(options.timeout_seconds)
+        return float(min(options.timeout_seconds, MAX_SECONDS))
     return MIN_SECONDS * (1.0 + scope.services.world.entropy.random())
 
 

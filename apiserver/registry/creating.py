@@ -6,6 +6,7 @@ Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Create) and reg
 from apimachinery import errors
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object, StatusError
+from apimachinery.go_numbers import parse_uint
 from apiserver import admission
 from apiserver.encoding import encode, loads
 from apiserver.registry import checks
@@ -41,6 +42,7 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     await services.admission.validate(
         registry.attributes(admission.CREATE, write, metadata["name"], obj, None)
     )
+    _check_no_revision(metadata)
     key = registry.key(write.namespace, metadata["name"])
     value = encode(obj)
     if write.dry_run:
@@ -59,6 +61,17 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     registry.learn(obj, event.revision)
     metadata["resourceVersion"] = str(event.revision)
     return Written(obj, event.revision, value, created=True)
+
+
+def _check_no_revision(metadata: Object) -> None:
+    """Raise 500, as upstream, if a new object names a revision; what is no number is only dropped."""
+    revision = metadata.pop("resourceVersion", "")
+    try:
+        wrong = parse_uint(revision) != 0
+    except ValueError:
+        return
+    if wrong:
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
 def prepare(registry: Registry, obj: Object, write: Write) -> None:

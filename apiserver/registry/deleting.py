@@ -3,10 +3,8 @@
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Delete) and registry/rest/delete.go, 1.36.
 """
 
-from datetime import timedelta
-
 from apimachinery import errors
-from apimachinery.clock import parse_timestamp, timestamp
+from apimachinery.clock import later, parse_timestamp, timestamp
 from apimachinery.errors import GroupResource, Object
 from apiserver import admission
 from apiserver.registry import updating
@@ -82,8 +80,7 @@ def mark(registry: Registry, obj: Object, seconds: int) -> None:
     if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation"):
         metadata["generation"] += 1
     if not metadata.get("deletionTimestamp"):
-        moment = registry.services.world.clock.now() + timedelta(seconds=seconds)
-        metadata["deletionTimestamp"] = timestamp(moment)
+        metadata["deletionTimestamp"] = timestamp(later(registry.services.world.clock.now(), seconds))
     metadata["deletionGracePeriodSeconds"] = seconds
 
 
@@ -104,8 +101,8 @@ def _shorten(obj: Object, options: Object) -> bool:
         return True
     if wanted is None or wanted >= granted:
         return False
-    begun = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=granted)
-    metadata["deletionTimestamp"] = timestamp(begun + timedelta(seconds=wanted))
+    begun = later(parse_timestamp(metadata["deletionTimestamp"]), -granted)
+    metadata["deletionTimestamp"] = timestamp(later(begun, wanted))
     metadata["deletionGracePeriodSeconds"] = wanted
     return True
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object, StatusError
+from apimachinery.go_numbers import parse_uint
 from apiserver import admission
 from apiserver.encoding import encode
 from apiserver.registry import checks, creating
@@ -56,7 +57,9 @@ async def _create(
 ) -> Written:
     if not (force_create or registry.strategy.allow_create_on_update) or write.subresource:
         raise errors.not_found(registry.resource.group_resource, name)
-    return await creating.create(registry, await transform(None), write)
+    new = await transform(None)
+    new["metadata"].pop("resourceVersion", None)
+    return await creating.create(registry, new, write)
 
 
 async def _update(registry: Registry, entry: Entry, transform: Transform, write: Write) -> Written:
@@ -77,18 +80,17 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
 
 
 def _check_revision(registry: Registry, strategy: Strategy, new: Object, entry: Entry) -> None:
-    revision = new["metadata"].get("resourceVersion") or "0"
-    if revision == "0":
+    try:
+        revision = parse_uint(new["metadata"].get("resourceVersion") or "0")
+    except ValueError as error:  # (from memory) upstream hands on what its parser says
+        raise StatusError(500, "", str(error), {}) from None
+    if not revision:
         if not strategy.allow_unconditional_update:
             problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             kind = GroupKind(*registry.resource.group_resource)  # upstream names the resource here
             raise errors.invalid(kind, entry.key.name, [problem])
         new["metadata"]["resourceVersion"] = str(entry.revision)
-    elif not revision.isdigit():
-        why = f'strconv.ParseUint: parsing "{revision}": invalid syntax'
-        problem = field.invalid("resourceVersion", revision, why)
-        raise StatusError(500, "", str(problem), {})
-    elif int(revision) != entry.revision:
+    elif revision != entry.revision:
         raise errors.conflict(registry.resource.group_resource, entry.key.name, errors.MODIFIED)
 
 

@@ -26,9 +26,10 @@ class JobStrategy(Counted):
         if spec.get("manualSelector"):
             return
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-        labels.setdefault(_JOB_NAME, metadata["name"])
+        name = metadata.get("name", "")  # that it is required is said later
+        labels.setdefault(_JOB_NAME, name)
         labels.setdefault(_CONTROLLER_UID, metadata["uid"])
-        labels.setdefault(_PREFIX + _JOB_NAME, metadata["name"])
+        labels.setdefault(_PREFIX + _JOB_NAME, name)
         labels.setdefault(_PREFIX + _CONTROLLER_UID, metadata["uid"])
         selector = spec["selector"] = spec.get("selector") or {}
         selector.setdefault("matchLabels", {}).setdefault(_PREFIX + _CONTROLLER_UID, metadata["uid"])

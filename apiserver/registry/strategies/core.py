@@ -60,7 +60,7 @@ class NamespaceStrategy(BuiltIn):
         self._label(new)
 
     def _label(self, obj: Object) -> None:
-        obj["metadata"].setdefault("labels", {})[_NAME_LABEL] = obj["metadata"]["name"]
+        obj["metadata"].setdefault("labels", {})[_NAME_LABEL] = obj["metadata"].get("name", "")
 
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
         obj.setdefault("status", {})["phase"] = "Terminating"
@@ -97,7 +97,7 @@ def _data_size(obj: Object, *fields: str) -> int:
     for field in fields:
         for value in (obj.get(field) or {}).values():
             size += (
-                len(base64.b64decode(value))
+                len(base64.b64decode(value or ""))
                 if field != "data" or obj["kind"] == "Secret"
                 else len(value.encode())
             )
