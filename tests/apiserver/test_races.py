@@ -1,6 +1,7 @@
 """What writers, watchers and the store do to each other."""
 
 import asyncio
+from random import Random
 
 import pytest
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
@@ -77,11 +78,9 @@ async def test_a_watch_from_now_begins_after_what_is_acknowledged(tmp_path):
         task.cancel()
     await Caller(one).post(MAPS, config_map("a"))
 
-    seen = [
-        obj["metadata"]["name"] async for _, obj in Caller(two).watch(f"{MAPS}?watch=true&timeoutSeconds=1")
-    ]
+    _, obj = await anext(Caller(two).watch(f"{MAPS}?watch=true&timeoutSeconds=5"))
 
-    assert seen == ["a"]
+    assert obj["metadata"]["name"] == "a"
     for server in (two, one):
         await close_server(server)
 
@@ -103,3 +102,69 @@ async def test_no_bookmark_is_older_than_where_the_watch_began(api, server, monk
 
     _, obj = await first
     assert int(obj["metadata"]["resourceVersion"]) >= ahead
+
+
+async def follow(api, selector, seen, views):
+    """List, then watch for ever: each view is the selected objects after one event, by name."""
+    listed = (await api.get(f"{MAPS}?{selector}")).body
+    view = {item["metadata"]["name"]: item["data"] for item in listed["items"]}
+    revision = int(listed["metadata"]["resourceVersion"])
+    async for kind, obj in api.watch(f"{MAPS}?watch=true&resourceVersion={revision}&{selector}"):
+        name, at = obj["metadata"]["name"], int(obj["metadata"]["resourceVersion"])
+        assert at > revision, "events repeat or go back"
+        assert (kind == "ADDED") == (name not in view), f"{kind} of {name}, which was {name in view}"
+        revision = at
+        if kind == "DELETED":
+            del view[name]
+        else:
+            view[name] = obj["data"]
+        views[:] = [dict(view)]
+        seen.set()
+
+
+async def test_list_and_watch_agree_under_writes_through_two_servers(tmp_path):
+    """Objects that enter and leave selections, written through both: every follower ends where LIST is."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
+    servers = [await open_server(36, url) for _ in range(2)]
+    callers = [Caller(server) for server in servers]
+    random = Random(1)
+
+    async def write(writer):
+        for step in range(25):
+            name, api = f"m{random.randrange(6)}", callers[random.randrange(2)]
+            body = config_map(name, data={"step": f"{writer}-{step}"}, labels={"l": str(random.randrange(2))})
+            match random.randrange(4):
+                case 0:
+                    answer = await api.delete(f"{MAPS}/{name}")
+                case 1:
+                    answer = await api.post(MAPS, body)
+                case _:
+                    answer = await api.put(f"{MAPS}/{name}", body)
+            assert answer.status in {200, 201, 404, 409}
+
+    followers = []
+    for api in callers:
+        for selector in (
+            "",
+            "labelSelector=l%3D1",
+            "labelSelector=l%21%3D1",
+            "fieldSelector=metadata.name%3Dm1",
+        ):
+            seen, views = asyncio.Event(), [{}]
+            followers.append(
+                (api, selector, seen, views, asyncio.ensure_future(follow(api, selector, seen, views)))
+            )
+    await asyncio.gather(*map(write, range(8)))
+
+    async with asyncio.timeout(20):
+        for api, selector, seen, views, task in followers:
+            items = (await api.get(f"{MAPS}?{selector}")).body["items"]
+            expected = {item["metadata"]["name"]: item["data"] for item in items}
+            while views[0] != expected:
+                assert not task.done(), task.exception()
+                seen.clear()
+                await seen.wait()
+            task.cancel()
+    await asyncio.gather(*(follower[-1] for follower in followers), return_exceptions=True)
+    for server in servers:
+        await close_server(server)
