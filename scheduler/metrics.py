@@ -14,80 +14,86 @@ class Metrics:
     """All metrics of one scheduler, in its own registry."""
 
     def __init__(self, registry: "CollectorRegistry") -> None:
-        from prometheus_client import Counter, Gauge, Histogram
+        self._count_attempts(registry)
+        self._time_attempts(registry)
+        self._size_up(registry)
+
+    def _count_attempts(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter, Histogram
 
         self.attempts = Counter(
             "scheduler_schedule_attempts",
-            "Number of attempts to schedule pods, by the result.",
+            "Attempts at pods, by how they ended.",
             ["result", "profile"],
             registry=registry,
         )
+        self.pod_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that a pod took until it was bound.",
+            buckets=[1, 2, 4, 8, 16],
+            registry=registry,
+        )
+        self.claim_creates = Counter(
+            "scheduler_resourceclaim_creates",
+            "ResourceClaims that the scheduler asked the API server to create.",
+            ["status"],
+            registry=registry,
+        )
+        for status in ("success", "failure"):
+            self.claim_creates.labels(status=status)
+
+    def _time_attempts(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Histogram
+
         self.attempt_seconds = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Scheduling attempt latency in seconds (scheduling algorithm + binding).",
+            "Seconds of an attempt: choosing a node and binding.",
             ["result", "profile"],
             buckets=_SECONDS,
             registry=registry,
         )
         self.algorithm_seconds = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
-            "Scheduling algorithm latency in seconds.",
+            "Seconds of choosing a node.",
             buckets=_SECONDS,
             registry=registry,
         )
-        point_seconds = Histogram(
+        self._point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
-            "Latency for running all plugins of a specific extension point.",
+            "Seconds of all plugins of an extension point.",
             ["extension_point", "status", "profile"],
             buckets=_EXTENSION_SECONDS,
             registry=registry,
         )
-        self._point_seconds = point_seconds
-        self.pod_attempts = Histogram(
-            "scheduler_pod_scheduling_attempts",
-            "Number of attempts to successfully schedule a pod.",
-            buckets=[1, 2, 4, 8, 16],
-            registry=registry,
-        )
         self.sli_seconds = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue.",
+            "Seconds from a pod's entry into the queue to its binding.",
             ["attempts"],
             buckets=_SLI_SECONDS,
             registry=registry,
         )
+
+    def _size_up(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter, Gauge
+
         self.pending = Gauge(
-            "scheduler_pending_pods",
-            "Number of pending pods, by the queue type.",
-            ["queue"],
-            registry=registry,
+            "scheduler_pending_pods", "Pods that wait, by queue.", ["queue"], registry=registry
         )
         self.incoming = Counter(
             "scheduler_queue_incoming_pods",
-            "Number of pods added to scheduling queues by event and queue type.",
+            "Pods put into a queue, by the event that did it.",
             ["queue", "event"],
             registry=registry,
         )
         self.unschedulable = Gauge(
             "scheduler_unschedulable_pods",
-            "The number of unschedulable pods broken down by plugin name.",
+            "Pods that fit nowhere, by the plugin that said so.",
             ["plugin", "profile"],
             registry=registry,
         )
         self.cache_size = Gauge(
-            "scheduler_cache_size",
-            "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
-            ["type"],
-            registry=registry,
+            "scheduler_cache_size", "What the cache holds, by type.", ["type"], registry=registry
         )
-        self.claim_creates = Counter(
-            "scheduler_resourceclaim_creates",
-            "Number of ResourceClaims creation requests within scheduler.",
-            ["status"],
-            registry=registry,
-        )
-        for status in ("success", "failure"):
-            self.claim_creates.labels(status=status)
 
     def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:
         """All plugins of an extension point have run."""
