@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from apimachinery import errors
 from apimachinery.errors import GroupResource, StatusError
 from apimachinery.resources import Resource, ResourceTable
+from apiserver.deprecations import deprecation_warning
 from apiserver.handlers import (
     binding,
     creating,
@@ -46,6 +47,8 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
     ("eviction", "create"): evicting.evict,
 }
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options", "other"})
+# What upstream gets from the node: not served. A log's kind is Pod, so it would be taken for one.
+_OF_NODES = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 
 
@@ -66,6 +69,8 @@ class Dispatcher:
             return await self._unknown(request)
         if not self._is_placed(info, resource):
             return not_found()
+        if warning := deprecation_warning(resource, self._services.world.version):
+            request.warnings.append(warning)
         scope = self._scope(info, resource)
         try:
             if info.verb == "watch" and request.method != "GET":  # a path below /watch
@@ -132,6 +137,8 @@ class Dispatcher:
         if handler is not None:
             return handler
         if subresource.gvk[::2] != resource.gvk[::2] or info.verb not in _VERBS:
+            raise errors.unknown_path()
+        if info.subresource in _OF_NODES:
             raise errors.unknown_path()
         return _VERBS[info.verb]
 

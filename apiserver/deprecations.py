@@ -1,0 +1,53 @@
+"""What the server says to whoever uses a version of a kind that is on its way out.
+
+Source: k8s.io/apiserver/pkg/endpoints/deprecation/deprecation.go, and the prerelease-lifecycle markers of
+k8s.io/api: where nothing else is said, a beta is deprecated three minors after it came, and removed three
+later. Alpha and beta kinds that no server serves by default have no row, but for those of
+resource.k8s.io.
+"""
+
+from typing import NamedTuple
+
+from apimachinery.resources import Resource
+from apimachinery.versions import Version
+
+
+class _End(NamedTuple):
+    """The minors in which a kind is deprecated and gone (0: not said), and what to use instead."""
+
+    deprecated: int
+    removed: int = 0
+    instead: str = ""
+
+
+_DRA, _FLOW = "resource.k8s.io", "flowcontrol.apiserver.k8s.io"
+_KINDS = {
+    ("v1", "ComponentStatus"): _End(19),
+    ("v1", "Endpoints"): _End(33, 0, "discovery.k8s.io/v1 EndpointSlice"),
+    ("storage.k8s.io/v1beta1", "CSIStorageCapacity"): _End(24, 27, "storage.k8s.io/v1 CSIStorageCapacity"),
+    (f"{_DRA}/v1alpha2", "ResourceSlice"): _End(33, 36),
+    (f"{_DRA}/v1alpha2", "ResourceClaimParameters"): _End(33, 36),
+    (f"{_DRA}/v1alpha2", "ResourceClassParameters"): _End(33, 36),
+    (f"{_DRA}/v1alpha3", "DeviceTaintRule"): _End(36, 39),
+    (f"{_DRA}/v1alpha3", "ResourcePoolStatusRequest"): _End(39, 42),
+    (f"{_DRA}/v1beta2", "DeviceTaintRule"): _End(39, 42),
+}
+_VERSIONS = {
+    f"{_DRA}/v1alpha2": _End(29, 32),
+    f"{_DRA}/v1alpha3": _End(34, 37),
+    f"{_DRA}/v1beta1": _End(35, 38),
+    f"{_DRA}/v1beta2": _End(36, 39),
+    f"{_FLOW}/v1beta2": _End(26, 29, f"{_FLOW}/v1beta3 {{kind}}"),
+    f"{_FLOW}/v1beta3": _End(29, 32, f"{_FLOW}/v1 {{kind}}"),
+}
+
+
+def deprecation_warning(resource: Resource, version: Version) -> str:
+    """The text of the Warning header at a server of `version`; empty if there is nothing to say."""
+    api_version, kind = resource.api_version, resource.kind
+    end = _KINDS.get((api_version, kind)) or _VERSIONS.get(api_version)
+    if end is None or resource.custom or version.minor < end.deprecated:
+        return ""
+    gone = f", unavailable in v1.{end.removed}+" if end.removed else ""
+    instead = f"; use {end.instead.format(kind=kind)}" if end.instead else ""
+    return f"{api_version} {kind} is deprecated in v1.{end.deprecated}+{gone}{instead}"

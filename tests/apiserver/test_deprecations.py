@@ -1,0 +1,30 @@
+"""Warnings about versions of kinds that are on their way out."""
+
+import pytest
+from server_in_process import Caller, close_server, open_server
+
+ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+CLAIMS = "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"
+
+
+@pytest.mark.parametrize(
+    ("minor", "path", "warnings"),
+    [
+        (32, "/api/v1/endpoints", []),
+        (33, "/api/v1/endpoints", [ENDPOINTS]),
+        (36, "/api/v1/namespaces/default/endpoints/none", [ENDPOINTS]),
+        (34, "/apis/resource.k8s.io/v1beta1/resourceclaims", []),
+        (35, "/apis/resource.k8s.io/v1beta1/resourceclaims", [CLAIMS]),
+        (36, "/apis/resource.k8s.io/v1/resourceclaims", []),
+        (36, "/api/v1/componentstatuses", ["v1 ComponentStatus is deprecated in v1.19+"]),
+    ],
+)
+async def test_a_warning_comes_from_the_minor_of_deprecation_on(minor: int, path: str, warnings: list[str]):
+    """Every request of a deprecated kind is warned of, found or not."""
+    server = await open_server(minor, runtime_config={"resource.k8s.io/v1beta1": True})
+    try:
+        answer = await Caller(server).get(path)
+    finally:
+        await close_server(server)
+
+    assert answer.warnings == [f'299 - "{text}"' for text in warnings]
