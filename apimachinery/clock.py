@@ -7,7 +7,6 @@ own or, under a virtual clock and a seed, deterministically in a test.
 import asyncio
 import random
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -75,22 +74,6 @@ class SeededEntropy:
 
     def random(self) -> float:
         return self._random.random()
-
-
-@dataclass(frozen=True, slots=True)
-class ManualClock:
-    """A clock that stands still at `at`; sleeping still yields to the event loop."""
-
-    at: datetime
-
-    def now(self) -> datetime:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at.timestamp()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(0)
 
 
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)

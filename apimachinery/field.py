@@ -107,10 +107,6 @@ def invalid(path: str, value: Any, detail: str) -> FieldError:
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
-def type_invalid(path: str, value: Any, detail: str) -> FieldError:
-    return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
-
-
 def duplicate(path: str, value: Any) -> FieldError:
     return FieldError(ErrorType.DUPLICATE, path, value)
 

@@ -83,11 +83,6 @@ class Quantity:
             raise QuantityError(WRONG_FORMAT)
         return _parse(repr(value))
 
-    @classmethod
-    def from_milli(cls, value: int, fmt: Format = Format.DECIMAL_SI) -> "Quantity":
-        """`value` thousandths."""
-        return cls(value, _MILLI, fmt)
-
     # --- reading ----------------------------------------------------------------------------------------
 
     def canonical(self) -> str:

@@ -10,8 +10,6 @@ from kubelet.behaviour import Behaviour
 
 Object = dict[str, Any]
 
-OWNED = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-
 
 def pod_conditions(
     pod: Object,

@@ -74,7 +74,6 @@ def _has(compiler: Compiler, node: Call, scope: Scope) -> Program:
 
 
 Pairs = Iterator[tuple[Any, Any]]
-Reducer = Callable[[Pairs, Callable[[Any, Any], Any]], Any]
 
 
 def _not_iterable(value: Any) -> EvaluationError:

@@ -23,9 +23,6 @@ class Comparison:
     modified: FieldSet = field(default_factory=FieldSet)
     added: FieldSet = field(default_factory=FieldSet)
 
-    def is_same(self) -> bool:
-        return self.removed.is_empty() and self.modified.is_empty() and self.added.is_empty()
-
     def excluding(self, fields: FieldSet | None) -> "Comparison":
         """Without what is in `fields` or below it."""
         if fields is None or fields.is_empty():

@@ -10,7 +10,7 @@ from apimachinery.errors import GroupKind, Object, not_found
 from apimachinery.managedfields import FieldSet
 from apimachinery.resources import Resource
 from apiserver.admission import Attributes
-from apiserver.encoding import loads
+from apiserver.encoding import loads, object_of
 from apiserver.generations import Generations
 from apiserver.registry.field_managers import field_manager
 from apiserver.registry.strategies import STRATEGIES
@@ -128,17 +128,12 @@ class Registry:
             write.dry_run,
         )
 
+    # Another resource's objects as stored, undecoded: strategies look at few, stable fields of them.
+
     def _objects(self, resource: str, namespace: str | None) -> Iterator[Object]:
         for entry in self.services.store.list(resource, namespace).entries:
-            yield _loaded(entry)
+            yield object_of(entry.value, entry.revision)
 
     def _object(self, resource: str, namespace: str, name: str) -> Object | None:
         entry = self.services.store.get(Key(resource, namespace, name))
-        return _loaded(entry) if entry else None
-
-
-def _loaded(entry: Entry) -> Object:
-    """Another resource's object as stored: strategies look at few, stable fields of it."""
-    obj: Object = loads(entry.value)
-    obj["metadata"]["resourceVersion"] = str(entry.revision)
-    return obj
+        return object_of(entry.value, entry.revision) if entry else None

@@ -50,11 +50,7 @@ class CreatedByUpdate(BuiltIn):
     allow_create_on_update = True
 
 
-class Conditional(BuiltIn):
-    """A kind whose updates must carry a resourceVersion."""
-
-    allow_unconditional_update = False
-
-
 class CountedConditional(Counted):
+    """A kind whose updates must carry a resourceVersion as well."""
+
     allow_unconditional_update = False

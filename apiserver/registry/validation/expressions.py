@@ -4,11 +4,9 @@ Compiling and estimating the cost belongs to `apimachinery.cel`; until it has an
 finds nothing. Texts to come: `too complex, exceeds cost limit` (Forbidden) and the compiler's own (Invalid).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from apimachinery.field import FieldError
-
-ExpressionCheck = Callable[[str, str, bool], Iterator[FieldError]]  # (expression, path, stored)
 
 
 def device_selector_errors(expression: str, path: str, stored: bool) -> Iterator[FieldError]:  # noqa: ARG001

@@ -9,8 +9,6 @@ from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
 from apimachinery.validation import names
 
-_OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
-
 
 def is_empty(selector: Object | None) -> bool:
     return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
