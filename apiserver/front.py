@@ -4,13 +4,14 @@ Nothing here knows what a resource is; `apiserver.pipeline` does the rest.
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
-from aiohttp.http_exceptions import PayloadEncodingError
+from aiohttp.http_exceptions import HttpProcessingError, PayloadEncodingError
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
@@ -33,6 +34,16 @@ _STALL_SECONDS = 30.0  # a client of a stream that reads nothing for so long is 
 _BODIES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
+def _is_ours(record: logging.LogRecord) -> bool:
+    """What a client sends that is no HTTP is its mistake, and answered; the log is not for it to fill."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+_log = logging.getLogger(__name__)
+_log.addFilter(_is_ours)
+
+
 class Front(web.Server):
     """Turns aiohttp's requests into ours. A watch ends when its connection does."""
 
@@ -45,6 +56,7 @@ class Front(web.Server):
             access_log=None,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
             lingering_time=_LINGER_SECONDS,
+            logger=_log,
             auto_decompress=False,  # bodies are read as they are; a small one may unpack to gigabytes
         )
         self._handle = handler

@@ -113,6 +113,7 @@ async def test_client_that_goes(listening, framing, caplog):
 async def test_no_http(listening, request_, status, caplog):
     """What is no HTTP, or not ours, is refused; a compressed body is read as it is."""
     assert (await ask(listening, request_))[0] == status
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_chunked_oversize(listening):
