@@ -16,6 +16,8 @@ _ADDED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, "ResourceClaimAd
 _UPDATED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, "ResourceClaimUpdate")
 _DELETED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.DELETE, "ResourceClaimDelete")
 
+_REMEMBERED_DELETIONS = 1000
+
 
 def _key(claim: Mapping[str, Any]) -> Key:
     metadata = claim["metadata"]
@@ -35,6 +37,7 @@ class ClaimTracker:
         self._special: dict[str, Key] = {}  # pod uid → its claim for extended resources
         self._uses: dict[DeviceID, int] = {}
         self._pending: dict[str, list[DeviceID]] = {}  # claim uid → devices
+        self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
         self.listener: Listener = lambda *_: None
 
     # -- reading
@@ -79,12 +82,19 @@ class ClaimTracker:
         if old is not None and old["metadata"].get("uid") == claim["metadata"].get("uid"):
             self._drop(_key(claim))
             self.listener(_DELETED, old, None)
+        self._gone[claim["metadata"].get("uid", "")] = None
+        if len(self._gone) > _REMEMBERED_DELETIONS:
+            del self._gone[next(iter(self._gone))]
 
     # -- our own decisions
 
     def assume(self, claim: Object) -> None:
-        """The answer to a write of ours: known at once, without waiting for the informer."""
-        self.set_claim(claim)
+        """The answer to a write of ours: known at once, without waiting for the informer.
+
+        The answer may come after the news that the claim has been deleted since.
+        """
+        if claim["metadata"].get("uid", "") not in self._gone:
+            self.set_claim(claim)
 
     def forget(self, claim: Object) -> None:
         """We deleted it."""

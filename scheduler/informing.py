@@ -88,6 +88,11 @@ class ClusterInformers:
     def _pod(self, old: Object | None, new: Object | None) -> None:
         if self._is_ours(old) and not self._is_ours(new) and old is not None:
             self._queue.delete(old["metadata"]["uid"])
+        if new is None and old is not None and self._cache.is_assumed(old["metadata"]["uid"]):
+            # Bound and deleted while the informer was away: it never showed the pod on its node.
+            self._cache.forget(old["metadata"]["uid"])
+            self._queue.move(_POD_DELETED, old, None)
+            return
         if is_assigned(new) or is_assigned(old):
             self._assigned(old, new)
         elif new is not None and self._is_ours(new):

@@ -49,7 +49,13 @@ class ClaimBinder:
         try:
             seen(await self._writer.bind(each.claim, each.result, pod, seen))
         finally:
+            self._land(each)
+
+    def _land(self, each: PodClaim) -> None:
+        """The pod's own allocation of the claim is not in flight any more; another pod's may be."""
+        if each.result is not None:
             self._claims.remove_pending(each.uid)
+            each.result = None
 
     async def _bind_special(self, special: SpecialClaim, pod: PodInfo) -> None:
         def seen(claim: Object) -> None:
@@ -79,7 +85,7 @@ class ClaimBinder:
     async def undo(self, own: PodState, pod: PodInfo) -> None:
         """Take back reservations (allocations stay) and delete the special claim. May be repeated."""
         for each in own.claims:
-            self._claims.remove_pending(each.uid)
+            self._land(each)
             if each.is_held_by(pod.uid):
                 await self._unreserve(each, pod)
         if own.special is not None:

@@ -87,6 +87,9 @@ def test_first_release_has_implicit_names_without_explicit_ones_only():
         ("deviceclass.resource.kubernetes.io/gpu", True),
         ("cpu", False),
         ("kubernetes.io/gpu", False),
+        ("node.kubernetes.io/gpu", False),
+        ("my-kubernetes.io/gpu", False),
+        ("kubernetes.io.example.com/gpu", True),
         ("requests.example.com/gpu", False),
     ],
 )
@@ -239,6 +242,18 @@ def test_tracker_prefers_the_newer_version():
     tracker.assume(_claim(version=5, device="a"))
     tracker.set_claim(_claim(version=4))
 
+    assert tracker.devices_in_use == {DeviceID("d", "p", "a")}
+
+
+def test_tracker_does_not_raise_the_dead():
+    """The answer to a write may come after the news that the claim is gone; a namesake is another claim."""
+    tracker = ClaimTracker()
+    tracker.set_claim(_claim(version=4, device="a"))
+    tracker.remove_claim(_claim(version=6))
+    tracker.assume(_claim(version=5, device="a"))
+    assert tracker.devices_in_use == set()
+
+    tracker.assume(_claim(uid="other", version=7, device="a"))
     assert tracker.devices_in_use == {DeviceID("d", "p", "a")}
 
 

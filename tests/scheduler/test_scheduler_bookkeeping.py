@@ -1,0 +1,73 @@
+"""What the scheduler's books say after events that it did not see the usual way."""
+
+import pytest
+
+from apimachinery.client.refs import NODES, PODS
+from apimachinery.clock import SeededEntropy, SystemClock
+from scheduler.cache import Cache
+from scheduler.claim_tracker import ClaimTracker
+from scheduler.framework.profile import Profile
+from scheduler.informing import ClusterInformers
+from scheduler.plugins.default_binder import DefaultBinder
+from scheduler.plugins.dynamic_binding import ClaimBinder
+from scheduler.plugins.dynamic_state import PodClaim, PodState
+from scheduler.plugins.priority_sort import PrioritySort
+from scheduler.pods import PodInfo
+from scheduler.queue import SchedulingQueue
+
+pytestmark = pytest.mark.looptime
+
+POD = {"metadata": {"namespace": "default", "name": "p", "uid": "u"}, "spec": {"containers": []}}
+RESULT = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "a"}]}}
+
+
+class _Handlers:
+    """Stands for informers: keeps what is registered."""
+
+    def __init__(self):
+        self.of = {}
+
+    def informer(self, ref):
+        self._ref = ref
+        return self
+
+    def add_handler(self, added, updated, deleted):
+        self.of[self._ref] = added, updated, deleted
+
+
+class _Writer:
+    """Accepts every write."""
+
+    async def bind(self, claim, result, pod, seen):
+        return claim
+
+
+async def test_a_pod_that_goes_before_it_is_seen_on_its_node_leaves_nothing_there():
+    """A list after an outage may lack a pod that was bound and deleted in between."""
+    cache, informers = Cache(), _Handlers()
+    queue = SchedulingQueue(SystemClock(), Profile([PrioritySort(), DefaultBinder(None)]))
+    ClusterInformers(cache, queue, "default-scheduler").connect(informers)
+    informers.of[NODES][0]({"metadata": {"name": "n"}, "status": {}})
+    informers.of[PODS][0](POD)
+    queued = await queue.pop()
+    cache.assume(queued.info, "n")
+    queue.done(queued.uid)
+
+    informers.of[PODS][2](POD)
+
+    assert not cache.knows("u")
+    assert not cache.node("n").pods
+
+
+@pytest.mark.parametrize("way", ["bind", "undo"])
+async def test_a_pod_does_not_land_what_another_has_in_flight(way):
+    """A pod that only shares a claim leaves the allocation alone that another pod is about to write."""
+    tracker = ClaimTracker()
+    claim = {"metadata": {"namespace": "default", "name": "c", "uid": "claim"}, "spec": {}}
+    tracker.add_pending("claim", RESULT)  # another pod's
+    binder = ClaimBinder(tracker, _Writer(), SeededEntropy(1), None)
+    state = PodState([PodClaim(claim)], None, None, [])
+
+    await getattr(binder, way)(state, PodInfo(POD))
+
+    assert tracker.is_pending("claim")
