@@ -68,10 +68,7 @@ def is_extended(name: str) -> bool:
     """Whether a resource is none of Kubernetes' own (v1helper.IsExtendedResourceName)."""
     if name in _NATIVE or "/" not in name or name.startswith("requests."):
         return False
-    domain = name.split("/")[0]
-    return not (domain == "kubernetes.io" or domain.endswith(".kubernetes.io")) or name.startswith(
-        "deviceclass.resource.kubernetes.io/"
-    )
+    return "kubernetes.io/" not in name or name.startswith("deviceclass.resource.kubernetes.io/")
 
 
 def _insufficient(name: str, requested: int, used: int, capacity: int) -> Rejection:

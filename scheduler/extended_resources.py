@@ -25,8 +25,7 @@ def is_extended_resource(name: str) -> bool:
     """Whether DRA may back a resource of that name: qualified, and not Kubernetes' own."""
     if name.startswith(IMPLICIT_PREFIX):
         return True
-    domain, slash, _ = name.partition("/")
-    return bool(slash) and "kubernetes.io" not in domain and not name.startswith("requests.")
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 class ExtendedResources(Protocol):

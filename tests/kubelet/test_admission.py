@@ -54,6 +54,7 @@ def test_resources_must_suffice(wanted, others, reason, numbers):
         pytest.param("example.com/new", "0", False, False, id="left over from a plugin, gate off"),
         pytest.param("example.com/new", "1", True, True, id="offered by a plugin"),
         pytest.param("deviceclass.resource.kubernetes.io/gpu", None, True, True, id="implicit name"),
+        pytest.param("my-kubernetes.io/gpu", None, True, False, id="looks like Kubernetes' own"),
     ],
 )
 def test_extended_resources_may_be_devices_of_a_claim(name, allocatable, gate, fits):
