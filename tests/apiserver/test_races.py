@@ -168,3 +168,18 @@ async def test_list_and_watch_agree_under_writes_through_two_servers(tmp_path):
     await asyncio.gather(*(follower[-1] for follower in followers), return_exceptions=True)
     for server in servers:
         await close_server(server)
+
+
+async def test_nobody_comes_to_own_what_a_status_write_ignores(api):
+    """A deployment's labels stay as they are under a status write, and so do their owners."""
+    deployments = "/apis/apps/v1/namespaces/default/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    made = (await api.post(deployments, {"metadata": {"name": "d"}, "spec": spec})).body
+
+    change = {"metadata": {"labels": {"q": "w"}}, "spec": {"replicas": 7}}
+    answer = await api.patch(f"{deployments}/d/status?fieldManager=other", change)
+
+    assert answer.status == 200
+    assert answer.body["metadata"] == made["metadata"]
+    assert answer.body["spec"] == made["spec"]

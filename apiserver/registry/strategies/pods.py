@@ -61,6 +61,9 @@ class PodStatusStrategy(StatusStrategy):
         status = new.setdefault("status", {})
         keep(status, old.get("status") or {}, "qosClass")
 
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return pod_status.pod_status_errors(new)
 

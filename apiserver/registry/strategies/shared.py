@@ -18,6 +18,9 @@ class LabelsKeptStatus(StatusStrategy):
 
     kept_metadata = ("labels",)
 
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("spec",), ("metadata", "labels"))
+
 
 class BuiltIn(Strategy):
     """A built-in kind: a new object has Go's zero value of its status, not none."""
