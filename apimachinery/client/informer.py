@@ -248,7 +248,10 @@ class Informer:
         old = self._objects.pop(key, None)
         if old is None:
             return
-        self._namespaces[key[0]].pop(key[1])
+        names = self._namespaces[key[0]]
+        names.pop(key[1])
+        if not names:
+            del self._namespaces[key[0]]
         for index in self._indexes.values():
             index.remove(key, old)
         for handler in self._handlers:

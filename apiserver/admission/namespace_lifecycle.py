@@ -6,8 +6,10 @@ Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go, 
 from apimachinery.errors import GroupResource, Object, StatusError, not_found
 from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from apiserver.encoding import loads
+from apiserver.generations import Generations
 from apiserver.storage.interfaces import Key, Store
 
+_REMEMBERED = 1000  # namespaces, twice
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _REVIEWS = frozenset(
     {"subjectaccessreviews.authorization.k8s.io", "localsubjectaccessreviews.authorization.k8s.io"}
@@ -22,7 +24,7 @@ class NamespaceLifecycle(Plugin):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._phases: dict[str, tuple[int, bool]] = {}
+        self._phases: Generations[str, tuple[int, bool]] = Generations(_REMEMBERED)
 
     async def validate(self, attributes: Attributes) -> None:
         resource = attributes.resource
@@ -52,7 +54,7 @@ class NamespaceLifecycle(Plugin):
         if known is None or known[0] != entry.revision:
             status: Object = loads(entry.value).get("status") or {}
             known = entry.revision, status.get("phase") == "Terminating"
-            self._phases[namespace] = known
+            self._phases.put(namespace, known)
         return known[1]
 
 
