@@ -23,7 +23,7 @@ from kubelet.layout import NodeLayout
 from kubelet.lease import NodeLease
 from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import NodeConfig
-from kubelet.node_object import host_ip
+from kubelet.node_object import event_subject, host_ip
 from kubelet.node_status import NodeStatusReporter
 from kubelet.pods import PodManager
 from kubelet.runtime import FakeRuntime
@@ -133,7 +133,7 @@ class NodeAgent:
         node = self._reporter.node
         lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
         self._spawn("lease", lease.run())
-        self._recorder.event(node, "Normal", "Starting", "Starting kubelet.")
+        self._recorder.event(event_subject(self.config.name), "Normal", "Starting", "Starting kubelet.")
         await self._dra.start(node)
         await self._pods.start()
         self._dra.reconcile(self._pods.active_uids)

@@ -57,7 +57,7 @@ class ContainerStarter:
         if self._announced.get(spec["name"]) != ended.id:
             self._announced[spec["name"]] = ended.id
             message = f"Back-off restarting failed container {spec['name']} in pod {pod_spec.full_name(pod)}"
-            self._tell(pod, "Warning", "BackOff", message)
+            self._tell(pod, spec, "Warning", "BackOff", message)
         text = f"back-off {go_duration(backoff.seconds(key))} restarting failed {where}"
         return Waiting("CrashLoopBackOff", text)
 
@@ -69,7 +69,7 @@ class ContainerStarter:
         except DeviceError as error:
             held_back[name] = Waiting("CreateContainerError", str(error))
             self._try_again_at(services.clock.now() + timedelta(seconds=_RETRY_SECONDS))
-            self._tell(pod, "Warning", "Failed", f"Error: {error}")
+            self._tell(pod, spec, "Warning", "Failed", f"Error: {error}")
             return False
         services.runtime.start_container(
             sandbox,
@@ -81,16 +81,17 @@ class ContainerStarter:
         )
         kind = "container" if spec in pod_spec.containers(pod) else "init_container"
         services.metrics.started_containers.labels(kind).inc()
-        self._tell(pod, "Normal", "Pulled", texts.pulled.format(image=image))
-        self._tell(pod, "Normal", "Created", texts.created.format(name=name))
-        self._tell(pod, "Normal", "Started", texts.started.format(name=name))
+        self._tell(pod, spec, "Normal", "Pulled", texts.pulled.format(image=image))
+        self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
+        self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
         return True
 
     def _try_again_at(self, moment: datetime) -> None:
         self.next_try = moment if self.next_try is None else min(self.next_try, moment)
 
-    def _tell(self, pod: Object, kind: str, reason: str, message: str) -> None:
-        self._services.recorder.event(pod, kind, reason, message)
+    def _tell(self, pod: Object, spec: Object, kind: str, reason: str, message: str) -> None:
+        where = pod_spec.field_path(pod, spec["name"])
+        self._services.recorder.event(pod, kind, reason, message, field_path=where)
 
 
 def _key(pod: Object, spec: Object) -> str:

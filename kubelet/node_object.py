@@ -139,3 +139,8 @@ def without_heartbeats(status: Mapping[str, Any]) -> Object:
         for condition in status.get("conditions") or []
     ]
     return {**status, "conditions": conditions}
+
+
+def event_subject(name: str) -> Object:
+    """The node as the kubelet's events name it: by its name for a uid, by which `kubectl describe` asks."""
+    return {"kind": "Node", "metadata": {"name": name, "uid": name}}

@@ -10,7 +10,7 @@ from apimachinery.clock import Clock
 from apimachinery.errors import StatusError
 from kubelet.behaviour import Behaviour
 from kubelet.node_config import NodeConfig
-from kubelet.node_object import OWNED_FIELDS, initial_node, node_status, without_heartbeats
+from kubelet.node_object import OWNED_FIELDS, event_subject, initial_node, node_status, without_heartbeats
 from kubelet.status_patch import status_patch
 
 log = logging.getLogger(__name__)
@@ -138,4 +138,4 @@ class NodeStatusReporter:
         )
         if not was_ready:
             message = f"Node {self._config.name} status is now: NodeReady"
-            self._recorder.event(self._node, "Normal", "NodeReady", message)
+            self._recorder.event(event_subject(self._config.name), "Normal", "NodeReady", message)

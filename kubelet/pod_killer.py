@@ -36,7 +36,7 @@ class PodKiller:
         if container.id not in self._told:
             self._told.add(container.id)
             message = f"Container {container.name} definition changed, will be restarted"
-            self._services.recorder.event(pod, "Normal", "Killing", message)
+            self._tell(pod, container, message)
             delay = _pre_stop_seconds(pod, container.name)
             grace = pod_spec.grace_seconds(pod)
             self._services.runtime.stop_container(sandbox, container, grace, delay)
@@ -55,11 +55,15 @@ class PodKiller:
         if container.id not in self._told:
             self._told.add(container.id)
             message = f"Stopping container {container.name}"
-            services.recorder.event(pod, "Normal", "Killing", message)
+            self._tell(pod, container, message)
             delay = _pre_stop_seconds(pod, container.name)
             services.runtime.stop_container(sandbox, container, grace, delay)
         else:
             services.runtime.kill_container(sandbox, container, grace)
+
+    def _tell(self, pod: Object, container: Container, message: str) -> None:
+        where = pod_spec.field_path(pod, container.name)
+        self._services.recorder.event(pod, "Normal", "Killing", message, field_path=where)
 
     def _remaining_grace(self, pod: Object) -> float:
         """The pod's grace counts once for all waves; a second DELETE can shorten it."""

@@ -42,6 +42,12 @@ def init_containers(pod: Object) -> list[Object]:
     return pod["spec"].get("initContainers") or []
 
 
+def field_path(pod: Object, name: str) -> str:
+    """Where a container stands in its pod, as events of it say."""
+    kind = "containers" if any(one["name"] == name for one in containers(pod)) else "initContainers"
+    return f"spec.{kind}{{{name}}}"
+
+
 def restart_policy(pod: Object) -> str:
     return pod["spec"].get("restartPolicy") or "Always"
 

@@ -27,6 +27,8 @@ _TRIES = 12
 _RETRY_SECONDS = 0.5
 _MESSAGE_LIMIT = 1024
 
+_ABOUT = ("kind", "namespace", "name", "fieldPath", "uid", "apiVersion")
+
 _Seen = tuple[Any, ...]
 
 
@@ -69,9 +71,15 @@ class EventRecorder:
         self._writer: asyncio.Task[None] | None = None
         self._serial = 0
 
-    def event(self, obj: Object, kind: str, reason: str, message: str, *, action: str = "") -> None:
-        """Tell about `obj`; `kind` is Normal or Warning. Never waits, never raises."""
-        event = self._event(object_reference(obj), kind, reason, message[:_MESSAGE_LIMIT], action)
+    def event(
+        self, obj: Object, kind: str, reason: str, message: str, *, action: str = "", field_path: str = ""
+    ) -> None:
+        """Tell about `obj` (or its part at `field_path`); `kind` is Normal or Warning.
+
+        Never waits, never raises.
+        """
+        about = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
+        event = self._event(about, kind, reason, message[:_MESSAGE_LIMIT], action)
         with contextlib.suppress(asyncio.QueueFull):
             self._queue.put_nowait(event)
         if self._writer is None:
@@ -201,7 +209,7 @@ class EventRecorder:
         text = event["note"] if self._modern else event["message"]
         if text.startswith("(combined from similar events): "):
             text = ""
-        place = tuple(about.get(name) for name in ("kind", "namespace", "name", "uid", "apiVersion"))
+        place = tuple(about.get(name) for name in _ABOUT)
         return (*place, event["type"], event["reason"], text)
 
 

@@ -50,7 +50,12 @@ class NodeLifecycleController(Controller):
         self._nodes.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self._deleted)
 
     def _deleted(self, node: Object) -> None:
-        self._signs.pop(node["metadata"]["name"], None)
+        if self._signs.pop(node["metadata"]["name"], None) is not None:
+            self._tell(node, "RemovingNode", "Removing Node {name} from Controller")
+
+    def _tell(self, node: Object, reason: str, text: str) -> None:
+        name = node["metadata"]["name"]
+        self.recorder.event(node, "Normal", reason, f"Node {name} event: {text.format(name=name)}")
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         return [self._monitor()]
@@ -91,6 +96,7 @@ class NodeLifecycleController(Controller):
         seen = (renewed, heartbeats)
         sign = self._signs.get(name)
         if sign is None:
+            self._tell(node, "RegisteredNode", "Registered Node {name} in Controller")
             # Nothing is known of a node that we see for the first time; a new one may take its time.
             grace = self._grace if heartbeats else _STARTUP_GRACE_SECONDS
             self._signs[name] = _Sign(seen, now, grace)

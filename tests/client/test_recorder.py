@@ -55,6 +55,17 @@ async def test_a_repeated_event_is_counted(client, recorder, clock):
     assert (event["count"], event["lastTimestamp"]) == (3, "2026-01-01T00:00:20Z")
 
 
+async def test_containers_of_a_pod_are_told_apart(client, recorder):
+    """The same words about two containers are two events, each with its field path."""
+    for name in ("a", "b"):
+        recorder.event(POD, "Normal", "Created", "Container created", field_path=f"spec.containers{{{name}}}")
+    await recorder.flush()
+    events = (await client.list(EVENTS, "ns"))["items"]
+
+    paths = [event["involvedObject"]["fieldPath"] for event in events]
+    assert paths == ["spec.containers{a}", "spec.containers{b}"]
+
+
 async def test_an_expired_event_begins_anew(client, recorder):
     """When the server no longer has the event, another one is made."""
     recorder.event(POD, "Normal", "Pulled", "pulled")

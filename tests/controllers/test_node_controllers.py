@@ -127,6 +127,22 @@ async def test_a_silent_node_becomes_unknown(make_cluster, minor, grace):
     assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "False"
 
 
+async def test_coming_and_going_nodes_are_told_of(cluster):
+    """RegisteredNode when the controller first sees a node, RemovingNode when it is gone."""
+    await cluster.client.create(NODES, node())
+    await cluster.start(NodeLifecycleController)
+    await asyncio.sleep(6)
+    await cluster.client.delete(NODES, "n")
+    await asyncio.sleep(6)
+    events = (await cluster.client.list(EVENTS))["items"]
+
+    assert [(event["reason"], event["message"]) for event in events] == [
+        ("RegisteredNode", "Node n event: Registered Node n in Controller"),
+        ("RemovingNode", "Node n event: Removing Node n from Controller"),
+    ]
+    assert {event["source"]["component"] for event in events} == {"node-controller"}
+
+
 async def test_a_lease_keeps_a_node_alive(cluster):
     """Renewing the lease is enough, and a node that returns loses its taints."""
     await cluster.client.create(NODES, node())
