@@ -162,10 +162,9 @@ async def test_watch_from_a_revision(api, five):
 async def test_deleted_object_has_the_revision_of_its_end(api, five):
     """The object of a DELETED event shows the revision of the delete."""
     await api.delete(f"{MAPS}/b")
-    async for kind, obj in api.watch(f"{MAPS}?watch=true&resourceVersion={five[4]}"):
-        assert kind == "DELETED"
-        assert int(obj["metadata"]["resourceVersion"]) > int(five[4])
-        break
+    kind, obj = await anext(api.watch(f"{MAPS}?watch=true&resourceVersion={five[4]}"))
+    assert kind == "DELETED"
+    assert int(obj["metadata"]["resourceVersion"]) > int(five[4])
 
 
 async def test_watch_from_now(api, five):
@@ -218,9 +217,8 @@ async def test_watch_too_old(api, five):
     store = api.server.services.store
     await store.compact(store.revision)
 
-    async for kind, obj in api.watch(f"{MAPS}?watch=true&resourceVersion={five[0]}"):
-        assert kind == "ERROR"
-        assert (obj["code"], obj["reason"]) == (410, "Expired")
+    events = [event async for event in api.watch(f"{MAPS}?watch=true&resourceVersion={five[0]}")]
+    assert [(kind, obj["code"], obj["reason"]) for kind, obj in events] == [("ERROR", 410, "Expired")]
 
 
 async def test_watch_ends(api):

@@ -87,6 +87,5 @@ async def test_watch_sees_the_other_server(both):
     await newer.post(maps, {"metadata": {"name": "a"}})
 
     async with asyncio.timeout(20):
-        async for kind, obj in older.watch(f"{maps}?watch=true&resourceVersion={revision}"):
-            assert (kind, obj["metadata"]["name"]) == ("ADDED", "a")
-            break
+        kind, obj = await anext(older.watch(f"{maps}?watch=true&resourceVersion={revision}"))
+        assert (kind, obj["metadata"]["name"]) == ("ADDED", "a")
