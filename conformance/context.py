@@ -27,6 +27,7 @@ class CellContext:
     bindings: dict[str, Any]
     timeouts: Mapping[str, float]
     baseline: dict[str, Object] = field(default_factory=dict)  # pods by uid, before they could be disturbed
+    present: set[str] = field(default_factory=set)  # the uids of those that were there at the last change
     prepared: dict[str, list[str]] = field(default_factory=dict)  # claims by node, at the same moment
 
     def timeout(self, operation: str) -> float:
@@ -35,7 +36,9 @@ class CellContext:
 
     async def remember_pods(self) -> None:
         """Note how every pod and every node's claims are; the first note of a pod stays."""
-        for pod in (await self.client.list(PODS))["items"]:
+        pods = (await self.client.list(PODS))["items"]
+        self.present = {pod["metadata"]["uid"] for pod in pods}
+        for pod in pods:
             self.baseline.setdefault(pod["metadata"]["uid"], pod)
         for node, claims in (await self.control.prepared()).items():
             self.prepared[node] = list(claims)

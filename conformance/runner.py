@@ -115,9 +115,17 @@ async def run_cell(cell: Cell, control: ClusterControl, clock: Clock, progress: 
         result.error = f"{error}" or traceback.format_exc()
     finally:
         if cell.scenario.cluster is not None:
-            await control.stop()
+            await _stop(control, result)
     result.seconds = clock.monotonic() - started
     return result
+
+
+async def _stop(control: ClusterControl, result: CellResult) -> None:
+    try:
+        await control.stop()
+    except Exception as error:  # the other cells go on
+        if result.passed:
+            result.error = f"stopping the cluster: {error}"
 
 
 async def _run_steps(

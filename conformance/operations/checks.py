@@ -1,8 +1,10 @@
 """`assert`, `error`, `wait`, `undisturbed`: operations that look."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from apimachinery.client.refs import PODS
+from apimachinery.client.rest import CONNECTION_ERRORS
 from conformance.bindings import bind
 from conformance.context import CellContext, Object
 from conformance.errors import ScenarioError, StepError
@@ -27,8 +29,11 @@ async def _until(ctx: CellContext, operation: Operation, kind: str, *, wanted: b
         raise ScenarioError(f"{operation.where}: expected `resource`")
     deadline = ctx.clock.monotonic() + _seconds(ctx, operation, kind)
     while True:
-        matching, closest = await _matching(ctx, expected)
-        if bool(matching) == wanted:
+        try:
+            matching, closest = await _matching(ctx, expected)
+        except CONNECTION_ERRORS as failure:  # it may be starting again; what it would say is not known
+            matching, closest = None, [f"no answer: {failure}"]
+        if matching is not None and bool(matching) == wanted:
             if matching:
                 bind_outputs(ctx, operation, matching[0])
             return
@@ -38,7 +43,7 @@ async def _until(ctx: CellContext, operation: Operation, kind: str, *, wanted: b
     kind_name = expected.get("kind")
     if wanted:
         raise StepError(f"a {kind_name} as asserted", "; ".join(closest) or f"no {kind_name} at all")
-    names = ", ".join(describe(obj) for obj in matching)
+    names = ", ".join(map(describe, matching)) if matching else "; ".join(closest)
     raise StepError(f"no {kind_name} of this kind", names)
 
 
@@ -72,8 +77,11 @@ async def wait(ctx: CellContext, operation: Operation) -> None:
     labels = dict(pair.split("=", 1) for pair in body.get("selector", "").split(",") if pair)
     deadline = ctx.clock.monotonic() + _seconds(ctx, operation, "assert")
     while True:
-        found = await find(ctx, ref, body.get("name", ""), namespace, labels)
-        lacking = _waiting_for(condition, found, body["kind"], operation)
+        try:
+            found = await find(ctx, ref, body.get("name", ""), namespace, labels)
+            lacking = _waiting_for(condition, found, body["kind"], operation)
+        except CONNECTION_ERRORS as failure:
+            lacking = f"no answer: {failure}"
         if not lacking:
             return
         if ctx.clock.monotonic() > deadline:
@@ -110,7 +118,10 @@ async def undisturbed(ctx: CellContext, operation: Operation) -> None:
     """The pods with the labels run as they ran before the first change: same containers, same devices."""
     body = bind(dict(operation.body), ctx.bindings)
     namespace = body.get("namespace", ctx.namespace)
-    pods = await find(ctx, PODS, body.get("name", ""), namespace, body.get("labels") or {})
+    name, labels = body.get("name", ""), body.get("labels") or {}
+    pods = await find(ctx, PODS, name, namespace, labels)
+    for pod in _gone(ctx, pods, name, namespace, labels):
+        raise StepError(f"{describe(pod)} undisturbed", "it is gone")
     known = [pod for pod in pods if pod["metadata"]["uid"] in ctx.baseline]
     if not known:
         raise StepError("pods that ran before the change", f"none of {len(pods)} pods did")
@@ -123,6 +134,18 @@ async def undisturbed(ctx: CellContext, operation: Operation) -> None:
         disturbances += _unprepared(ctx, pod, prepared)
         if disturbances:
             raise StepError(f"{describe(pod)} undisturbed", "; ".join(disturbances))
+
+
+def _gone(
+    ctx: CellContext, pods: list[Object], name: str, namespace: str, labels: dict[str, str]
+) -> Iterator[Object]:
+    """The pods meant that were there at the last change and are not among `pods` any more."""
+    there = {pod["metadata"]["uid"] for pod in pods}
+    for uid in sorted(ctx.present - there):
+        metadata = ctx.baseline[uid]["metadata"]
+        named = name in {"", metadata["name"]} and metadata["namespace"] == namespace
+        if named and labels.items() <= (metadata.get("labels") or {}).items():
+            yield ctx.baseline[uid]
 
 
 def _disturbances(before: Object, now: Object) -> list[str]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 import yaml
@@ -204,3 +205,81 @@ async def test_a_script_sees_the_namespace():
 """
     result = await run(steps, Control())
     assert result.failure == "one: script: expected the script to exit 0; found exit 3: in t"
+
+
+async def test_a_pod_that_is_gone_was_disturbed():
+    """Without a count too: what ran before the change and is not there any more did not survive it."""
+    control = Control()
+    other = POD.replace("name: a", "name: b")
+    steps = f"""
+  - name: one
+    try:
+    - apply: {{resource: {POD}}}
+    - apply: {{resource: {other}}}
+    - upgrade: {{to: "1.36"}}
+    - undisturbed: {{labels: {{app: a}}}}
+"""
+
+    async def end_a_pod() -> None:
+        await control.client().delete(PODS, "b", "t")
+
+    control.changing = end_a_pod
+    assert (
+        await run(steps, control)
+    ).failure == "one: undisturbed: expected Pod t/b undisturbed; found it is gone"
+
+
+async def test_what_a_scenario_has_deleted_before_a_change_is_not_missed():
+    """Only pods that were there at the last change are looked for."""
+    steps = f"""
+  - name: one
+    try:
+    - apply: {{resource: {POD}}}
+    - apply: {{resource: {POD.replace("name: a", "name: b")}}}
+    - upgrade: {{to: "1.36"}}
+    - delete: {{ref: {{apiVersion: v1, kind: Pod, name: b}}}}
+    - upgrade: {{to: "1.37"}}
+    - undisturbed: {{labels: {{app: a}}, count: 1}}
+"""
+    assert (await run(steps, Control())).failure == ""
+
+
+async def test_assertions_wait_for_a_server_that_is_away():
+    """A server that starts again within the timeout costs nothing; one that does not is what was found."""
+    steps = f"""
+  - name: one
+    try:
+    - apply: {{resource: {POD}}}
+    - upgrade: {{to: "1.36"}}
+    - assert: {{resource: {POD}}}
+    - error: {{resource: {{apiVersion: v1, kind: Pod, metadata: {{name: b}}}}}}
+"""
+    for seconds, failure in (
+        (1.5, ""),
+        (60.0, "one: assert: expected a Pod as asserted; found no answer: refused"),
+    ):
+        control = Control()
+
+        async def go_away(control: Control = control, seconds: float = seconds) -> None:
+            until = asyncio.get_running_loop().time() + seconds
+            control.server.outage = lambda _: (
+                aiohttp.ClientConnectionError("refused")
+                if asyncio.get_running_loop().time() < until
+                else None
+            )
+
+        control.changing = go_away
+        assert (await run(steps, control)).failure == failure
+
+
+async def test_a_cluster_that_does_not_stop_is_the_cells_failure():
+    """The other cells of a matrix go on."""
+    control = Control()
+
+    async def fail() -> None:
+        raise RuntimeError("it will not die")
+
+    control.stop = fail
+    result = await run("  - {name: one, try: [{sleep: {duration: 1s}}]}", control)
+
+    assert (result.passed, result.failure) == (False, "stopping the cluster: it will not die")
