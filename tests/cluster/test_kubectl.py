@@ -187,3 +187,147 @@ def test_deleting_a_namespace_takes_all_in_it(kubectl):
     kubectl("create", "configmap", "c", "--namespace=doomed")
     kubectl("delete", "namespace", "doomed", "--timeout=30s")
     assert "not found" in kubectl("get", "namespace", "doomed", code=1).stderr
+
+
+OLDEST_AND_NEWEST = ("1.20", "1.36")
+
+
+def columns(output: str) -> list[list[str]]:
+    """The words of a table's rows, the head first."""
+    return [line.split() for line in output.splitlines()]
+
+
+def test_every_way_of_showing_pods(kubectl):
+    """wide, name, jsonpath, columns, labels, sorting and selectors show what there is."""
+    kubectl("run", "p", "--image=img", "--labels=app=web", "--port=80", "--env=A=1")
+    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
+    [head, row] = columns(kubectl("get", "pods", "-o", "wide").stdout)
+    assert head[5:] == ["IP", "NODE", "NOMINATED", "NODE", "READINESS", "GATES"]
+    assert (row[0], row[5].startswith("10."), row[6] in {"node-1", "gpu-node"}) == ("p", True, True)
+    assert kubectl("get", "pods", "-o", "name", "-l", "app in (web)").stdout == "pod/p\n"
+    shown = kubectl("get", "pods", "-o", "custom-columns=N:.metadata.name,Q:.status.qosClass").stdout
+    assert columns(shown) == [["N", "Q"], ["p", "BestEffort"]]
+    shown = kubectl("get", "pods", "--sort-by=.metadata.name", "--show-labels", "-L", "app").stdout
+    assert columns(shown)[1][-2:] == ["web", "app=web"]
+    assert "No resources" in kubectl("get", "pods", "--field-selector=status.phase=Failed").stderr
+    assert "field label not supported: a" in kubectl("get", "pods", "--field-selector=a=b", code=1).stderr
+    assert "could not find the requested resource" in kubectl("logs", "p", code=1).stderr
+    deleted = kubectl("delete", "pod", "p", "--grace-period=0", "--force")
+    assert "force deleted" in deleted.stdout
+
+
+def test_describe_tells_of_a_pod_and_its_node(kubectl):
+    """The sections of describe are filled in; events name the container; the node counts what it holds."""
+    manifest = DEPLOYMENT.replace("replicas: 2", "replicas: 1").replace(
+        "ports:", "resources: {requests: {cpu: 250m, memory: 64Mi}, limits: {cpu: 500m}}, ports:"
+    )
+    kubectl("apply", "-f", "-", stdin=manifest)
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    pod = kubectl("describe", "pod", "-l", "app=web").stdout
+    for text in (
+        "Controlled By:",
+        "QoS Class:",
+        "Burstable",
+        "not-ready:NoExecute",
+        "ContainersReady",
+        "250m",
+    ):
+        assert text in pod
+    node = next(line.split()[1].partition("/")[0] for line in pod.splitlines() if line.startswith("Node:"))
+    described = kubectl("describe", "node", node).stdout
+    for text in ("cpu                250m (3%)", "Starting kubelet.", "HolderIdentity:", "MemoryPressure"):
+        assert text in described
+    assert "10.96.0.1" in kubectl("describe", "service", "kubernetes", "--namespace=default").stdout
+    events = kubectl("get", "events", "--field-selector=reason=Created", "-o", "wide").stdout
+    assert "spec.containers{c}" in events
+    described = kubectl("describe", "deployment", "web").stdout
+    for text in (
+        "1 desired | 1 updated | 1 total | 1 available",
+        "NewReplicaSetAvailable",
+        "ScalingReplicaSet",
+    ):
+        assert text in described
+    kubectl("expose", "deployment", "web", "--type=NodePort")
+    listed = kubectl("get", "all").stdout
+    for kind in ("pod/web-", "service/web", "deployment.apps/web", "replicaset.apps/web-"):
+        assert kind in listed
+    assert ":80" in kubectl("describe", "service", "web").stdout.partition("Endpoints:")[2].splitlines()[0]
+
+
+@pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
+def test_a_rollout_is_paused_restarted_and_undone(kubectl):
+    """set env and resources, history, pause, resume, restart, and back to a revision."""
+    kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "pause", "deployment/web")
+    assert "already paused" in kubectl("rollout", "pause", "deployment/web", code=1).stderr
+    kubectl("set", "env", "deployment/web", "A=b")
+    kubectl("rollout", "resume", "deployment/web")
+    kubectl("rollout", "restart", "deployment/web")
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    history = columns(kubectl("rollout", "history", "deployment/web").stdout)
+    assert [row[0] for row in history[2:] if row] in (["1", "2"], ["1", "2", "3"])
+    kubectl("rollout", "undo", "deployment/web", "--to-revision=1")
+    container = kubectl(
+        "get", "deployment", "web", "-o", "jsonpath={.spec.template.spec.containers[0]}"
+    ).stdout
+    assert "env" not in json.loads(container)
+
+
+def test_apply_merges_three_ways(kubectl):
+    """What was applied and is no longer is removed; what others set stays; diff shows it beforehand."""
+    kubectl("apply", "-f", "-", stdin=DEPLOYMENT.replace("replicas: 2", "replicas: 0"))
+    kubectl("label", "deployment", "web", "by=another")
+    other = DEPLOYMENT.replace("{name: web, labels: {app: web}}", "{name: web, labels: {l: m}}")
+    other = other.replace("replicas: 2", "minReadySeconds: 1")
+    assert "-  replicas: 0" in kubectl("diff", "-f", "-", stdin=other, code=1).stdout
+    assert kubectl("apply", "-f", "-", stdin=other).stdout == "deployment.apps/web configured\n"
+    deployment = json.loads(kubectl("get", "deployment", "web", "-o", "json").stdout)
+    assert deployment["metadata"]["labels"] == {"by": "another", "l": "m"}
+    assert deployment["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
+def test_orphans_and_descendants(kubectl):
+    """Deleting leaves the pods (orphan), or goes only after them (foreground); replace --force makes anew."""
+    kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
+    assert "replaced" in kubectl("replace", "--force", "-f", "-", stdin=DEPLOYMENT).stdout
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("delete", "deployment", "web", "--cascade=orphan")
+    assert "replicaset.apps/web-" in kubectl("get", "rs", "-l", "app=web", "-o", "name").stdout
+    kubectl("delete", "rs", "--all", "--cascade=foreground")
+    assert kubectl("get", "rs,pods", "-o", "name").stdout == ""
+
+
+@pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
+def test_a_node_is_cordoned_tainted_and_drained(kubectl):
+    """A drained node has no pods but those it must have, and takes none until it is uncordoned."""
+    kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    try:
+        kubectl("taint", "node", "node-1", "k=v:PreferNoSchedule")
+        assert "evict" in kubectl("drain", "node-1", "--ignore-daemonsets", "--force").stdout
+        row = next(row for row in columns(kubectl("get", "nodes").stdout) if row[0] == "node-1")
+        assert row[1] == "Ready,SchedulingDisabled"
+        kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        where = kubectl("get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}").stdout.split()
+        assert set(where) == {"gpu-node"}
+    finally:
+        kubectl("uncordon", "node-1")
+        kubectl("taint", "node", "node-1", "k-")
+    assert kubectl("get", "node", "node-1", "-o", "jsonpath={.spec}").stdout == "{}"
+
+
+def test_what_one_may(kubectl):
+    """auth can-i asks the authorizer; somebody without a group is refused; the version is the server's."""
+    assert kubectl("auth", "can-i", "delete", "nodes").stdout == "yes\n"
+    assert "*.*" in kubectl("auth", "can-i", "--list").stdout
+    refused = kubectl("get", "pods", "--as=system:anonymous", code=1).stderr
+    assert 'User "system:anonymous" cannot list resource "pods"' in refused
+    version = json.loads(kubectl("version", "-o", "json").stdout)
+    assert version["serverVersion"]["gitVersion"].startswith("v1.36.")
+    if version["clientVersion"]["minor"] != "20":
+        assert "kubernetes-admin" in kubectl("auth", "whoami").stdout
+    assert "is running at" in kubectl("cluster-info").stdout
+    assert "resource.k8s.io/v1" in kubectl("api-versions").stdout.split()
+    assert "v1 Endpoints is deprecated in v1.33+" in kubectl("get", "endpoints").stderr
