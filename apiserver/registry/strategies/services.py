@@ -11,8 +11,8 @@ from apimachinery.field import FieldError, index, invalid
 from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.validation import services
+from apiserver.registry.validation.service_allocation import NODE_PORTS, allocation_errors
 
-NODE_PORTS = range(30000, 32768)
 _ATTEMPTS = 64
 _NODE_PORT_TYPES = ("NodePort", "LoadBalancer")
 _RESOURCE = "services"
@@ -48,10 +48,11 @@ class ServiceStrategy(BuiltIn):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         relaxed = ctx.gates.enabled("RelaxedServiceNameValidation")
-        return [
+        errors = [
             *services.name_errors(obj["metadata"], relaxed=relaxed),
             *services.service_errors(obj["spec"]),
         ]
+        return errors or _allocation_errors(obj, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = services.service_errors(new["spec"])
@@ -60,7 +61,7 @@ class ServiceStrategy(BuiltIn):
         if both and before.get("clusterIP") and after.get("clusterIPs") != before.get("clusterIPs"):
             at = index("spec.clusterIPs", 0)
             errors.insert(0, invalid(at, after.get("clusterIPs"), "may not change once set"))
-        return errors
+        return errors or _allocation_errors(new, ctx)
 
 
 def _needs_node_ports(spec: Object) -> bool:
@@ -101,6 +102,15 @@ def _port_key(port: Object) -> tuple[str, int]:
 def _services(ctx: StrategyContext) -> Iterator[Object]:
     for service in ctx.list_entries(_RESOURCE, None):
         yield service.get("spec") or {}
+
+
+def _allocation_errors(service: Object, ctx: StrategyContext) -> list[FieldError]:
+    if service["spec"].get("type") == "ExternalName":
+        return []
+    mine = service["metadata"].get("uid")
+    entries = ctx.list_entries(_RESOURCE, None)
+    others = [one.get("spec") or {} for one in entries if one["metadata"].get("uid") != mine]
+    return allocation_errors(service["spec"], others, ctx.service_ip_range)
 
 
 def _allocate_address(spec: Object, ctx: StrategyContext) -> None:

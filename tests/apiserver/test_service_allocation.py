@@ -1,0 +1,65 @@
+"""Addresses and node ports that services ask for."""
+
+import pytest
+from server_in_process import Caller
+
+NO_PORT = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+TAKEN = "failed to allocate IP 10.96.7.7: provided IP is already allocated"
+OUTSIDE = (
+    "failed to allocate IP 1.2.3.4: the provided IP (1.2.3.4) is not in the valid range. "
+    "The range of valid IPs is 10.96.0.0/12"
+)
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+def service(name: str, **spec) -> dict:
+    ports = [{"port": 80, **({"nodePort": spec.pop("node_port")} if "node_port" in spec else {})}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"ports": ports, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (
+            {"type": "NodePort", "node_port": 30001},
+            "spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated",
+        ),
+        (
+            {"type": "LoadBalancer", "node_port": 80},
+            f"spec.ports[0].nodePort: Invalid value: 80: {NO_PORT}",
+        ),
+        (
+            {"clusterIP": "10.96.7.7"},
+            f'spec.clusterIPs: Invalid value: ["10.96.7.7"]: {TAKEN}',
+        ),
+        (
+            {"clusterIP": "1.2.3.4"},
+            f'spec.clusterIPs: Invalid value: ["1.2.3.4"]: {OUTSIDE}',
+        ),
+    ],
+)
+async def test_what_is_taken_or_out_of_range_is_refused(api: Caller, spec: dict, why: str):
+    """422 with the allocator's words; what asks for nothing gets something else."""
+    first = service("first", type="NodePort", node_port=30001, clusterIP="10.96.7.7")
+    assert (await api.post(SERVICES, first)).status == 201
+    refused = await api.post(SERVICES, service("second", **spec))
+
+    assert refused.status == 422
+    assert refused.body["message"] == f'Service "second" is invalid: {why}'
+    assert (await api.post(SERVICES, service("second", type="NodePort"))).status == 201
+
+
+async def test_a_service_keeps_its_own(api: Caller):
+    """An update does not collide with what the service has; headless and external ones have nothing."""
+    made = await api.post(SERVICES, service("own", type="NodePort", node_port=30002))
+    again = await api.put(f"{SERVICES}/own", {**made.body, "metadata": {"name": "own", "labels": {"a": "b"}}})
+    assert again.status == 200
+    for name in ("one", "two"):
+        assert (await api.post(SERVICES, service(f"headless-{name}", clusterIP="None"))).status == 201
+        outside = service(f"outside-{name}", type="ExternalName", externalName="a.b")
+        assert (await api.post(SERVICES, outside)).status == 201
