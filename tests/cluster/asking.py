@@ -23,14 +23,20 @@ class Local:
 
     state: Path
 
-    def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, code: int = 0, seconds: float = 120) -> subprocess.CompletedProcess[str]:
         """`kubeskew ARGUMENTS`, which must end with `code` and never with a traceback."""
-        result = subprocess.run(
-            [sys.executable, "-m", "kubeskew", "--state-dir", str(self.state), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        command = [sys.executable, "-m", "kubeskew", "--state-dir", str(self.state), *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with process:
+            try:
+                result = subprocess.CompletedProcess(command, code, *process.communicate(timeout=seconds))
+            except BaseException:  # pytest's timeout too: it takes down a cluster of its own when interrupted
+                process.send_signal(signal.SIGINT)
+                with suppress(subprocess.TimeoutExpired):
+                    process.communicate(timeout=30)
+                process.kill()
+                raise
+        result.returncode = process.returncode
         assert (result.returncode, "Traceback" in result.stderr) == (code, False), (
             f"{arguments}: {result.returncode}\n{result.stderr}{result.stdout}"
         )

@@ -22,7 +22,9 @@ NAME = "kep-5004/upgrade-downgrade"
 def test_the_matrix_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Upgrade and downgrade disturb no pod with devices, named explicitly or implicitly; the logs add up."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    done = Local(tmp_path / "state").run("matrix", "--keep", "--report", str(tmp_path / "report"))
+    done = Local(tmp_path / "state").run(
+        "matrix", "--keep", "--report", str(tmp_path / "report"), seconds=200
+    )
     report = json.loads((tmp_path / "report" / "report.json").read_text())
 
     assert "2 passed, 0 failed" in done.stdout
