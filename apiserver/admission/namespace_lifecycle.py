@@ -11,9 +11,6 @@ from apiserver.storage.interfaces import Key, Store
 
 _REMEMBERED = 1000  # namespaces, twice
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-_REVIEWS = frozenset(
-    {"subjectaccessreviews.authorization.k8s.io", "localsubjectaccessreviews.authorization.k8s.io"}
-)
 
 
 class NamespaceLifecycle(Plugin):
@@ -33,8 +30,6 @@ class NamespaceLifecycle(Plugin):
                 raise attributes.refuse("this namespace may not be deleted")
             return
         if attributes.operation == DELETE or not resource.namespaced:
-            return
-        if resource.storage_resource in _REVIEWS:
             return
         terminating = await self._is_terminating(attributes.namespace)
         if terminating and attributes.operation == CREATE:
