@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from asking import eventually
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
@@ -94,7 +95,7 @@ def test_a_deployment_from_apply_to_rollback(kubectl):
     kubectl("rollout", "status", "deployment/web", "--timeout=30s")
     assert len(kubectl("get", "rs", "-o", "name").stdout.split()) == 2
     kubectl("delete", "deployment", "web")
-    kubectl("wait", "--for=delete", "pod", "-l", "app=web", "--timeout=30s")
+    eventually(lambda: kubectl("get", "pods", "-l", "app=web", "-o", "name").stdout == "")
 
 
 def test_server_side_apply(kubectl):
