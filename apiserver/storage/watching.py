@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
 from apiserver.storage.interfaces import CompactedError, Event, Key, SlowWatcherError
-from apiserver.storage.window import Window
+from apiserver.storage.window import Window, size
 
 PENDING_EVENTS_MAX = 10_000  # of one watch, applied and not yet taken
-PENDING_BYTES_MAX = 64 << 20  # of their values
+PENDING_BYTES_MAX = 64 << 20  # of their values, those before the events included
 CATCH_UP_EVENTS = 1000  # per read of the log
 
 Scope = tuple[str, str | None, str | None]  # resource, namespace, name; None: any
@@ -73,7 +73,7 @@ class Cursor:
         if not self._pending:
             self._revision = event.revision - 1
         self._pending.append(event)
-        self._bytes += len(event.value)
+        self._bytes += size(event)
         if len(self._pending) > PENDING_EVENTS_MAX or self._bytes > PENDING_BYTES_MAX:
             self.end(SlowWatcherError())
         else:

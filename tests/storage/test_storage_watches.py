@@ -141,6 +141,17 @@ async def test_a_watcher_of_huge_objects_is_bounded_by_bytes(store: CachedStore,
         await anext(slow)
 
 
+async def test_the_states_before_count_as_well(store: CachedStore, monkeypatch):
+    """Who waits for updates of a big object holds two states of it for each."""
+    event = await store.write(create(pod(), b"x" * 400))
+    monkeypatch.setattr(watching, "PENDING_BYTES_MAX", 1000)
+    slow = store.watch("pods", None, None, store.revision)
+    for _ in range(2):
+        event = await store.write(update(event, b"x" * 400))
+    with pytest.raises(SlowWatcherError):
+        await anext(slow)
+
+
 async def test_closing_ends_the_iteration(store: CachedStore):
     """A reader that waits is woken; what was pending is not delivered any more."""
     watch = store.watch("pods", None, None, store.revision)
