@@ -46,6 +46,7 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     key = registry.key(write.namespace, metadata["name"])
     value = encode(obj)
     if write.dry_run:
+        await services.store.refresh()
         current = services.store.get(key)
         if current is not None:
             raise _exists(registry, current, metadata["name"], generated)

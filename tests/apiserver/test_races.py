@@ -183,3 +183,17 @@ async def test_nobody_comes_to_own_what_a_status_write_ignores(api):
     assert answer.status == 200
     assert answer.body["metadata"] == made["metadata"]
     assert answer.body["spec"] == made["spec"]
+
+
+async def test_a_dry_run_knows_what_another_server_has_made(tmp_path):
+    """It is refused as the real write would be."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
+    one, two = await open_server(36, url), await open_server(36, url)
+    for task in two.services.store._tasks:
+        task.cancel()
+    await Caller(one).post(MAPS, config_map("a"))
+
+    assert (await Caller(two).post(f"{MAPS}?dryRun=All", config_map("a"))).status == 409
+
+    for server in (two, one):
+        await close_server(server)
