@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apimachinery.client.informer import InformerFactory
-from apimachinery.client.leader import LeaderElector, LeadershipLost
+from apimachinery.client.leader import LeaderElector
 from apimachinery.component import ComponentContext
 from controllers.base import Controller, ControllerContext
 from controllers.deployment.controller import DeploymentController
@@ -104,15 +104,10 @@ class Manager:
         if not self._ctx.options.leader_elect:
             await self._lead(self._ctx.stop)
             return
-        while not self._ctx.stop.is_set():
-            elector = LeaderElector(
-                self._ctx.client, self._ctx.world.clock, LEASE_NAME, LEASE_NAMESPACE, self._ctx.identity
-            )
-            try:
-                await elector.run(self._ctx.stop, self._lead)
-            except LeadershipLost:
-                # Upstream's process ends here and is started again by whoever looks after it.
-                log.exception("leaderelection lost; starting over")
+        elector = LeaderElector(
+            self._ctx.client, self._ctx.world.clock, LEASE_NAME, LEASE_NAMESPACE, self._ctx.identity
+        )
+        await elector.run_again(self._ctx.stop, self._lead)
 
     async def _lead(self, ended: asyncio.Event) -> None:
         world = self._ctx.world

@@ -29,7 +29,7 @@ async def main(ctx: ComponentContext) -> None:
     try:
         if ctx.options.leader_elect:
             elector = LeaderElector(ctx.client, ctx.world.clock, _LEASE_NAME, _LEASE_NAMESPACE, ctx.identity)
-            await elector.run(ctx.stop, service.lead)
+            await elector.run_again(ctx.stop, service.lead)
         else:
             await service.lead(ctx.stop)
     finally:

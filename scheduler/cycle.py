@@ -6,7 +6,7 @@ cycles run beside them. Every way out of a failed attempt undoes all reservation
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from apimachinery.client.rest import CONNECTION_ERRORS
@@ -66,12 +66,21 @@ class Scheduler:
         self._binding: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Schedule until cancelled; then wait for what is being bound."""
+        """Schedule until cancelled; then wait for the attempt under way and for what is being bound."""
         try:
             while True:
-                await self.schedule_one()
+                queued = await self._queue.pop()
+                attempt = self._keep(self._attempt(queued))
+                await asyncio.shield(attempt)  # cut short, it would lose its pod between queue and node
         finally:
             await self.settle()
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that `settle` waits for."""
+        task = asyncio.create_task(work)
+        self._binding.add(task)
+        task.add_done_callback(self._binding.discard)
+        return task
 
     async def settle(self) -> None:
         """Return when no pod is being bound."""
@@ -79,7 +88,10 @@ class Scheduler:
             await asyncio.gather(*self._binding, return_exceptions=True)
 
     async def schedule_one(self) -> None:
-        queued = await self._queue.pop()
+        """Take the next pod and make one attempt at it."""
+        await self._attempt(await self._queue.pop())
+
+    async def _attempt(self, queued: QueuedPod) -> None:
         if self._is_over(queued.info):
             self._queue.done(queued.uid)
             return
@@ -93,9 +105,7 @@ class Scheduler:
             return
         if node is None:
             return
-        task = asyncio.create_task(self._binding_cycle(state, queued, node, began))
-        self._binding.add(task)
-        task.add_done_callback(self._binding.discard)
+        self._keep(self._binding_cycle(state, queued, node, began))
         await asyncio.sleep(0)  # let binding cycles and informers have their turn
 
     def _is_over(self, pod: PodInfo) -> bool:

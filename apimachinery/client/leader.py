@@ -85,6 +85,18 @@ class LeaderElector:
             raise LeadershipLost("leaderelection lost")
         await self._release()
 
+    async def run_again(self, stop: asyncio.Event, lead: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+        """`run` until `stop` is set: whoever loses the lease stands for it again.
+
+        Upstream's process ends when it loses the lease, and is started anew by whoever looks after it; nobody
+        looks after ours.
+        """
+        while not stop.is_set():
+            try:
+                await self.run(stop, lead)
+            except LeadershipLost:
+                log.exception("leaderelection lost; standing again")
+
     async def _acquire(self, stop: asyncio.Event) -> bool:
         """True once we hold the lease, False if `stop` came first."""
         stopping = asyncio.create_task(stop.wait())

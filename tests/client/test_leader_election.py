@@ -160,3 +160,25 @@ async def test_a_candidate_leads_as_soon_as_the_server_answers(server, candidate
 
     stop.set()
     await task
+
+
+async def test_who_loses_the_lease_stands_for_it_again(client, clock, server):
+    """After an outage longer than the renew deadline the same process leads again, as nobody restarts it."""
+    stop, terms = asyncio.Event(), []
+
+    async def lead(ended):
+        terms.append(asyncio.get_running_loop().time())
+        await ended.wait()
+
+    elector = LeaderElector(client, clock, "thing", "kube-system", "one")
+    task = asyncio.create_task(elector.run_again(stop, lead))
+    await asyncio.sleep(1)
+    server.outage = lambda request: aiohttp.ClientConnectionError("refused")
+    await asyncio.sleep(30)
+    server.outage = None
+    await asyncio.sleep(30)
+    stop.set()
+    await task
+
+    assert len(terms) == 2
+    assert (await client.get(LEASES, "thing", "kube-system"))["spec"]["holderIdentity"] == ""

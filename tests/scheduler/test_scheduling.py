@@ -398,3 +398,17 @@ async def test_readiness_needs_leadership_and_informers():
         await asyncio.sleep(1)
         assert cluster.service.ready
     assert not cluster.service.ready
+
+
+async def test_a_second_term_goes_on_where_the_first_ended():
+    """Pods that come while nobody leads are scheduled by the next term; none is lost between two terms."""
+    cluster = Cluster()
+    await cluster.node()
+    async with running(cluster):
+        for number in range(20):
+            await cluster.pod(f"p{number}")
+        await cluster.node_of("p0")  # the rest is under way when the term ends
+    await cluster.pod("late")
+    async with running(cluster):
+        assert [await cluster.node_of(f"p{number}") for number in range(20)] == ["n0"] * 20
+        assert await cluster.node_of("late") == "n0"
