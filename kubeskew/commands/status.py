@@ -1,18 +1,21 @@
 """The commands that only look: `status`, `kubeconfig`, `logs`."""
 
 import asyncio
-import subprocess
 from collections.abc import Collection
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
 
+from apimachinery.clock import Clock, SystemClock
 from kubeskew import processes
 from kubeskew.commands.options import output_option, print_json, print_table, run_async, state_dir_option
 from kubeskew.failures import ClusterError, UserError
 from kubeskew.readiness import Probes
 from kubeskew.state import Process, State, StateDir
+
+FOLLOW_SECONDS = 0.1
 
 _DOWN = frozenset({"Killed", "Stopped", "Ended"})
 
@@ -132,8 +135,16 @@ def logs(directory: StateDir, component: str, follow: bool) -> None:
     if not path.exists():
         raise ClusterError(f"{component} has not written a log yet: {path} does not exist")
     if follow:
-        # Ctrl-C is how one ends this
-        with suppress(KeyboardInterrupt):
-            subprocess.run(["tail", "-n", "+1", "-f", str(path)], check=False)  # noqa: S603, S607
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
+            run_async(_follow(path, SystemClock()))
         return
     click.echo(path.read_text(errors="replace"), nl=False)
+
+
+async def _follow(path: Path, clock: Clock) -> None:
+    """Print what the log holds, and whatever it grows by; does not end."""
+    with path.open(errors="replace") as file:
+        while True:
+            if text := file.read():
+                click.echo(text, nl=False)
+            await clock.sleep(FOLLOW_SECONDS)
