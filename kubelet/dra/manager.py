@@ -7,9 +7,9 @@ claims.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from apimachinery.client.refs import Ref
 from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
@@ -31,6 +31,8 @@ from kubelet.dra.pod_claims import (
 )
 from kubelet.dra.texts import Texts
 from kubelet.metrics import KubeletMetrics
+
+A = TypeVar("A")
 
 log = logging.getLogger(__name__)
 
@@ -139,9 +141,17 @@ class DRAManager:
         return info
 
     async def _call_prepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
-        call, by_uid = "NodePrepareResources", {info.uid: info for info in infos}
+        answering = plugin.node_prepare_resources([info.ref for info in infos])
+        async for info, answer in self._answers("NodePrepareResources", answering, infos):
+            info.set_devices(plugin.driver, answer)
+
+    async def _answers(
+        self, call: str, answering: Awaitable[Mapping[str, A | ClaimFailed]], infos: Sequence[ClaimInfo]
+    ) -> AsyncIterator[tuple[ClaimInfo, A]]:
+        """What a plugin says of each claim. Raises DeviceError if it fails, refuses one or leaves one out."""
+        by_uid = {info.uid: info for info in infos}
         try:
-            answers = await plugin.node_prepare_resources([info.ref for info in infos])
+            answers = await answering
         except PluginError as error:
             raise DeviceError(self._texts.call_failed.format(call=call, error=error)) from error
         for uid, answer in answers.items():
@@ -150,7 +160,7 @@ class DRAManager:
                 raise DeviceError(self._texts.unknown.format(call=call, claim_uid=uid))
             if isinstance(answer, ClaimFailed):
                 raise self._claim_failed(call, info.ref, answer)
-            info.set_devices(plugin.driver, answer)
+            yield info, answer
         if len(answers) < len(infos):
             text = self._texts.skipped.format(call=call, count=len(infos) - len(answers))
             raise DeviceError(text)
@@ -202,20 +212,9 @@ class DRAManager:
         self._save()
 
     async def _call_unprepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
-        call, by_uid = "NodeUnprepareResources", {info.uid: info for info in infos}
-        try:
-            answers = await plugin.node_unprepare_resources([info.ref for info in infos])
-        except PluginError as error:
-            raise DeviceError(self._texts.call_failed.format(call=call, error=error)) from error
-        for uid, answer in answers.items():
-            info = by_uid.get(uid)
-            if info is None:
-                raise DeviceError(self._texts.unknown.format(call=call, claim_uid=uid))
-            if answer is not None:
-                raise self._claim_failed(call, info.ref, answer)
-        if len(answers) < len(infos):
-            text = self._texts.skipped.format(call=call, count=len(infos) - len(answers))
-            raise DeviceError(text)
+        answering = plugin.node_unprepare_resources([info.ref for info in infos])
+        async for _ in self._answers("NodeUnprepareResources", answering, infos):
+            pass  # an answer that is no failure is all there is to know
 
     # -- reconcile
 
