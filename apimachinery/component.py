@@ -150,6 +150,19 @@ class VersionParam(click.ParamType[Version]):
             self.fail(str(error), param, ctx)
 
 
+version_option = click.option(
+    "--emulated-version",
+    type=VersionParam(),
+    default=str(DEFAULT_VERSION),
+    show_default=True,
+    help="The Kubernetes minor to behave as.",
+)
+gates_option = click.option(
+    "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Feature gates to set by hand."
+)
+verbosity_option = click.option("-v", "--v", "verbosity", type=int, default=0, help="Log verbosity.")
+
+
 def common_options(command: Callable[..., R]) -> Callable[..., R]:
     """Add the common flags to a click command, which then gets one `options: ComponentOptions`."""
 
@@ -159,16 +172,8 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         required=True,
         help="How to reach the API server, and as whom.",
     )
-    @click.option(
-        "--emulated-version",
-        type=VersionParam(),
-        default=str(DEFAULT_VERSION),
-        show_default=True,
-        help="The Kubernetes minor to behave as.",
-    )
-    @click.option(
-        "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Feature gates to set by hand."
-    )
+    @version_option
+    @gates_option
     @click.option(
         "--bind-address", default="127.0.0.1", show_default=True, help="Where to serve health and metrics."
     )
@@ -185,7 +190,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         show_default=True,
         help="Act only while holding the lease.",
     )
-    @click.option("-v", "--v", "verbosity", type=int, default=0, help="Log verbosity.")
+    @verbosity_option
     @functools.wraps(command)
     def wrapped(
         kubeconfig: Path,

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import click
 
-from apimachinery.component import VersionParam, World, parse_gates, run_loop, set_up_logging, stop_on_signals
-from apimachinery.versions import DEFAULT_VERSION, Version
+from apimachinery.component import (
+    World,
+    gates_option,
+    parse_gates,
+    run_loop,
+    set_up_logging,
+    stop_on_signals,
+    verbosity_option,
+    version_option,
+)
+from apimachinery.versions import Version
 from apiserver.options import ServerOptions
 
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -16,16 +25,8 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.command("apiserver")
 @click.option("--name", default="apiserver", show_default=True, help="Its name in the log: apiserver-1, ...")
 @click.option("--storage-url", required=True, help="The event store: sqlite:///path/to/file or another URL.")
-@click.option(
-    "--emulated-version",
-    type=VersionParam(),
-    default=str(DEFAULT_VERSION),
-    show_default=True,
-    help="The Kubernetes minor to behave as.",
-)
-@click.option(
-    "--feature-gates", "gates", default="", metavar="A=true,B=false", help="Feature gates to set by hand."
-)
+@version_option
+@gates_option
 @click.option(
     "--runtime-config",
     default="",
@@ -76,7 +77,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
     show_default=True,
     help="Seconds between not being ready and stopping.",
 )
-@click.option("-v", "--v", "verbosity", type=int, default=0, help="Log verbosity.")
+@verbosity_option
 def apiserver(
     name: str,
     storage_url: str,
