@@ -1,6 +1,7 @@
 """Operators, conversions and functions of the CEL standard library, and of its string and list extensions."""
 
 import importlib
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -54,7 +55,7 @@ def add(left: Any, right: Any) -> Any:
         return _same_number(left, right)(left + right)
     for kind in (str, bytes, timedelta):
         if isinstance(left, kind) and isinstance(right, kind):
-            return left + right  # type: ignore[operator]
+            return operator.add(left, right)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return [*left, *right]
     raise EvaluationError(NO_SUCH_OVERLOAD)

@@ -3,6 +3,7 @@
 bool, int (int64), UInt, float, str, bytes, None, list, Mapping, timedelta, datetime, and opaque objects.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -95,7 +96,7 @@ def compare(left: Any, right: Any) -> int:
         return -1 if left < right else 1 if left > right else 2
     for kind in _ORDERED:
         if isinstance(left, kind) and isinstance(right, kind):
-            return -1 if left < right else int(left > right)  # type: ignore[operator]
+            return -1 if operator.lt(left, right) else int(operator.gt(left, right))
     raise EvaluationError(NO_SUCH_OVERLOAD)
 
 

@@ -256,6 +256,7 @@ class FakeServer:
                     yield orjson.dumps({"type": kind, "object": obj})
             seen = upto
             async with self._news:
+                # the lambda is done with before `upto` changes
                 await self._news.wait_for(lambda: self.revision > upto or cut != self._cut)  # noqa: B023
             if cut != self._cut:
                 raise aiohttp.ClientPayloadError("connection lost")

@@ -137,8 +137,6 @@ class FieldSet:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FieldSet) and set(self.paths()) == set(other.paths())
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"FieldSet({', '.join(map(path_elements.show, self.paths()))})"
 

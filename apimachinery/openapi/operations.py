@@ -5,6 +5,7 @@ Paths, ids, actions and parameters: upstream's published OpenAPI of 1.28 to 1.36
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from apimachinery.openapi.rendering import definition_name
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
@@ -119,17 +120,17 @@ class _Paths:
         patches += ["application/apply-patch+cbor"] if minor >= _CBOR_APPLY_SINCE else []
         self.patches = tuple(patches)
 
-    def _make(self, path: str, method: str, action: str, verb: str, **more: object) -> Operation:
+    def _make(self, path: str, method: str, action: str, verb: str, **more: Any) -> Operation:
         namespaced = "Namespaced" if "{namespace}" in path else ""
         tail = str(more.pop("tail", ""))
-        query = tuple(name for name in more.pop("query", ()) if QUERY[name][1] <= self.minor)  # type: ignore[attr-defined]
+        query = tuple(name for name in more.pop("query", ()) if QUERY[name][1] <= self.minor)
         return Operation(
             path,
             method,
             action,
             f"{verb}{namespaced}{self.resource.kind}{tail}",
             self.tag,
-            **{"gvk": self.resource.gvk, "query": query, **more},  # type: ignore[arg-type]
+            **{"gvk": self.resource.gvk, "query": query, **more},
         )
 
     def of_collection(self) -> Iterator[Operation]:

@@ -219,7 +219,7 @@ def _check_order(patch: Items, order: Items, key: str) -> None:
 
 def _element_type(*lists: Items) -> type:
     """The one type of all elements; lists of lists cannot be merged."""
-    found: Any = None
+    found: type[Any] | None = None
     for item in (item for items in lists for item in items):
         if isinstance(item, list):
             raise rejected("lists of lists are not supported")
@@ -228,7 +228,7 @@ def _element_type(*lists: Items) -> type:
         found = type(item)
     if found is None:
         raise failed("no elements in any of the given slices")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _distinct(items: Items) -> Items:

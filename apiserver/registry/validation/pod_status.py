@@ -51,7 +51,7 @@ def _extended_claim(status: Object, spec: Object) -> Iterator[FieldError]:
     mappings = status.get("requestMappings") or []
     if not mappings:
         yield required(child(_PATH, "requestMappings"), "at least one request mapping is required")
-    seen: set[tuple[str, str, str]] = set()
+    seen: set[tuple[str, ...]] = set()
     for position, mapping in enumerate(mappings):
         at = index(child(_PATH, "requestMappings"), position)
         yield from _mapping(mapping, spec, at)
@@ -59,7 +59,7 @@ def _extended_claim(status: Object, spec: Object) -> Iterator[FieldError]:
         if triple in seen:
             for name, value in zip(("containerName", "resourceName", "requestName"), triple, strict=True):
                 yield duplicate(child(at, name), value)
-        seen.add(triple)  # type: ignore[arg-type]
+        seen.add(triple)
     claim = status.get("resourceClaimName") or ""
     if not claim:
         yield required(child(_PATH, "resourceClaimName"))
