@@ -41,7 +41,6 @@ class APIServer:
             store=store,
             log=event_log,
             codec=Codec(table, world),
-            admission=admission_chain(store),
             authenticator=_authenticator(options),
             authorizer=AuthenticatedMayAll(),
             metrics=RequestMetrics(partial(is_served, table)),
@@ -50,6 +49,7 @@ class APIServer:
             service_ip_range=options.service_cluster_ip_range,
             definitions=table.definitions(),
         )
+        self.services.admission = admission_chain(self.services)
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
@@ -95,6 +95,7 @@ class APIServer:
     async def bootstrap(self) -> None:
         """Make what a fresh cluster has; enough for a server that is only called in process."""
         await bootstrap.run(self.services, self._dispatcher.dispatch, self.options, self.port)
+        self.services.background.start()
         self._bootstrapped = True
 
     async def _listen(self) -> None:
@@ -109,13 +110,18 @@ class APIServer:
 
     async def stop(self) -> None:
         """Stop accepting, end watches, let what is under way finish; the store stays open."""
-        self.services.lifetime.stop()
+        await self.end()
         if self._listener is not None:
             self._listener.close()
         if self._front is not None:
             self._front.pre_shutdown()  # idle connections would be waited for all the grace period
             await self._front.shutdown(self.options.shutdown_grace_seconds)
         await self._record("stopped")
+
+    async def end(self) -> None:
+        """End watches and duties: all the stopping that a server needs that is only called in process."""
+        self.services.lifetime.stop()
+        await self.services.background.stop()
 
     async def _record(self, what: str) -> None:
         world = self.services.world

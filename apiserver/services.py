@@ -10,6 +10,7 @@ from apimachinery.schema import Schema
 from apiserver.admission import AdmissionChain
 from apiserver.authentication import Authenticator
 from apiserver.authorization import Authorizer
+from apiserver.background import Background
 from apiserver.codec import Codec
 from apiserver.generations import Generations
 from apiserver.metrics import RequestMetrics
@@ -34,7 +35,6 @@ class Services:
     store: Store
     log: Log
     codec: Codec
-    admission: AdmissionChain
     authenticator: Authenticator
     authorizer: Authorizer
     metrics: RequestMetrics
@@ -42,6 +42,8 @@ class Services:
     health: "HealthChecks"
     service_ip_range: str
     definitions: Mapping[str, Schema]
+    background: Background = field(default_factory=Background)
+    admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     address: str = ""  # host and port, as discovery tells clients
     encoded_events: Generations[tuple[int, str, str], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)

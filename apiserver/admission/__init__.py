@@ -5,7 +5,7 @@ plugin may be called several times for one write (after a conflict), so it must 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from apimachinery.errors import Object, StatusError, forbidden
@@ -31,6 +31,10 @@ class Attributes:
     old: Object | None
     user: User
     dry_run: bool = False
+    requested: Resource | None = None  # in the version that the client speaks; None: as `resource`
+    options: Object = field(default_factory=dict)  # CreateOptions, PatchOptions, …, as the client gave them
+    warnings: list[str] = field(default_factory=list)  # for the client, as Warning headers
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit event
 
     def refuse(self, why: str) -> StatusError:
         """The 403 of a plugin that does not admit this."""

@@ -41,6 +41,7 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
         dry_run,
         scope.resource.group,
         request.warnings,
+        scope.resource,
     )
 
 

@@ -126,6 +126,10 @@ class Registry:
             old,
             write.user,
             write.dry_run,
+            write.requested,
+            write.options,
+            write.warnings,
+            write.annotations,
         )
 
     # Another resource's objects as stored, undecoded: strategies look at few, stable fields of them.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from apimachinery.errors import Object
+from apimachinery.resources import Resource
 from apiserver.storage.interfaces import Author
 from apiserver.user import User
 
@@ -18,6 +19,9 @@ class Write:
     dry_run: bool = False
     group: str = ""  # of the request, which may differ from the hub's
     warnings: list[str] = field(default_factory=list)
+    requested: Resource | None = None  # in the version of the request
+    options: Object = field(default_factory=dict)  # CreateOptions, PatchOptions, …, as the client gave them
+    annotations: dict[str, str] = field(default_factory=dict)  # for the audit event
 
 
 @dataclass(frozen=True, slots=True)

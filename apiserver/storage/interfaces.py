@@ -302,6 +302,10 @@ class Store(Protocol):
         """Events of a resource newer than `since`. Raises CompactedError, FutureRevisionError."""
         ...
 
+    def changed(self, resource: str) -> int:
+        """The revision at which any object of `resource` last changed, as far as this server remembers."""
+        ...
+
     def horizon(self, resource: str) -> int:
         """The oldest revision whose successors are all known for `resource`."""
         ...

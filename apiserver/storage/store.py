@@ -46,6 +46,8 @@ class CachedStore:
         self._watches = Watches()
         self._compacted = 0
         self._horizons: dict[str, int] = {}
+        self._changed: dict[str, int] = {}
+        self._loaded = 0  # the revision that memory was filled at
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._catching_up = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -74,6 +76,7 @@ class CachedStore:
         for resource, found in by_resource.items():
             self._shelves[resource].load(found)
         self._window = Window(revision)
+        self._changed, self._loaded = {}, revision
         self._advance(revision)
 
     # What is there
@@ -101,6 +104,9 @@ class CachedStore:
     ) -> Page:
         shelves = self._shelves.get(resource) or Shelves()
         return page(shelves, self._revision, namespace, after, limit, matches)
+
+    def changed(self, resource: str) -> int:
+        return self._changed.get(resource, self._loaded)
 
     async def list_at(
         self,
@@ -187,6 +193,7 @@ class CachedStore:
             return
         for event in fresh:
             self._put(event.key, state_after(event))
+            self._changed[event.key.resource] = event.revision
         self._window.extend(fresh)
         self._revision = fresh[-1].revision
         for event in fresh:

@@ -95,7 +95,7 @@ async def open_server(minor: int = 36, url: str = "sqlite+aiosqlite://", **optio
 
 
 async def close_server(server: APIServer) -> None:
-    server.services.lifetime.stop()
+    await server.end()
     await server.services.store.close()
 
 

@@ -114,5 +114,5 @@ async def real_cluster(version=None, gates=None):
         yield cluster
     finally:
         await cluster.stop()
-        server.services.lifetime.stop()
+        await server.end()
         await store.close()

@@ -1,0 +1,41 @@
+"""What a server does beside answering requests: one task per duty, from bootstrap to the end."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+log = logging.getLogger(__name__)
+
+Duty = Callable[[], Awaitable[None]]
+
+
+class Background:
+    """Duties that run for as long as the server does; each ends by being cancelled."""
+
+    def __init__(self) -> None:
+        self._duties: list[tuple[str, Duty]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def add(self, name: str, duty: Duty) -> None:
+        """Have `duty` run once the server starts. It handles its failures; one that gets out is logged."""
+        self._duties.append((name, duty))
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(_run(*one), name=one[0]) for one in self._duties]
+
+    async def stop(self) -> None:
+        """Cancel every duty and wait for its end; idempotent."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def _run(name: str, duty: Duty) -> None:
+    try:
+        await duty()
+    except Exception:
+        log.exception("%s has ended", name)
