@@ -23,6 +23,7 @@ from apiserver.request import (
     Peer,
     Request,
     Response,
+    Upgrade,
     no_body,
     parse_query,
 )
@@ -85,6 +86,8 @@ class Front(web.Server):
         response = await self._handle(_request(incoming))
         if isinstance(response.body, bytes):
             return _answer(response, response.body)
+        if isinstance(response.body, Upgrade):
+            raise NotImplementedError("upgrades come with the server's own protocol")
         return await self._stream(incoming, response, response.body)
 
     async def _stream(

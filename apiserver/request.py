@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
 
 from apiserver.user import User
@@ -92,12 +92,38 @@ def parse_query(text: str) -> Mapping[str, list[str]]:
 Headers = list[tuple[str, str]]
 
 
+class Tunnel(Protocol):
+    """A connection after its upgrade: bytes both ways, the transport's framing gone."""
+
+    async def read(self) -> bytes:
+        """The next bytes from the client, as they come; empty at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send; waits while the client is slow. Raises ConnectionError when it is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The body of a 101: `talk` has the connection from behind the head to its own end.
+
+    The response's headers name the protocol (`Upgrade`, `Sec-WebSocket-Accept`, …); `Connection: Upgrade` is
+    added. When `talk` returns or raises, the connection is closed.
+    """
+
+    talk: Callable[[Tunnel], Awaitable[None]]
+
+
 @dataclass(slots=True)
 class Response:
-    """An answer. `body` is bytes, or for a watch an iterator of chunks that the transport must close."""
+    """An answer. `body` is bytes, for a watch an iterator of chunks that the transport must close.
+
+    A 101 has an `Upgrade` for its body.
+    """
 
     status: int
-    body: bytes | AsyncIterator[bytes]
+    body: bytes | AsyncIterator[bytes] | Upgrade
     content_type: str = "application/json"
     headers: Headers = field(default_factory=list)
 
