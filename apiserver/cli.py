@@ -77,6 +77,15 @@ _FILE = click.Path(exists=True, dir_okay=False)
     show_default=True,
     help="Seconds between not being ready and stopping.",
 )
+@click.option(
+    "--enable-admission-plugins",
+    default="",
+    metavar="NAME,...",
+    help="Admission plugins to add to the usual ones.",
+)
+@click.option(
+    "--disable-admission-plugins", default="", metavar="NAME,...", help="Admission plugins to leave out."
+)
 @verbosity_option
 def apiserver(
     name: str,
@@ -96,6 +105,8 @@ def apiserver(
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     shutdown_delay: float,
+    enable_admission_plugins: str,
+    disable_admission_plugins: str,
     verbosity: int,
 ) -> None:
     """Run an API server in the foreground.
@@ -129,7 +140,10 @@ def apiserver(
         max_mutating_requests_inflight=max_mutating_requests_inflight,
         shutdown_delay_seconds=shutdown_delay,
         verbosity=verbosity,
+        enable_admission_plugins=_names(enable_admission_plugins),
+        disable_admission_plugins=_names(disable_admission_plugins),
     )
+    _check_plugins(options)
     from apimachinery.clock import SeededEntropy, SystemClock
 
     run_loop(_main(options, World(emulated_version, feature_gates, SystemClock(), SeededEntropy())))
@@ -139,6 +153,18 @@ def _trust_nobody() -> None:
     """Spare the process the machine's CA bundle, which aiohttp's client reads when it is imported (60 ms)."""
     os.environ.setdefault("SSL_CERT_FILE", os.devnull)
     os.environ.setdefault("SSL_CERT_DIR", os.devnull)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
+
+
+def _check_plugins(options: ServerOptions) -> None:
+    from apiserver.admission.chain import flag_errors
+
+    errors = flag_errors(options.enable_admission_plugins, options.disable_admission_plugins)
+    if errors:
+        raise click.UsageError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
 
 def _path(path: str | None) -> str:

@@ -28,3 +28,5 @@ class ServerOptions:
     shutdown_delay_seconds: float = 0.0
     shutdown_grace_seconds: float = 5.0
     verbosity: int = 0
+    enable_admission_plugins: tuple[str, ...] = ()
+    disable_admission_plugins: tuple[str, ...] = ()

@@ -49,7 +49,9 @@ class APIServer:
             service_ip_range=options.service_cluster_ip_range,
             definitions=table.definitions(),
         )
-        self.services.admission = admission_chain(self.services)
+        self.services.admission = admission_chain(
+            self.services, options.enable_admission_plugins, options.disable_admission_plugins
+        )
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False

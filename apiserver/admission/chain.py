@@ -1,8 +1,13 @@
-"""The admission plugins of a server, in upstream's order (pkg/kubeapiserver/options/plugins.go, 1.36)."""
+"""The admission plugins of a server, in upstream's order (pkg/kubeapiserver/options/plugins.go, 1.36).
 
+A plugin that is built stands in its row of `_PLUGINS`; a row with None is a name that the flags know, and
+nothing more. Which are on without flags is `_ON`.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from apiserver.admission import AdmissionChain
+from apiserver.admission import AdmissionChain, Plugin
 from apiserver.admission.default_tolerations import DefaultTolerationSeconds
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.priority import Priority
@@ -12,16 +17,83 @@ from apiserver.admission.taint_nodes import TaintNodesByCondition
 if TYPE_CHECKING:
     from apiserver.services import Services
 
+Factory = Callable[["Services"], Plugin]
 
-def admission_chain(services: "Services") -> AdmissionChain:
-    """The chain of one server."""
-    store = services.store
+_PLUGINS: dict[str, Factory | None] = {
+    "AlwaysAdmit": lambda _: Plugin(),
+    "NamespaceAutoProvision": None,
+    "NamespaceLifecycle": lambda services: NamespaceLifecycle(services.store),
+    "NamespaceExists": None,
+    "LimitPodHardAntiAffinityTopology": None,
+    "LimitRanger": None,
+    "ServiceAccount": None,
+    "NodeRestriction": None,
+    "TaintNodesByCondition": lambda _: TaintNodesByCondition(),
+    "AlwaysPullImages": None,
+    "ImagePolicyWebhook": None,
+    "PodSecurity": None,
+    "PodNodeSelector": None,
+    "Priority": lambda services: Priority(services.store),
+    "DefaultTolerationSeconds": lambda _: DefaultTolerationSeconds(),
+    "PodTolerationRestriction": None,
+    "EventRateLimit": None,
+    "ExtendedResourceToleration": None,
+    "DefaultStorageClass": None,
+    "StorageObjectInUseProtection": lambda _: StorageObjectInUseProtection(),
+    "OwnerReferencesPermissionEnforcement": None,
+    "PersistentVolumeClaimResize": None,
+    "RuntimeClass": None,
+    "CertificateApproval": None,
+    "CertificateSigning": None,
+    "ClusterTrustBundleAttest": None,
+    "CertificateSubjectRestriction": None,
+    "DefaultIngressClass": None,
+    "DenyServiceExternalIPs": None,
+    "PodTopologyLabels": None,
+    "NodeDeclaredFeatureValidator": None,
+    # What calls out, counts or denies comes last.
+    "MutatingAdmissionPolicy": None,
+    "MutatingAdmissionWebhook": None,
+    "ValidatingAdmissionPolicy": None,
+    "ValidatingAdmissionWebhook": None,
+    "ResourceQuota": None,
+    "AlwaysDeny": None,
+}
+_ON = frozenset(
+    {
+        "NamespaceLifecycle", "LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity",
+        "Priority", "DefaultTolerationSeconds", "DefaultStorageClass", "StorageObjectInUseProtection",
+        "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval", "CertificateSigning",
+        "ClusterTrustBundleAttest", "CertificateSubjectRestriction", "DefaultIngressClass",
+        "PodTopologyLabels", "NodeDeclaredFeatureValidator", "MutatingAdmissionPolicy",
+        "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
+        "ResourceQuota", "NodeRestriction",  # the last is off upstream; installers turn it on
+    }
+)  # fmt: skip
+
+
+def admission_chain(
+    services: "Services", enable: Sequence[str] = (), disable: Sequence[str] = ()
+) -> AdmissionChain:
+    """The chain of one server: what is on by default, more and less by the flags (which were checked)."""
+    wanted = (_ON | set(enable)) - set(disable)
     return AdmissionChain(
-        [
-            NamespaceLifecycle(store),
-            TaintNodesByCondition(),
-            Priority(store),
-            DefaultTolerationSeconds(),
-            StorageObjectInUseProtection(),
-        ]
+        [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
     )
+
+
+def flag_errors(enable: Sequence[str], disable: Sequence[str]) -> list[str]:
+    """What is wrong with `--enable-admission-plugins` and `--disable-admission-plugins`."""
+    errors = [
+        f'{flag} plugin "{name}" is unknown'
+        for flag, names in (("enable-admission-plugins", enable), ("disable-admission-plugins", disable))
+        for name in names
+        if name not in _PLUGINS
+    ]
+    both = sorted(set(enable) & set(disable))
+    if both:
+        errors.append(
+            f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped"
+        )
+    errors += [f'plugin "{name}" is not built' for name in enable if _PLUGINS.get(name, Plugin) is None]
+    return errors
