@@ -86,6 +86,13 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.option(
     "--disable-admission-plugins", default="", metavar="NAME,...", help="Admission plugins to leave out."
 )
+@click.option(
+    "--webhook-service-map",
+    "webhook_services",
+    multiple=True,
+    metavar="NAMESPACE/NAME=HOST:PORT",
+    help="Where a service that a webhook or an APIService names is on this machine; may be repeated.",
+)
 @verbosity_option
 def apiserver(
     name: str,
@@ -105,6 +112,7 @@ def apiserver(
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     shutdown_delay: float,
+    webhook_services: tuple[str, ...],
     enable_admission_plugins: str,
     disable_admission_plugins: str,
     verbosity: int,
@@ -139,6 +147,7 @@ def apiserver(
         max_requests_inflight=max_requests_inflight,
         max_mutating_requests_inflight=max_mutating_requests_inflight,
         shutdown_delay_seconds=shutdown_delay,
+        webhook_services=_service_map(webhook_services),
         verbosity=verbosity,
         enable_admission_plugins=_names(enable_admission_plugins),
         disable_admission_plugins=_names(disable_admission_plugins),
@@ -147,6 +156,23 @@ def apiserver(
     from apimachinery.clock import SeededEntropy, SystemClock
 
     run_loop(_main(options, World(emulated_version, feature_gates, SystemClock(), SeededEntropy())))
+
+
+def _service_map(listed: tuple[str, ...]) -> dict[str, str]:
+    """`--webhook-service-map` as a mapping; a comma also separates."""
+    from apiserver.webhooks.endpoints import ResolutionError, parse_address
+
+    found = {}
+    for one in filter(None, ",".join(listed).split(",")):
+        service, _, address = one.partition("=")
+        try:
+            parse_address(address)
+        except ResolutionError as error:
+            raise click.UsageError(f"--webhook-service-map: {one}: {error}") from error
+        if service.count("/") != 1:
+            raise click.UsageError(f"--webhook-service-map: {one}: needs NAMESPACE/NAME=HOST:PORT")
+        found[service] = address
+    return found
 
 
 def _trust_nobody() -> None:

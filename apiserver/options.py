@@ -22,6 +22,7 @@ class ServerOptions:
     anonymous_auth: bool = True
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     service_cluster_ip_range: str = "10.96.0.0/12"
+    webhook_services: Mapping[str, str] = field(default_factory=dict)  # NAMESPACE/NAME: HOST:PORT
     advertise_address: str = "127.0.0.1"
     max_requests_inflight: int = 400
     max_mutating_requests_inflight: int = 200

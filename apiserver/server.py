@@ -15,7 +15,6 @@ from apiserver.authentication.tokens import TokenAuthenticator
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization import AuthenticatedMayAll
 from apiserver.codec import Codec
-from apiserver.front import Front, listen, tls_context
 from apiserver.handlers.dispatching import Dispatcher, is_served
 from apiserver.handlers.paths import Paths
 from apiserver.health import HealthChecks
@@ -23,7 +22,10 @@ from apiserver.metrics import RequestMetrics
 from apiserver.options import ServerOptions
 from apiserver.request import Handler, Lifetime, Request, Response
 from apiserver.services import Services
+from apiserver.serving.listener import Front, tls_context
 from apiserver.storage.interfaces import ComponentEvent, Log, Store
+from apiserver.webhooks.client import WebhookClient
+from apiserver.webhooks.endpoints import ServiceResolver
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ class APIServer:
 
     def __init__(self, options: ServerOptions, world: World, store: Store, event_log: Log) -> None:
         table = catalogue_for(world.version, world.gates, options.runtime_config)
+        resolver = ServiceResolver(store, options.webhook_services)
         self.options = options
         self.services = Services(
             name=options.name,
@@ -48,6 +51,8 @@ class APIServer:
             health=HealthChecks(),
             service_ip_range=options.service_cluster_ip_range,
             definitions=table.definitions(),
+            service_resolver=resolver,
+            webhooks=WebhookClient(resolver, world.clock),
         )
         self.services.admission = admission_chain(
             self.services, options.enable_admission_plugins, options.disable_admission_plugins
@@ -55,8 +60,7 @@ class APIServer:
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
-        self._front: Front | None = None
-        self._listener: asyncio.Server | None = None
+        self.front = Front(self.handle, world.clock)
         self.port = options.secure_port
         self._add_checks()
 
@@ -105,25 +109,20 @@ class APIServer:
         context = None
         if options.tls_cert_file:
             context = tls_context(options.tls_cert_file, options.tls_private_key_file, options.client_ca_file)
-        self._front = Front(self.handle)
-        self._listener = await listen(self._front, options.bind_address, options.secure_port, context)
-        self.port = self._listener.sockets[0].getsockname()[1]
+        self.port = await self.front.listen(options.bind_address, options.secure_port, context)
         self.services.address = f"{options.advertise_address}:{self.port}"
 
     async def stop(self) -> None:
         """Stop accepting, end watches, let what is under way finish; the store stays open."""
         await self.end()
-        if self._listener is not None:
-            self._listener.close()
-        if self._front is not None:
-            self._front.pre_shutdown()  # idle connections would be waited for all the grace period
-            await self._front.shutdown(self.options.shutdown_grace_seconds)
+        await self.front.close(self.options.shutdown_grace_seconds)
         await self._record("stopped")
 
     async def end(self) -> None:
         """End watches and duties: all the stopping that a server needs that is only called in process."""
         self.services.lifetime.stop()
         await self.services.background.stop()
+        await self.services.webhooks.close()
 
     async def _record(self, what: str) -> None:
         world = self.services.world

@@ -17,6 +17,8 @@ from apiserver.metrics import RequestMetrics
 from apiserver.registry.registry import Registry
 from apiserver.request import Lifetime
 from apiserver.storage.interfaces import Log, Store
+from apiserver.webhooks.client import WebhookClient
+from apiserver.webhooks.endpoints import ServiceResolver
 
 if TYPE_CHECKING:
     from apiserver.health import HealthChecks
@@ -42,6 +44,8 @@ class Services:
     health: "HealthChecks"
     service_ip_range: str
     definitions: Mapping[str, Schema]
+    service_resolver: ServiceResolver
+    webhooks: WebhookClient
     background: Background = field(default_factory=Background)
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     address: str = ""  # host and port, as discovery tells clients

@@ -1,0 +1,198 @@
+"""The HTTPS client for webhooks: one POST of a review, one JSON answer.
+
+Source: k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/request.go, 1.36.
+"""
+
+import base64
+import math
+import ssl
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from apimachinery import decoding
+from apimachinery.clock import Clock
+from apimachinery.errors import Object, StatusError
+from apiserver.encoding import dumps
+from apiserver.webhooks import failures
+from apiserver.webhooks.endpoints import Address, ResolutionError, ServiceResolver
+from apiserver.webhooks.trust import shown_by, trusting
+
+_HTTPS = 443
+_MAX_ANSWER = 3 << 20
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, */*",
+    "User-Agent": "kube-apiserver-admission",
+}
+
+
+class CallError(Exception):
+    """A call that brought no usable answer, in Go's words (`Post "https://…": dial tcp …`).
+
+    `status` is what the webhook's server itself answered, if it did.
+    """
+
+    def __init__(self, message: str, status: StatusError | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+
+
+class ConfigError(CallError):
+    """A clientConfig with which no call can be made."""
+
+
+class WebhookClient:
+    """Calls webhooks by their `clientConfig` (url or service, caBundle). Connections are kept.
+
+    `close` ends them; a client that was closed opens again when it is used.
+    """
+
+    def __init__(self, services: ServiceResolver, clock: Clock) -> None:
+        self._services = services
+        self._clock = clock
+        self._resolver = _Resolver(services)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, config: Object, body: Object, seconds: float) -> Any:
+        """The JSON that the webhook answers to `body` within `seconds`; raises CallError."""
+        url = url_of(config)
+        context = _context(config.get("caBundle") or "")
+        shown = _with_timeout(url, seconds)
+        try:
+            self._check_service(config)
+            return await self._exchange(shown, dumps(body), context, seconds)
+        except ResolutionError as error:
+            raise CallError(f'Post "{shown}": {error}') from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            why = await self._distrust(url, error.certificate_error)
+            raise CallError(f'Post "{shown}": {why}') from None
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise CallError(f'Post "{shown}": {failures.of_connection(error, self._address(url))}') from None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    def _check_service(self, config: Object) -> None:
+        service = config.get("service")
+        if service:
+            self._services.resolve(service["namespace"], service["name"], service.get("port") or _HTTPS)
+
+    async def _exchange(self, target: str, body: bytes, context: ssl.SSLContext, seconds: float) -> Any:
+        headers = {**_HEADERS, "Host": urlsplit(target).netloc}  # Go keeps a port that goes without saying
+        timeout, url = aiohttp.ClientTimeout(total=seconds), URL(target, encoded=True)
+        async with self._opened().post(url, data=body, headers=headers, ssl=context, timeout=timeout) as got:
+            answer = await got.content.read(_MAX_ANSWER)
+            while chunk := await got.content.read(_MAX_ANSWER - len(answer) or 1):
+                answer += chunk
+                if len(answer) > _MAX_ANSWER:
+                    raise CallError("http: request body too large")
+        return _read(got.status, answer, got.headers.get("Content-Type", ""))
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                resolver=self._resolver, use_dns_cache=False, limit=0, keepalive_timeout=60.0
+            )
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._session
+
+    def _address(self, url: str) -> Address:
+        split = urlsplit(url)
+        host, port = split.hostname or "", split.port or _HTTPS
+        try:
+            return self._resolver.lookup(host, port) or Address(host, port)
+        except ResolutionError:
+            return Address(host, port)
+
+    async def _distrust(self, url: str, error: Exception) -> str:
+        host = urlsplit(url).hostname or ""
+        if not isinstance(error, ssl.SSLCertVerificationError):
+            return str(error)
+        shown = await shown_by(self._address(url), host)
+        return failures.of_certificate(error, shown, host, self._clock.now())
+
+
+class _Resolver(AbstractResolver):
+    """Leads `NAME.NAMESPACE.svc` to where the service is; all else goes the usual way."""
+
+    def __init__(self, services: ServiceResolver) -> None:
+        self._services = services
+        self._usual: aiohttp.ThreadedResolver | None = None
+
+    def lookup(self, host: str, port: int) -> Address | None:
+        """The address of a service, None for other hosts; raises ResolutionError."""
+        parts = host.split(".")
+        if len(parts) == 3 and parts[2] == "svc":
+            return self._services.resolve(parts[1], parts[0], port)
+        return None
+
+    async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
+        found = self.lookup(host, port) or Address(host, port)
+        self._usual = self._usual or aiohttp.ThreadedResolver()
+        results = await self._usual.resolve(found.host, found.port, family)
+        return [{**one, "hostname": host, "port": found.port} for one in results]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def url_of(config: Object) -> str:
+    """Where a clientConfig points to; raises ConfigError."""
+    service = config.get("service")
+    if service:
+        path = service.get("path") or "/"
+        path = path if path.startswith("/") else f"/{path}"
+        return f"https://{service['name']}.{service['namespace']}.svc:{service.get('port') or _HTTPS}{path}"
+    if not config.get("url"):
+        raise ConfigError("webhook configuration must have either service or URL")
+    split = urlsplit(config["url"])
+    return f"{split.scheme}://{split.netloc}{split.path}"
+
+
+def _with_timeout(url: str, seconds: float) -> str:
+    """As the REST client writes it: whole seconds, rounded up."""
+    return f"{url}?timeout={math.ceil(seconds)}s"
+
+
+def _context(ca_bundle: str) -> ssl.SSLContext:
+    try:
+        return trusting(base64.b64decode(ca_bundle).decode(errors="replace"))
+    except ssl.SSLError:
+        why = "unable to load root certificates: unable to parse bytes as PEM block"
+        raise ConfigError(why) from None
+
+
+def _read(code: int, body: bytes, content_type: str) -> Any:
+    if not 200 <= code <= 206:
+        status = _status(body)
+        if status is not None:
+            raise _answered(StatusError.from_status(status))
+        raise _answered(failures.unexpected_status(code, body, content_type))
+    if not body:
+        raise CallError(f"0-length response with status code: {code} and content type: {content_type}")
+    try:
+        value = decoding.parse(body, "application/json").value
+    except ValueError as error:
+        raise CallError(f"couldn't get version/kind; json parse error: {error}") from None
+    if isinstance(value, dict) and value.get("kind") == "Status" and value.get("status") != "Success":
+        raise _answered(StatusError.from_status(value))
+    return value
+
+
+def _answered(error: StatusError) -> CallError:
+    return CallError(error.message, error)
+
+
+def _status(body: bytes) -> Object | None:
+    try:
+        value = decoding.parse(body, "application/json").value
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and value.get("kind") == "Status" else None

@@ -1,0 +1,119 @@
+"""Where the address of a Service leads on this machine.
+
+Source: k8s.io/apiserver/pkg/util/proxy/proxy.go (ResolveCluster, ResolveEndpoint), 1.36. Cluster addresses
+lead nowhere here, so a service is reached in one of four ways: the server's option, an annotation of the
+Service, an ExternalName, or an endpoint on a loopback address. Any other is refused like an address behind
+which there is nobody.
+"""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from apimachinery.errors import Object
+from apiserver.encoding import loads
+from apiserver.storage.interfaces import Key, Store
+
+ANNOTATION = "apiserver.kubeskew.io/local-address"  # HOST:PORT, whatever the port asked for
+_SLICES = "endpointslices.discovery.k8s.io"
+_SERVICE_NAME = "kubernetes.io/service-name"
+
+
+class ResolutionError(Exception):
+    """A service that leads nowhere, in upstream's words."""
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+class ServiceResolver:
+    """Finds services in the store; `fixed` are the addresses of `NAMESPACE/NAME` given by option."""
+
+    def __init__(self, store: Store, fixed: Mapping[str, str]) -> None:
+        self._store = store
+        self._fixed = {name: parse_address(address) for name, address in fixed.items()}
+
+    def resolve(self, namespace: str, name: str, port: int) -> Address:
+        """Where to connect for that port of the service; raises ResolutionError."""
+        fixed = self._fixed.get(f"{namespace}/{name}")
+        if fixed is not None:
+            return fixed
+        service = self._get("services", namespace, name)
+        if service is None:
+            raise ResolutionError(f'service "{name}" not found')
+        annotated = (service["metadata"].get("annotations") or {}).get(ANNOTATION)
+        if annotated:
+            return parse_address(annotated)
+        spec = service.get("spec") or {}
+        if spec.get("type") == "ExternalName":
+            return Address(spec.get("externalName") or "", port)
+        wanted = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
+        if wanted is None:
+            raise ResolutionError(f'no service port {port} found for service "{name}"')
+        for address in self._endpoints(namespace, name, wanted.get("name") or ""):
+            if _is_loopback(address.host):
+                return address
+        cluster_ip = spec.get("clusterIP") or ""
+        if cluster_ip in {"", "None"}:
+            raise ResolutionError(f'no endpoints available for service "{name}"')
+        raise ResolutionError(f"dial tcp {cluster_ip}:{port}: connect: connection refused")
+
+    def has_endpoints(self, namespace: str, name: str, port_name: str) -> bool:
+        """Whether anything ready stands behind the service."""
+        return any(True for _ in self._endpoints(namespace, name, port_name))
+
+    def is_local(self, namespace: str, name: str) -> bool:
+        """Whether an option or an annotation says where the service is, so that endpoints do not matter."""
+        if f"{namespace}/{name}" in self._fixed:
+            return True
+        service = self._get("services", namespace, name) or {"metadata": {}}
+        return ANNOTATION in (service["metadata"].get("annotations") or {})
+
+    def service(self, namespace: str, name: str) -> Object | None:
+        """The Service as stored."""
+        return self._get("services", namespace, name)
+
+    def _get(self, resource: str, namespace: str, name: str) -> Object | None:
+        entry = self._store.get(Key(resource, namespace, name))
+        return loads(entry.value) if entry else None
+
+    def _endpoints(self, namespace: str, name: str, port_name: str) -> Iterator[Address]:
+        endpoints = self._get("endpoints", namespace, name) or {}
+        for subset in endpoints.get("subsets") or ():
+            for port in _ports(subset, port_name):
+                yield from (Address(one["ip"], port) for one in subset.get("addresses") or ())
+        for entry in self._store.list(_SLICES, namespace).entries:
+            part: Object = loads(entry.value)
+            if (part["metadata"].get("labels") or {}).get(_SERVICE_NAME) != name:
+                continue
+            for port in _ports(part, port_name):
+                yield from (Address(ip, port) for ip in _ready(part))
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`; raises ResolutionError."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise ResolutionError(f"dial tcp: address {text}: missing port in address")
+    return Address(host.strip("[]"), int(port))
+
+
+def _ports(holder: Mapping[str, Any], name: str) -> Iterator[int]:
+    for port in holder.get("ports") or ():
+        if (port.get("name") or "") == name and port.get("port"):
+            yield int(port["port"])
+
+
+def _ready(part: Object) -> Iterator[str]:
+    for endpoint in part.get("endpoints") or ():
+        if (endpoint.get("conditions") or {}).get("ready") is not False:
+            yield from endpoint.get("addresses") or ()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,51 @@
+"""TLS towards webhooks: contexts that trust one bundle, and what a server that is not trusted shows."""
+
+import asyncio
+import ssl
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from apiserver.webhooks.endpoints import Address
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+_SECONDS = 2.0  # to look at a certificate once more, for the message only
+
+
+@lru_cache(maxsize=256)
+def trusting(bundle: str) -> ssl.SSLContext:
+    """A context that trusts the certificates in `bundle` (PEM), the machine's if it is empty."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if bundle:
+        context.load_verify_locations(cadata=bundle)
+    else:
+        context.load_default_certs()
+    return context
+
+
+@lru_cache(maxsize=1)
+def trusting_all() -> ssl.SSLContext:
+    """A context that does not look at who answers."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def shown_by(address: Address, name: str) -> "x509.Certificate | None":
+    """The certificate that the server at `address` shows to those who ask for `name`."""
+    from cryptography import x509
+
+    try:
+        async with asyncio.timeout(_SECONDS):
+            _, writer = await asyncio.open_connection(
+                address.host, address.port, ssl=trusting_all(), server_hostname=name
+            )
+    except (OSError, TimeoutError):
+        return None
+    try:
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return x509.load_der_x509_certificate(shown) if shown else None
+    finally:
+        writer.close()
