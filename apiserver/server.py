@@ -13,7 +13,9 @@ from apiserver.authentication import Authenticator
 from apiserver.authentication.certificates import CertificateAuthenticator
 from apiserver.authentication.tokens import TokenAuthenticator
 from apiserver.authentication.union import UnionAuthenticator
-from apiserver.authorization import AuthenticatedMayAll
+from apiserver.authorization.bindings import Bindings
+from apiserver.authorization.rbac import RBACAuthorizer
+from apiserver.authorization.union import UnionAuthorizer
 from apiserver.codec import Codec
 from apiserver.handlers.dispatching import Dispatcher, is_served
 from apiserver.handlers.paths import Paths
@@ -45,7 +47,7 @@ class APIServer:
             log=event_log,
             codec=Codec(table, world),
             authenticator=_authenticator(options),
-            authorizer=AuthenticatedMayAll(),
+            authorizer=UnionAuthorizer([RBACAuthorizer(Bindings(store))]),
             metrics=RequestMetrics(partial(is_served, table)),
             lifetime=Lifetime(),
             health=HealthChecks(),

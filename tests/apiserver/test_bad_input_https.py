@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
-from apiserver import front
-
 TOKEN = "secret"
 HEAD = f"Host: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
 
@@ -20,6 +18,7 @@ async def listening(tmp_path) -> AsyncIterator[Any]:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text(f'{TOKEN},admin,1,"{ADMIN.organizations[0]}"\n')
     server = await open_server(token_auth_file=str(tokens))
+    server.front.sweep_seconds = 0.05
     await server.start()
     yield server
     await server.stop()
@@ -35,8 +34,8 @@ async def ask(server: Any, text: str | bytes) -> tuple[int, bytes]:
     reader, writer = await connect(server)
     writer.write(text if isinstance(text, bytes) else text.encode())
     head = await reader.readuntil(b"\r\n\r\n")
-    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-    body = await reader.readexactly(int(length.partition(b":")[2]))
+    lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    body = await (reader.readexactly(int(lengths[0].partition(b":")[2])) if lengths else reader.read())
     writer.close()
     return int(head.split()[1]), body
 
@@ -54,9 +53,9 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_silent_client(listening, monkeypatch):
+async def test_silent_client(listening):
     """A connection on which no request comes is closed; one that spoke stays."""
-    monkeypatch.setattr(front.Front, "head_seconds", 0.3)
+    listening.front.limits.head_seconds = 0.3
     reader, writer = await connect(listening)
     spoken, speaking = await connect(listening)
     speaking.write(f"GET /readyz HTTP/1.1\r\n{HEAD}\r\n".encode())
@@ -102,8 +101,11 @@ async def test_client_that_goes(listening, framing, caplog):
             400,
         ),
         (f"GET {MAPS} HTTP/1.1\r\n{HEAD}No colon\r\n\r\n", 400),
-        (f"GET /{'a' * 9000} HTTP/1.1\r\n{HEAD}\r\n", 400),
-        (f"GET {MAPS} HTTP/1.1\r\n{HEAD}X: {'a' * 100_000}\r\n\r\n", 400),
+        (f"GET /{'a' * 9000} HTTP/1.1\r\n{HEAD}\r\n", 404),
+        (f"GET {MAPS} HTTP/1.1\r\n{HEAD}X: {'a' * 100_000}\r\n\r\n", 200),
+        (f"GET {MAPS} HTTP/1.1\r\n{HEAD}X: {'a' * 2_000_000}\r\n\r\n", 431),
+        (f"GET {MAPS} HTTP/1.1\r\n\r\n", 400),
+        (f"GET {MAPS} HTTP/1.1\r\n{HEAD}{HEAD}\r\n", 400),
         (b"\xff" * 100 + b"\r\n\r\n", 400),
         (f"BREW {MAPS} HTTP/1.1\r\n{HEAD}\r\n", 400),
         (f"OPTIONS {MAPS} HTTP/1.1\r\n{HEAD}\r\n", 405),
@@ -127,9 +129,9 @@ async def test_chunked_oversize(listening):
     assert json.loads(body)["message"] == "Request entity too large: limit is 3145728"
 
 
-async def test_watcher_that_reads_nothing(listening, monkeypatch):
+async def test_watcher_that_reads_nothing(listening):
     """It is let go when it has taken nothing for a while; other watchers see everything."""
-    monkeypatch.setattr(front.Front, "stall_seconds", 0.3)
+    listening.front.limits.stall_seconds = 0.3
     api = Caller(listening)
     await api.post(MAPS, config_map("a"))
     watches = listening.services.lifetime.watches

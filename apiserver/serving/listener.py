@@ -1,0 +1,84 @@
+"""The listening side: which connections there are, how long they may be silent, and how they end."""
+
+import asyncio
+import ssl
+from email.utils import format_datetime
+
+from apimachinery.clock import Clock
+from apiserver.request import Handler
+from apiserver.serving.connection import Connection, Limits
+
+
+class Front:
+    """Every connection of one server. `listen`, later `close`."""
+
+    def __init__(self, handler: Handler, clock: Clock) -> None:
+        self.limits = Limits()
+        self.sweep_seconds = 1.0  # how often silent connections are looked for
+        self._handler = handler
+        self._clock = clock
+        self._connections: set[Connection] = set()
+        self._listener: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closing = False
+        self._empty = asyncio.Event()
+
+    async def listen(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
+        """Accept connections; port 0 is any. Returns the port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._date()
+        self._listener = await loop.create_server(self._connect, address, port, ssl=context, backlog=1024)
+        self._sweeper = asyncio.create_task(self._sweep(), name="sweep connections")
+        bound: int = self._listener.sockets[0].getsockname()[1]
+        return bound
+
+    def _connect(self) -> Connection:
+        return Connection(self._handler, self.limits, self._connections, self._lost)
+
+    def _lost(self) -> None:
+        if self._closing and not self._connections:
+            self._empty.set()
+
+    def _date(self) -> None:
+        self.limits.date = f"Date: {format_datetime(self._clock.now(), usegmt=True)}\r\n".encode()
+
+    async def _sweep(self) -> None:
+        """Let go of the silent, and keep the date of answers right to the second."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self.sweep_seconds)
+            self._date()
+            now = loop.time()
+            for connection in tuple(self._connections):
+                if connection.deadline < now:
+                    connection.abort()
+
+    async def close(self, grace_seconds: float) -> None:
+        """Accept nothing more, let answers under way finish for so long, then end every connection."""
+        self._closing = True
+        if self._listener is not None:
+            self._listener.close()
+        for connection in tuple(self._connections):
+            connection.finish()
+        if self._connections:
+            try:
+                async with asyncio.timeout(grace_seconds):
+                    await self._empty.wait()
+            except TimeoutError:
+                pass
+        for connection in tuple(self._connections):
+            connection.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+
+
+def tls_context(certificate: str, key: str, client_ca: str) -> ssl.SSLContext:
+    """TLS with the server's certificate; client certificates are verified against `client_ca`."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["http/1.1"])
+    if client_ca:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context

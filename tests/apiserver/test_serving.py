@@ -1,0 +1,167 @@
+"""The server's own HTTP/1.1: order, continuation, streams to old clients, upgrades, the end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from apimachinery.clock import SystemClock
+from apiserver.request import Request, Response, Tunnel, Upgrade, text
+from apiserver.serving.listener import Front
+
+HEAD = "Host: x\r\n"
+
+
+async def handle(request: Request) -> Response:
+    """`/echo` answers the body, `/chunks` streams, `/upgrade` echoes in capitals, others name themselves."""
+    if request.path == "/echo":
+        return Response(200, await request.read_body(1 << 20), "text/plain")
+    if request.path == "/chunks":
+        return Response(200, chunks(), "text/plain")
+    if request.path == "/upgrade":
+        return Response(101, Upgrade(talk), headers=[("Upgrade", "capitals")])
+    return text(200, request.path)
+
+
+async def chunks() -> AsyncIterator[bytes]:
+    yield b"one"
+    yield b""
+    yield b"two"
+
+
+async def talk(tunnel: Tunnel) -> None:
+    while data := await tunnel.read():
+        await tunnel.write(data.upper())
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    front = Front(handle, SystemClock())
+    yield await front.listen("127.0.0.1", 0, None)
+    await front.close(0.5)
+
+
+async def exchange(port: int, data: str) -> bytes:
+    """Everything that the server says to `data` until it closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data.encode())
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_requests_sent_ahead_are_answered_in_order(port: int) -> None:
+    """Forty pipelined requests, more than are taken at once, get their answers in their order."""
+    asked = "".join(f"GET /{n} HTTP/1.1\r\n{HEAD}\r\n" for n in range(40))
+
+    answer = await exchange(port, f"{asked}GET /last HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
+
+    assert [part.split(b"HTTP/")[0] for part in answer.split(b"\r\n\r\n")[1:]] == [
+        *(f"/{n}".encode() for n in range(40)),
+        b"/last",
+    ]
+
+
+async def test_a_body_is_asked_for(port: int) -> None:
+    """A client that expects 100 gets it once its handler wants the body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"POST /echo HTTP/1.1\r\n{HEAD}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n".encode())
+
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(b"hi")
+
+    assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+    assert await reader.readexactly(2) == b"hi"
+    writer.close()
+
+
+async def test_an_unread_body_does_not_become_a_request(port: int) -> None:
+    """What a handler leaves of a short body is skipped, and the connection goes on."""
+    sneaky = "GET /sneaky HTTP/1.1\r\n\r\n"
+    asked = f"POST /a HTTP/1.1\r\n{HEAD}Content-Length: {len(sneaky)}\r\n\r\n{sneaky}"
+
+    answer = await exchange(port, f"{asked}GET /b HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
+
+    assert b"sneaky" not in answer
+    assert answer.endswith(b"/b")
+
+
+async def test_a_head_without_a_body(port: int) -> None:
+    """HEAD tells the length of what GET would give, and gives nothing."""
+    answer = await exchange(port, f"HEAD /path HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
+
+    assert b"Content-Length: 5\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "body"), [("1.1", b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"), ("1.0", b"onetwo")]
+)
+async def test_streams(port: int, version: str, body: bytes) -> None:
+    """A stream comes in chunks, empty ones left out; who knows no chunks gets the bytes until the end."""
+    answer = await exchange(port, f"GET /chunks HTTP/{version}\r\n{HEAD}Connection: close\r\n\r\n")
+
+    assert answer.partition(b"\r\n\r\n")[2] == body
+
+
+async def test_an_upgrade_hands_over_the_connection(port: int) -> None:
+    """After 101 the handler has the bytes, also those that came with the head, until either side ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        f"GET /upgrade HTTP/1.1\r\n{HEAD}Connection: Upgrade\r\nUpgrade: capitals\r\n\r\nab".encode()
+    )
+    head = await reader.readuntil(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: capitals\r\n")
+    assert b"Connection: Upgrade\r\n" in head
+    assert await reader.readexactly(2) == b"AB"
+    writer.write(b"cd")
+    assert await reader.readexactly(2) == b"CD"
+    writer.close()
+
+
+async def test_an_upgrade_that_is_not_granted(port: int) -> None:
+    """A request to upgrade that the handler ignores is answered, and the connection ends."""
+    answer = await exchange(port, f"GET /a HTTP/1.1\r\n{HEAD}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert answer.endswith(b"/a")
+
+
+async def test_line_breaks_in_a_header_become_spaces() -> None:
+    """What a client wrote and the server repeats in a header cannot become a header of its own."""
+
+    async def warn(request: Request) -> Response:
+        return text(200, "", [("Warning", "a\r\nSet-Cookie: b")])
+
+    front = Front(warn, SystemClock())
+    port = await front.listen("127.0.0.1", 0, None)
+
+    answer = await exchange(port, f"GET / HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
+
+    assert b"\r\nWarning: a  Set-Cookie: b\r\n" in answer
+    await front.close(0.5)
+
+
+async def test_an_answer_under_way_outlives_the_listener() -> None:
+    """Closing ends idle connections at once and waits for an answer that is being made."""
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Request) -> Response:
+        asked.set()
+        await answered.wait()
+        return text(200, "late")
+
+    front = Front(slow, SystemClock())
+    port = await front.listen("127.0.0.1", 0, None)
+    idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
+    asking = asyncio.create_task(exchange(port, f"GET / HTTP/1.1\r\n{HEAD}\r\n"))
+    await asked.wait()
+    closing = asyncio.create_task(front.close(10))
+
+    assert await idle.read() == b""
+    assert not closing.done()
+    answered.set()
+    assert (await asking).endswith(b"late")
+    await closing
+    idle_writer.close()
