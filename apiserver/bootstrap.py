@@ -1,9 +1,10 @@
 """What a server makes by itself when a cluster is new; nothing happens where it is there already.
 
 Source: k8s.io/kubernetes pkg/controlplane (controllers systemnamespaces, kubernetesservice) and
-pkg/registry/scheduling/rest, 1.36. The default roles come with the role-based authorizer.
+pkg/registry/{scheduling,rbac}/rest, 1.36.
 """
 
+import asyncio
 import ipaddress
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 import orjson
 
 from apimachinery.errors import Object, StatusError, is_reason
+from apiserver.authorization.default_roles import DefaultRoles
+from apiserver.authorization.reconciling import must_be_replaced, reconciled
+from apiserver.encoding import object_of
 from apiserver.options import ServerOptions
 from apiserver.request import Handler, Request
 from apiserver.services import Services
@@ -21,6 +25,7 @@ NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 HOOKS = (
     "poststarthook/start-system-namespaces-controller",
     "poststarthook/bootstrap-controller",
+    "poststarthook/rbac/bootstrap-roles",
     "poststarthook/scheduling/bootstrap-system-priority-classes",
 )
 _PRIORITIES = {
@@ -41,40 +46,75 @@ _PORT_NAME = "https"
 
 async def run(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> None:
     """Create what is missing; several servers may do it at once."""
-    for path, obj in _objects(services, options, port):
-        await _ensure(services, dispatch, path, obj)
+
+    async def ensure(objects: Iterable[tuple[str, Object]]) -> None:
+        await asyncio.gather(*(_ensure(services, dispatch, path, obj) for path, obj in objects))
+
+    await ensure(_namespaces())  # the rest is in them
+    await ensure([*_objects(services, options, port), *_roles(services)])
 
 
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> None:
-    """POST `obj` unless it is there; an address that has changed is put right."""
+    """POST `obj` unless it is there; what has changed is put right."""
     request = _request("POST", path, obj)
     info = request.info
     resource = services.table.resource(info.group, info.version, info.resource)
     if resource is None:
         return
-    entry = services.store.get(Key(resource.storage_resource, info.namespace, obj["metadata"]["name"]))
+    name = obj["metadata"]["name"]
+    entry = services.store.get(Key(resource.storage_resource, info.namespace, name))
     if entry is None:
-        try:
-            await dispatch(request)
-        except StatusError as error:
-            if not is_reason(error, "AlreadyExists"):
-                raise
+        await _tolerant(dispatch, request, "AlreadyExists")
     elif obj["kind"] in {"Endpoints", "EndpointSlice"}:
-        await dispatch(_request("PUT", f"{path}/{obj['metadata']['name']}", obj))
+        await dispatch(_request("PUT", f"{path}/{name}", obj))
+    elif info.group == "rbac.authorization.k8s.io":
+        stored = object_of(entry.value, entry.revision)
+        if must_be_replaced(obj, stored):
+            await _tolerant(dispatch, _request("DELETE", f"{path}/{name}", None), "NotFound")
+            await _tolerant(dispatch, request, "AlreadyExists")
+        elif (new := reconciled(obj, stored)) is not None:
+            await _tolerant(dispatch, _request("PUT", f"{path}/{name}", new), "Conflict")
 
 
-def _request(method: str, path: str, obj: Object) -> Request:
+async def _tolerant(dispatch: Handler, request: Request, reason: str) -> None:
+    """Have a request done that may fail for `reason`: another server was faster."""
+    try:
+        await dispatch(request)
+    except StatusError as error:
+        if not is_reason(error, reason):
+            raise
+
+
+def _request(method: str, path: str, obj: Object | None) -> Request:
     from apiserver import request_info
 
-    request = Request.of(method, path, {"user-agent": "kube-apiserver"}, orjson.dumps(obj))
+    body = b"" if obj is None else orjson.dumps(obj)
+    request = Request.of(method, path, {"user-agent": "kube-apiserver"}, body)
     request.info = request_info.parse(method, path, {})
     request.user = SERVER
     return request
 
 
-def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[tuple[str, Object]]:
+def _namespaces() -> Iterable[tuple[str, Object]]:
     for name in NAMESPACES:
         yield "/api/v1/namespaces", _object("v1", "Namespace", name)
+
+
+def _roles(services: Services) -> Iterable[tuple[str, Object]]:
+    """Default roles and bindings."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    default = DefaultRoles(services.world.version, services.world.gates)
+    for role in default.cluster_roles():
+        yield f"{rbac}/clusterroles", role
+    for binding in default.cluster_role_bindings():
+        yield f"{rbac}/clusterrolebindings", binding
+    for role in default.roles():
+        yield f"{rbac}/namespaces/{role['metadata']['namespace']}/roles", role
+    for binding in default.role_bindings():
+        yield f"{rbac}/namespaces/{binding['metadata']['namespace']}/rolebindings", binding
+
+
+def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[tuple[str, Object]]:
     for name, (value, description) in _PRIORITIES.items():
         obj = _object("scheduling.k8s.io/v1", "PriorityClass", name)
         yield (

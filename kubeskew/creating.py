@@ -12,6 +12,8 @@ from kubeskew.planning import Target, check_gates, initial_target
 from kubeskew.secret_files import write_secret
 from kubeskew.state import Process, State, StateDir
 
+MASTERS = "system:masters"
+
 
 def plan(spec: ClusterSpec) -> State:
     """The record of a cluster as `spec` describes it. Raises UserError if there cannot be such a cluster."""
@@ -92,9 +94,10 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     def write(user: str, pair: "KeyPair") -> None:
         write_secret(directory.component_kubeconfig(user), kubeconfig(server, ca, user, pair))
 
-    for user in ("system:kube-controller-manager", "system:kube-scheduler"):
-        write(user, authority.client(user))
+    # Masters until controllers have accounts of their own and nodes an authorizer.
+    write("system:kube-controller-manager", authority.client("system:kube-controller-manager", MASTERS))
+    write("system:kube-scheduler", authority.client("system:kube-scheduler"))
     for node in state.nodes:
-        write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes"))
-    admin = authority.client("kubernetes-admin", "system:masters")
+        write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes", MASTERS))
+    admin = authority.client("kubernetes-admin", MASTERS)
     write_secret(directory.kubeconfig, kubeconfig(server, ca, "kubernetes-admin", admin))

@@ -1,8 +1,6 @@
 """Ask whether the user may do this."""
 
-from apimachinery import errors
-from apimachinery.errors import GroupResource
-from apiserver.authorization import Authorizer, denial
+from apiserver.authorization import Authorizer, refusal
 from apiserver.request import Handler, Request, Response
 
 
@@ -10,11 +8,9 @@ def with_authorization(handler: Handler, authorizer: Authorizer) -> Handler:
     """Answer 403 to what the authorizer does not allow."""
 
     async def authorize(request: Request) -> Response:
-        info = request.info
-        decision = authorizer.authorize(request.user, info)
+        decision = authorizer.authorize(request.user, request.info)
         if not decision.allowed:
-            why = denial(request.user, info, decision.reason)
-            raise errors.forbidden(GroupResource(info.group, info.resource), info.name, why)
+            raise refusal(request.user, request.info, decision.reason)
         return await handler(request)
 
     return authorize

@@ -306,6 +306,13 @@ class Store(Protocol):
         """The revision at which any object of `resource` last changed, as far as this server remembers."""
         ...
 
+    def follow(self, resource: str, listener: Callable[[Key], None]) -> None:
+        """Call `listener` with the key of every object of `resource` that comes, changes or goes from here on.
+
+        It runs on the event loop, after memory has changed, and must neither block nor raise.
+        """
+        ...
+
     def horizon(self, resource: str) -> int:
         """The oldest revision whose successors are all known for `resource`."""
         ...

@@ -6,7 +6,7 @@ by `refresh`, which every consistent read calls, and by a tail that polls, so th
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -47,6 +47,7 @@ class CachedStore:
         self._compacted = 0
         self._horizons: dict[str, int] = {}
         self._changed: dict[str, int] = {}
+        self._followers: dict[str, list[Callable[[Key], None]]] = {}
         self._loaded = 0  # the revision that memory was filled at
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._catching_up = asyncio.Lock()
@@ -72,9 +73,14 @@ class CachedStore:
         by_resource: dict[str, list[Entry]] = {}
         for entry in entries:
             by_resource.setdefault(entry.key.resource, []).append(entry)
-        self._shelves = {resource: Shelves() for resource in by_resource}
+        before, self._shelves = self._shelves, {resource: Shelves() for resource in by_resource}
         for resource, found in by_resource.items():
             self._shelves[resource].load(found)
+        for resource, followers in self._followers.items():
+            for shelves in (before.get(resource), self._shelves.get(resource)):
+                for entry in shelves.following(None, None) if shelves else ():
+                    for tell in followers:
+                        tell(entry.key)
         self._window = Window(revision)
         self._changed, self._loaded = {}, revision
         self._advance(revision)
@@ -107,6 +113,9 @@ class CachedStore:
 
     def changed(self, resource: str) -> int:
         return self._changed.get(resource, self._loaded)
+
+    def follow(self, resource: str, listener: Callable[[Key], None]) -> None:
+        self._followers.setdefault(resource, []).append(listener)
 
     async def list_at(
         self,
@@ -194,6 +203,8 @@ class CachedStore:
         for event in fresh:
             self._put(event.key, state_after(event))
             self._changed[event.key.resource] = event.revision
+            for tell in self._followers.get(event.key.resource, ()):
+                tell(event.key)
         self._window.extend(fresh)
         self._revision = fresh[-1].revision
         for event in fresh:

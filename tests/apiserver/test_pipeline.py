@@ -55,8 +55,10 @@ async def test_token_file(tmp_path):
     server = await open_server(token_auth_file=str(tokens))
     try:
         caller = Caller(server, peer=None)
-        for token in ("secret", "plain"):
-            assert (await caller.get("/api/v1/nodes", authorization=f"Bearer {token}")).status == 200
+        for token, status in (("secret", 200), ("plain", 403)):
+            answer = await caller.get("/api/v1/nodes", authorization=f"Bearer {token}")
+            assert answer.status == status
+        assert 'User "bob" cannot list resource "nodes"' in answer.body["message"]
     finally:
         await close_server(server)
 

@@ -54,8 +54,8 @@ async def test_may_i(api):
     ("user", "what", "allowed"),
     [
         ({"user": "eve"}, LIST_NODES, False),
-        ({"user": "eve"}, GET_READY, True),
-        ({"user": "eve", "groups": ["system:authenticated"]}, LIST_NODES, True),
+        ({"user": "eve"}, GET_READY, False),
+        ({"user": "eve", "groups": ["system:authenticated"]}, LIST_NODES, False),
         ({"groups": ["system:masters"]}, {"resourceAttributes": {"verb": "impersonate"}}, True),
         (
             {"user": "e", "groups": ["system:authenticated"]},
@@ -123,15 +123,19 @@ async def test_metadata_must_be_empty(api):
 
 
 async def test_rules(api):
-    """The rules of a user: everything, or for an anonymous one what the server tells everybody."""
+    """The rules of a user: those of every role that is bound to a group of theirs."""
     review = access("SelfSubjectRulesReview", namespace="default")
     answer = await api.post(f"{AUTHORIZATION}/selfsubjectrulesreviews", review)
 
-    assert answer.body["status"] == {
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-        "incomplete": False,
-    }
+    status = answer.body["status"]
+    reviews = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
+    assert status["resourceRules"] == [
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["create"], "apiGroups": ["authorization.k8s.io"], "resources": reviews},
+        {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
+    ]
+    assert status["nonResourceRules"][0] == {"verbs": ["*"], "nonResourceURLs": ["*"]}
+    assert status["incomplete"] is False
     nowhere = await api.post(
         f"{AUTHORIZATION}/selfsubjectrulesreviews", access("SelfSubjectRulesReview", namespace="")
     )

@@ -1,0 +1,62 @@
+"""Who may do what: the question and its answer, and the words of a refusal.
+
+An authorizer answers from memory; it never waits. Source of the texts:
+k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, 1.36.
+"""
+
+import html
+from typing import NamedTuple, Protocol
+
+from apimachinery.errors import GroupResource, Object, StatusError, forbidden
+from apiserver.request_info import RequestInfo
+from apiserver.user import User
+
+
+class Decision(NamedTuple):
+    """`reason` is the authorizer's own, empty if it has none; `denied` ends the search for one who allows."""
+
+    allowed: bool
+    reason: str = ""
+    denied: bool = False
+
+
+NO_OPINION = Decision(False)
+
+
+class Rules(NamedTuple):
+    """What somebody may do: ResourceRules and NonResourceRules of authorization.k8s.io."""
+
+    resources: tuple[Object, ...] = ()
+    paths: tuple[Object, ...] = ()
+    incomplete: bool = False  # there may be more
+    error: str = ""
+
+
+class Authorizer(Protocol):
+    """Answers from memory; it never waits."""
+
+    def authorize(self, user: User, info: RequestInfo) -> Decision: ...
+
+    def rules(self, user: User, namespace: str) -> Rules: ...
+
+
+def refusal(user: User, info: RequestInfo, reason: str) -> StatusError:
+    """The 403 of a request that is not allowed."""
+    why = denial(user, info, reason)
+    return forbidden(GroupResource(info.group, info.resource), info.name, why)
+
+
+def denial(user: User, info: RequestInfo, reason: str) -> str:
+    """Why a request is forbidden, in upstream's words."""
+    name = _escaped(user.name)
+    if not info.is_resource:
+        text = f'User "{name}" cannot {info.verb} path "{_escaped(info.path)}"'
+    else:
+        resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+        text = f'User "{name}" cannot {info.verb} resource "{resource}" in API group "{info.group}"'
+        text += f' in the namespace "{info.namespace}"' if info.namespace else " at the cluster scope"
+    return f"{text}: {reason}" if reason else text
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=False)

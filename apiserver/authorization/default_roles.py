@@ -1,0 +1,108 @@
+"""The roles and bindings that every cluster has, for a version and its gates.
+
+`default_roles.json` is made of upstream's plugin/pkg/auth/authorizer/rbac/bootstrappolicy, 1.28 … 1.37. A
+`when` there says from and until which minor an entry holds, and with which gate.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from apimachinery.errors import Object
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+
+_FILE = Path(__file__).with_name("default_roles.json")
+_GROUP = "rbac.authorization.k8s.io"
+_API_VERSION = f"{_GROUP}/v1"
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_CONTROLLER = "system:controller:"
+
+
+@cache
+def _table() -> dict[str, list[dict[str, Any]]]:
+    table: dict[str, list[dict[str, Any]]] = orjson.loads(_FILE.read_bytes())
+    return table
+
+
+class DefaultRoles:
+    """Of one server: whole objects, as they are created."""
+
+    def __init__(self, version: Version, gates: FeatureGates) -> None:
+        self._version = version
+        self._gates = gates
+
+    def cluster_roles(self) -> Iterator[Object]:
+        for row in self._held(_table()["clusterRoles"]):
+            role = self._object("ClusterRole", row["name"], labels=row.get("labels"))
+            if "aggregate" in row:
+                role["aggregationRule"] = {"clusterRoleSelectors": row["aggregate"]}
+            role["rules"] = self.rules(row)
+            yield role
+        for row in self._held(_table()["controllerRoles"]):
+            yield {**self._object("ClusterRole", _CONTROLLER + row["name"]), "rules": self.rules(row)}
+
+    def cluster_role_bindings(self) -> Iterator[Object]:
+        for row in self._held(_table()["clusterRoleBindings"]):
+            yield self._binding("ClusterRoleBinding", row, "ClusterRole")
+        for row in self._held(_table()["controllerRoles"]):
+            account = {"kind": "ServiceAccount", "namespace": "kube-system", "name": row["name"]}
+            name = _CONTROLLER + row["name"]
+            yield self._binding(
+                "ClusterRoleBinding", {"name": name, "role": name, "subjects": [account]}, "ClusterRole"
+            )
+
+    def roles(self) -> Iterator[Object]:
+        for row in self._held(_table()["roles"]):
+            yield {**self._object("Role", row["name"], row["namespace"]), "rules": self.rules(row)}
+
+    def role_bindings(self) -> Iterator[Object]:
+        for row in self._held(_table()["roleBindings"]):
+            yield self._binding("RoleBinding", row, "Role")
+
+    def rules_of(self, name: str) -> list[Object]:
+        """The rules of a cluster role, by its name."""
+        return next(self.rules(row) for row in _table()["clusterRoles"] if row["name"] == name)
+
+    def rules(self, row: dict[str, Any]) -> list[Object]:
+        """Those of a row that hold here."""
+        return list(map(_clean, self._held(row.get("rules", []))))
+
+    def _held(self, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            when = row.get("when") or {}
+            in_time = when.get("since", 0) <= self._version.minor <= when.get("until", self._version.minor)
+            if in_time and ("gate" not in when or self._gates.enabled(when["gate"])):
+                yield row
+
+    def _binding(self, kind: str, row: dict[str, Any], role_kind: str) -> Object:
+        binding = self._object(kind, row["name"], row.get("namespace", ""))
+        subjects = [_subject(subject) for subject in self._held(row["subjects"])]
+        if subjects:
+            binding["subjects"] = subjects
+        binding["roleRef"] = {"apiGroup": _GROUP, "kind": role_kind, "name": row["role"]}
+        return binding
+
+    def _object(
+        self, kind: str, name: str, namespace: str = "", labels: dict[str, str] | None = None
+    ) -> Object:
+        metadata: Object = {
+            "name": name,
+            "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})},
+            "annotations": {AUTO_UPDATE: "true"},
+        }
+        if namespace:
+            metadata["namespace"] = namespace
+        return {"apiVersion": _API_VERSION, "kind": kind, "metadata": metadata}
+
+
+def _clean(rule: dict[str, Any]) -> Object:
+    return {name: value for name, value in rule.items() if name != "when"}
+
+
+def _subject(subject: dict[str, Any]) -> Object:
+    clean = _clean(subject)
+    return clean if clean["kind"] == "ServiceAccount" else {**clean, "apiGroup": _GROUP}

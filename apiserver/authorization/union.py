@@ -1,0 +1,42 @@
+"""The authorizers of a server: masters may do anything; then one after the other is asked.
+
+Source: k8s.io/apiserver/pkg/authorization/union/union.go and authorizerfactory/builtin.go, 1.36.
+"""
+
+from collections.abc import Sequence
+
+from apiserver.authorization import Authorizer, Decision, Rules
+from apiserver.request_info import RequestInfo
+from apiserver.user import MASTERS_GROUP, User
+
+_ALLOWED = Decision(True)
+
+
+class UnionAuthorizer:
+    """The first that allows or denies decides; of those without an opinion all reasons are told."""
+
+    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
+        self._authorizers = tuple(authorizers)
+
+    def authorize(self, user: User, info: RequestInfo) -> Decision:
+        if MASTERS_GROUP in user.groups:
+            return _ALLOWED
+        reasons = []
+        for authorizer in self._authorizers:
+            decision = authorizer.authorize(user, info)
+            if decision.allowed or decision.denied:
+                return decision
+            if decision.reason:
+                reasons.append(decision.reason)
+        return Decision(False, "\n".join(reasons))
+
+    def rules(self, user: User, namespace: str) -> Rules:
+        """What all of them know together; masters have theirs from the role cluster-admin."""
+        found = [authorizer.rules(user, namespace) for authorizer in self._authorizers]
+        errors = list(dict.fromkeys(one.error for one in found if one.error))
+        return Rules(
+            tuple(rule for one in found for rule in one.resources),
+            tuple(rule for one in found for rule in one.paths),
+            any(one.incomplete for one in found),
+            errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else "",
+        )
