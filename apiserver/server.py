@@ -14,6 +14,7 @@ from apiserver.authentication.certificates import CertificateAuthenticator
 from apiserver.authentication.tokens import TokenAuthenticator
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization.bindings import Bindings
+from apiserver.authorization.own_paths import OwnPaths
 from apiserver.authorization.rbac import RBACAuthorizer
 from apiserver.authorization.union import UnionAuthorizer
 from apiserver.codec import Codec
@@ -47,7 +48,7 @@ class APIServer:
             log=event_log,
             codec=Codec(table, world),
             authenticator=_authenticator(options),
-            authorizer=UnionAuthorizer([RBACAuthorizer(Bindings(store))]),
+            authorizer=UnionAuthorizer([RBACAuthorizer(Bindings(store)), OwnPaths()]),
             metrics=RequestMetrics(partial(is_served, table)),
             lifetime=Lifetime(),
             health=HealthChecks(),
