@@ -6,13 +6,26 @@ plugin may be called several times for one write (after a conflict), so it must 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from apimachinery.errors import Object, StatusError, forbidden
 from apimachinery.resources import Resource
 from apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    """What mutating plugins of one write tell each other about a second round (admission/reinvocation.go).
+
+    A plugin that calls out asks for the round by `wanted`; `again` says that this is it. Each keeps its own
+    notes in `notes`, by its name.
+    """
+
+    wanted: bool = False
+    again: bool = False
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -35,6 +48,7 @@ class Attributes:
     options: Object = field(default_factory=dict)  # CreateOptions, PatchOptions, …, as the client gave them
     warnings: list[str] = field(default_factory=list)  # for the client, as Warning headers
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit event
+    reinvocation: Reinvocation = field(default_factory=Reinvocation)
 
     def refuse(self, why: str) -> StatusError:
         """The 403 of a plugin that does not admit this."""
@@ -73,8 +87,13 @@ class AdmissionChain:
         self._handling: dict[tuple[str, str, str], tuple[Plugin, ...]] = {}
 
     async def admit(self, attributes: Attributes) -> None:
-        for plugin in self._for(attributes):
+        plugins = self._for(attributes)
+        for plugin in plugins:
             await plugin.admit(attributes)
+        if attributes.reinvocation.wanted:
+            attributes.reinvocation.again = True
+            for plugin in plugins:
+                await plugin.admit(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         for plugin in self._for(attributes):
