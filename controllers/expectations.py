@@ -39,6 +39,10 @@ class Expectations:
     def expect_deletions(self, key: Hashable, objects: Iterable[Hashable]) -> None:
         self._keys[key] = _Expected(self._clock.monotonic(), deletions=set(objects))
 
+    def expect(self, key: Hashable, creations: int, deletions: Iterable[Hashable]) -> None:
+        """Both at once."""
+        self._keys[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
+
     def creation_seen(self, key: Hashable) -> None:
         """A creation arrived in the informer, or was not done after all."""
         if expected := self._keys.get(key):

@@ -9,6 +9,7 @@ from apimachinery.client.informer import InformerFactory
 from apimachinery.client.leader import LeaderElector
 from apimachinery.component import ComponentContext
 from controllers.base import Controller, ControllerContext
+from controllers.daemonset.controller import DaemonSetController
 from controllers.deployment.controller import DeploymentController
 from controllers.garbagecollector.controller import GarbageCollector
 from controllers.namespace import NamespaceController
@@ -16,10 +17,11 @@ from controllers.namespace_furniture import RootCAPublisher, ServiceAccountContr
 from controllers.nodelifecycle.eviction import TaintEvictionController
 from controllers.nodelifecycle.health import NodeLifecycleController
 from controllers.podgc import PodGarbageCollector
-from controllers.replicaset import ReplicaSetController
+from controllers.replicaset import ReplicaSetController, ReplicationManager
 from controllers.resourceclaim.controller import ResourceClaimController
 from controllers.services.endpoints import EndpointsController
 from controllers.services.endpointslice import EndpointSliceController
+from controllers.statefulset.controller import StatefulSetController
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,9 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (GarbageCollector, ""),
     (DeploymentController, ""),
     (ReplicaSetController, ""),
+    (ReplicationManager, ""),
+    (StatefulSetController, ""),
+    (DaemonSetController, ""),
     (ResourceClaimController, "DynamicResourceAllocation"),
     (NodeLifecycleController, ""),
     (TaintEvictionController, ""),
@@ -43,6 +48,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
 
 # Names that --controllers knows from before 1.28 (upstream, cmd/kube-controller-manager/names).
 ALIASES = {
+    "daemonset": "daemonset-controller",
     "deployment": "deployment-controller",
     "endpoint": "endpoints-controller",
     "endpointslice": "endpointslice-controller",
@@ -51,9 +57,11 @@ ALIASES = {
     "nodelifecycle": "node-lifecycle-controller",
     "podgc": "pod-garbage-collector-controller",
     "replicaset": "replicaset-controller",
+    "replicationcontroller": "replicationcontroller-controller",
     "resource-claim-controller": "resourceclaim-controller",
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
     "serviceaccount": "serviceaccount-controller",
+    "statefulset": "statefulset-controller",
 }
 
 

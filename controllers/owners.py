@@ -58,14 +58,20 @@ class Claimer:
         dependent_ref: Ref,
         matches: Callable[[Object], bool],
         current_owner: Callable[[], Awaitable[Object]],
+        *,
+        finalizers: Sequence[str] = (),
     ) -> None:
-        """`current_owner` reads the owner live; it is asked at most once, before the first adoption."""
+        """`current_owner` reads the owner live; it is asked at most once, before the first adoption.
+
+        `finalizers` are put on what is adopted and taken off what is released.
+        """
         self._client = client
         self._owner = owner
         self._owner_ref = owner_ref
         self._ref = dependent_ref
         self._matches = matches
         self._current_owner = current_owner
+        self._finalizers = list(finalizers)
         self._may_adopt: bool | None = None
 
     async def claim(self, candidates: Sequence[Object]) -> list[Object]:
@@ -96,17 +102,20 @@ class Claimer:
             ].get("deletionTimestamp")
         if not self._may_adopt:
             return False
-        patch = {
-            "metadata": {
-                "uid": obj["metadata"]["uid"],
-                "ownerReferences": [new_controller_reference(self._owner, self._owner_ref)],
-            }
+        metadata: Object = {
+            "uid": obj["metadata"]["uid"],
+            "ownerReferences": [new_controller_reference(self._owner, self._owner_ref)],
         }
-        return await self._patch(obj, patch)
+        if self._finalizers:
+            metadata["finalizers"] = self._finalizers
+        return await self._patch(obj, {"metadata": metadata})
 
     async def _release(self, obj: Object) -> None:
         delete = {"$patch": "delete", "uid": self._owner["metadata"]["uid"]}
-        await self._patch(obj, {"metadata": {"uid": obj["metadata"]["uid"], "ownerReferences": [delete]}})
+        metadata: Object = {"uid": obj["metadata"]["uid"], "ownerReferences": [delete]}
+        if self._finalizers:
+            metadata["$deleteFromPrimitiveList/finalizers"] = self._finalizers
+        await self._patch(obj, {"metadata": metadata})
 
     async def _patch(self, obj: Object, patch: Object) -> bool:
         """False when the object is gone or has become another one."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from apimachinery.node_affinity import affinity_matches, tolerates
 from apimachinery.quantity import Quantity
 from kubelet import pod_spec
-from kubelet.node_affinity import affinity_matches, tolerates
 
 Object = dict[str, Any]
 

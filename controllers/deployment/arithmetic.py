@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from apimachinery.client.rest import Object
 from apimachinery.clock import parse_timestamp
+from controllers.scaling import scaled
 
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
@@ -47,16 +48,6 @@ def by_size(sets: Iterable[Object], *, newer_first: bool) -> list[Object]:
         return -replicas(one), sign * created, one["metadata"]["name"]
 
     return sorted(sets, key=rank)
-
-
-def scaled(value: int | str | None, of: int, *, round_up: bool) -> int:
-    """An int-or-percent of `of`."""
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value
-    share = int(value.removesuffix("%")) * of
-    return -(-share // 100) if round_up else share // 100
 
 
 def _rolling(deployment: Object) -> Object | None:

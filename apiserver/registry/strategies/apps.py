@@ -40,7 +40,20 @@ class ReplicaSetStrategy(Counted):
 
 
 class DaemonSetStrategy(Counted):
+    """The number of the template stands in an annotation since the field for it has gone."""
+
     status = SpecKeptStatus
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        _set_template_generation(obj, 1)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        text = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "")
+        number = int(text) if text.isdigit() else 0
+        changed = new["spec"].get("template") != old["spec"].get("template")
+        _set_template_generation(new, number + changed)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         spec = obj["spec"]
@@ -55,6 +68,14 @@ class DaemonSetStrategy(Counted):
             *self.validate(new, ctx),
             *workloads.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector"),
         ]
+
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _set_template_generation(obj: Object, number: int) -> None:
+    metadata = obj["metadata"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(number)}
 
 
 class StatefulSetStrategy(Counted):

@@ -1,0 +1,1 @@
+"""The cron job controller."""

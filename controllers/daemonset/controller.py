@@ -1,0 +1,261 @@
+"""The daemon set controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/daemon, 1.36."""
+
+from collections.abc import Sequence
+
+from apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
+from apimachinery.client.rest import Object
+from apimachinery.labels import LabelSelector
+from controllers import history, owners, pods
+from controllers.base import ControllerContext, Key, key_of
+from controllers.daemonset import placement
+from controllers.daemonset.rollout import Judge, Plan, by_age, limits
+from controllers.hashing import template_hash
+from controllers.history import REVISION_LABEL, Revisions
+from controllers.pod_owner import PodOwnerController
+from controllers.replica_pods import is_namespace_terminating, slow_start
+
+BURST_REPLICAS = 250
+_DEFAULT_HISTORY = 10
+_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 1.0, 900.0
+_ALL_PODS = "This daemon set is selecting all pods. A non-empty selector is required."
+OnNodes = dict[str, list[Object]]
+
+
+class DaemonSetController(PodOwnerController):
+    name = "daemonset-controller"
+    component = "daemonset-controller"
+    ref = DAEMON_SETS
+    default_workers = 2
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._backoff: dict[tuple[str, str], tuple[float, float]] = {}  # (until, seconds) by uid and node
+        self._nodes = context.informer(NODES)
+        revisions = context.informer(CONTROLLER_REVISIONS)
+        revisions.add_index("controller", owners.controller_uids)
+        revisions.add_index("orphan", owners.orphan_namespaces)
+        self._revisions = Revisions(self.client, revisions, self.ref)
+        self._nodes.add_handler(self._node_added, self._node_updated)
+
+    def selector(self, obj: Object) -> LabelSelector:
+        return LabelSelector.from_object(obj["spec"].get("selector"))
+
+    # -- what is told
+
+    def object_deleted(self, old: Object) -> None:
+        uid = old["metadata"]["uid"]
+        self._backoff = {key: value for key, value in self._backoff.items() if key[0] != uid}
+        super().object_deleted(old)
+
+    def _node_added(self, node: Object) -> None:
+        for daemon_set in self.objects.list():
+            if placement.belongs(daemon_set, node)[0]:
+                self.enqueue(daemon_set)
+
+    def _node_updated(self, old: Object, new: Object) -> None:
+        for daemon_set in self.objects.list():
+            if placement.belongs(daemon_set, old) != placement.belongs(daemon_set, new):
+                self.enqueue(daemon_set)
+
+    # -- what is done
+
+    async def sync(self, key: Key) -> None:
+        daemon_set = self.objects.get(*key)
+        if daemon_set is None:
+            self.expectations.forget(key)
+            return
+        if self.selector(daemon_set).is_empty():
+            self.recorder.event(daemon_set, "Warning", "SelectingAll", _ALL_PODS)
+            return
+        if daemon_set["metadata"].get("deletionTimestamp"):
+            return
+        current, old = await self._history(daemon_set)
+        text = (current["metadata"].get("labels") or {}).get(REVISION_LABEL) or ""
+        if not self.expectations.satisfied(key):
+            await self._note(key, daemon_set, text, observed=False)
+            return
+        try:
+            await self._update(key, daemon_set, text, old)
+        finally:
+            await self._note(key, daemon_set, text, observed=True)
+
+    async def _update(self, key: Key, daemon_set: Object, text: str, old: list[Object]) -> None:
+        await self._carry_out(key, daemon_set, text, await self._present(daemon_set, text))
+        strategy = (daemon_set["spec"].get("updateStrategy") or {}).get("type")
+        if self.expectations.satisfied(key) and strategy == "RollingUpdate":
+            await self._carry_out(key, daemon_set, text, await self._rolled(daemon_set, text))
+        await self._truncate(daemon_set, old)
+
+    async def _on_nodes(self, daemon_set: Object) -> OnNodes:
+        """The pods of the set by node, without those that ended and are being deleted."""
+        found: OnNodes = {}
+        for pod in await self.claim_pods(daemon_set):
+            if pods.is_terminal(pod) and pods.is_terminating(pod):
+                continue
+            found.setdefault(placement.target_node(pod), []).append(pod)
+        return found
+
+    async def _present(self, daemon_set: Object, text: str) -> Plan:
+        """One pod on every node that should have one."""
+        plan, judge = Plan(), Judge(daemon_set, text, self.clock.now())
+        on_nodes = await self._on_nodes(daemon_set)
+        nodes = self._nodes.list()
+        for node in nodes:
+            name = node["metadata"]["name"]
+            starts, goes_on = placement.belongs(daemon_set, node)
+            found = on_nodes.get(name)
+            if found is None:
+                plan.nodes += [name] if starts else []
+            elif goes_on:
+                alive = self._without_ended(daemon_set, name, found, plan)
+                plan.pods += judge.excess(alive)
+            else:
+                plan.pods += [pod for pod in found if not pods.is_terminating(pod)]
+        known = {node["metadata"]["name"] for node in nodes}
+        for name, found in on_nodes.items():
+            if name not in known:  # the node went before the pod was bound
+                plan.pods += [pod for pod in found if not pod["spec"].get("nodeName")]
+        return plan
+
+    def _without_ended(self, daemon_set: Object, node: str, found: list[Object], plan: Plan) -> list[Object]:
+        """The pods that run; ended ones are put on the plan for deletion, failed ones with patience."""
+        running = []
+        for pod in found:
+            if pods.is_terminating(pod):
+                continue
+            where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']} on node {node}"
+            if pods.phase(pod) == "Failed":
+                if self._backs_off(daemon_set, node):
+                    continue
+                text = f"Found failed daemon pod {where}, will try to kill it"
+                self.recorder.event(daemon_set, "Warning", "FailedDaemonPod", text)
+                plan.pods.append(pod)
+            elif pods.phase(pod) == "Succeeded":
+                text = f"Found succeeded daemon pod {where}, will try to delete it"
+                self.recorder.event(daemon_set, "Normal", "SucceededDaemonPod", text)
+                plan.pods.append(pod)
+            else:
+                running.append(pod)
+        return running
+
+    def _backs_off(self, daemon_set: Object, node: str) -> bool:
+        """Whether a failed pod of the node was replaced so recently that the next has to wait."""
+        key, now = (daemon_set["metadata"]["uid"], node), self.clock.monotonic()
+        until, seconds = self._backoff.get(key, (0.0, 0.0))
+        if now < until:
+            self.queue.add_after(key_of(daemon_set), until - now)
+            return True
+        fresh = not seconds or now - until > 2 * _MAX_BACKOFF_SECONDS
+        seconds = _FIRST_BACKOFF_SECONDS if fresh else min(2 * seconds, _MAX_BACKOFF_SECONDS)
+        self._backoff[key] = (now + seconds, seconds)
+        return False
+
+    async def _rolled(self, daemon_set: Object, text: str) -> Plan:
+        desired = sum(placement.belongs(daemon_set, node)[0] for node in self._nodes.list())
+        max_surge, max_unavailable = limits(daemon_set, desired)
+        judge = Judge(daemon_set, text, self.clock.now())
+        on_nodes = await self._on_nodes(daemon_set)
+        if max_surge:
+            return judge.surge(on_nodes, max_surge)
+        return judge.replace(on_nodes, max_unavailable)
+
+    async def _carry_out(self, key: Key, daemon_set: Object, text: str, plan: Plan) -> None:
+        nodes, gone = plan.nodes[:BURST_REPLICAS], plan.pods[:BURST_REPLICAS]
+        if not nodes and not gone:
+            return
+        self.expectations.expect(key, len(nodes), [key_of(pod) for pod in gone])
+        template, left = placement.pod_template(daemon_set, text), iter(nodes)
+
+        async def create() -> None:
+            pinned = placement.pinned(template, next(left))
+            await self.pod_control.create(pinned, daemon_set, self.ref)
+
+        successes, failures = await slow_start(len(nodes), 1, create)
+        for _ in range(len(nodes) - successes):
+            self.expectations.creation_seen(key)  # it will not come
+        failure = await self.delete_pods(key, daemon_set, gone)
+        failures = [one for one in failures if not is_namespace_terminating(one)]
+        failures += [failure] if failure is not None else []
+        if failures:
+            raise failures[0]
+
+    # -- history
+
+    async def _history(self, daemon_set: Object) -> tuple[Object, list[Object]]:
+        """The revision of the present template, made if there is none, and the others."""
+        selector = self.selector(daemon_set)
+        found = await self._revisions.of(
+            daemon_set, lambda one: selector.matches(one["metadata"].get("labels"))
+        )
+        wanted = history.patch_of(daemon_set)
+        equal = [one for one in found if history.same_data(one.get("data"), wanted)]
+        old = [one for one in found if one not in equal]
+        number = history.next_number(old)
+        if not equal:
+            return await self._create_revision(daemon_set, number), old
+        current = equal[-1]
+        if (current.get("revision") or 0) < number:
+            current = await self._revisions.renumber(current, number)
+        return current, old + equal[:-1]
+
+    async def _create_revision(self, daemon_set: Object, number: int) -> Object:
+        status = daemon_set.get("status") or {}
+        collisions = status.get("collisionCount")
+        while True:
+            text = template_hash(daemon_set["spec"].get("template"), collisions)
+            new = history.new_revision(daemon_set, self.ref, number, text, REVISION_LABEL)
+            made = await self._revisions.create(new)
+            if made is not None:
+                return made
+            collisions = (collisions or 0) + 1
+            await self.write_status(daemon_set, {**status, "collisionCount": collisions})
+
+    async def _truncate(self, daemon_set: Object, old: Sequence[Object]) -> None:
+        limit = daemon_set["spec"].get("revisionHistoryLimit")
+        found = await self._on_nodes(daemon_set)
+        live = {
+            (pod["metadata"].get("labels") or {}).get(REVISION_LABEL) or ""
+            for each in found.values()
+            for pod in each
+        }
+        surplus = history.surplus(old, live - {""}, _DEFAULT_HISTORY if limit is None else int(limit))
+        await self._revisions.delete(surplus)
+
+    # -- the status
+
+    async def _note(self, key: Key, daemon_set: Object, text: str, *, observed: bool) -> None:
+        status = await self._status(daemon_set, text)
+        present = daemon_set.get("status") or {}
+        if observed:
+            status["observedGeneration"] = daemon_set["metadata"].get("generation", 0)
+        if any((present.get(name) or 0) != value for name, value in status.items()):
+            await self.write_status(daemon_set, {**present, **status})
+        wait = daemon_set["spec"].get("minReadySeconds") or 0
+        if wait and status["numberReady"] != status["numberAvailable"]:
+            self.queue.add_after(key, wait)
+
+    async def _status(self, daemon_set: Object, text: str) -> Object:
+        judge, on_nodes = Judge(daemon_set, text, self.clock.now()), await self._on_nodes(daemon_set)
+        names = (
+            "desiredNumberScheduled",
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "numberReady",
+            "updatedNumberScheduled",
+            "numberAvailable",
+        )
+        status: Object = dict.fromkeys(names, 0)
+        for node in self._nodes.list():
+            found = on_nodes.get(node["metadata"]["name"])
+            if not placement.belongs(daemon_set, node)[0]:
+                status["numberMisscheduled"] += bool(found)
+                continue
+            status["desiredNumberScheduled"] += 1
+            if found:
+                pod = by_age(found)[0]
+                status["currentNumberScheduled"] += 1
+                status["numberReady"] += pods.is_ready(pod)
+                status["numberAvailable"] += judge.is_available(pod)
+                status["updatedNumberScheduled"] += judge.is_updated(pod)
+        status["numberUnavailable"] = status["desiredNumberScheduled"] - status["numberAvailable"]
+        return status

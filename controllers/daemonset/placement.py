@@ -1,0 +1,101 @@
+"""On which nodes a daemon set's pods belong, and what such a pod looks like. Pure functions.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/daemon (NodeShouldRunDaemonPod) and daemon/util, 1.36.
+"""
+
+import copy
+
+from apimachinery.client.rest import Object
+from apimachinery.node_affinity import affinity_matches, tolerates
+from controllers.history import REVISION_LABEL
+
+GENERATION_LABEL = "pod-template-generation"
+GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
+_NODE = "node.kubernetes.io/"
+# What every daemon's pod tolerates: (key, effect).
+_TOLERATED = (
+    (_NODE + "not-ready", "NoExecute"),
+    (_NODE + "unreachable", "NoExecute"),
+    (_NODE + "disk-pressure", "NoSchedule"),
+    (_NODE + "memory-pressure", "NoSchedule"),
+    (_NODE + "pid-pressure", "NoSchedule"),
+    (_NODE + "unschedulable", "NoSchedule"),
+)
+_TOLERATED_ON_HOST_NETWORK = (_NODE + "network-unavailable", "NoSchedule")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def template_generation(daemon_set: Object) -> str:
+    """The server's count of templates; empty if the annotation is absent or no number."""
+    text = str((daemon_set["metadata"].get("annotations") or {}).get(GENERATION_ANNOTATION, ""))
+    return text if text.removeprefix("-").isdigit() else ""
+
+
+def _tolerations(spec: Object) -> list[Object]:
+    found = list(spec.get("tolerations") or ())
+    wanted = [*_TOLERATED, *([_TOLERATED_ON_HOST_NETWORK] if spec.get("hostNetwork") else [])]
+    for key, effect in wanted:
+        toleration = {"key": key, "operator": "Exists", "effect": effect}
+        if toleration not in found:
+            found.append(toleration)
+    return found
+
+
+def pod_template(daemon_set: Object, text: str) -> Object:
+    """The template of new pods, for whatever node; `text` is the hash of the present revision."""
+    template = copy.deepcopy(daemon_set["spec"].get("template") or {})
+    labels = template.setdefault("metadata", {}).get("labels") or {}
+    template["metadata"]["labels"] = labels
+    if generation := template_generation(daemon_set):
+        labels[GENERATION_LABEL] = generation
+    if text:
+        labels[REVISION_LABEL] = text
+    template.setdefault("spec", {})["tolerations"] = _tolerations(template["spec"])
+    return template
+
+
+def pinned(template: Object, node_name: str) -> Object:
+    """The template for one node: the default scheduler places it there and nowhere else."""
+    spec = dict(template["spec"])
+    affinity = dict(spec.get("affinity") or {})
+    node_affinity = dict(affinity.get("nodeAffinity") or {})
+    field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    node_affinity[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity["nodeAffinity"] = node_affinity
+    return {**template, "spec": {**spec, "affinity": affinity}}
+
+
+def target_node(pod: Object) -> str:
+    """The node that the pod runs on or is pinned to; empty if neither is known."""
+    if name := pod["spec"].get("nodeName"):
+        return str(name)
+    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            values = field.get("values") or []
+            if field["key"] == "metadata.name" and field["operator"] == "In" and len(values) == 1:
+                return str(values[0])
+    return ""
+
+
+def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
+    """Whether a pod (should start, may go on) on the node."""
+    spec = (daemon_set["spec"].get("template") or {}).get("spec") or {}
+    name = spec.get("nodeName")
+    if (name and name != node["metadata"]["name"]) or not affinity_matches({"spec": spec}, node):
+        return False, False
+    tolerations = _tolerations(spec)
+    refused = {
+        taint.get("effect") for taint in node["spec"].get("taints") or () if not tolerates(tolerations, taint)
+    }
+    if refused & {"NoSchedule", "NoExecute"}:
+        return False, "NoExecute" not in refused
+    return True, True
+
+
+def is_updated(pod: Object, text: str, generation: str) -> bool:
+    """Made of the present template: by its hash or by its number."""
+    labels = pod["metadata"].get("labels") or {}
+    if generation and labels.get(GENERATION_LABEL) == generation:
+        return True
+    return bool(text) and labels.get(REVISION_LABEL) == text

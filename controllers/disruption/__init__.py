@@ -1,0 +1,1 @@
+"""The disruption controller, which keeps the status of pod disruption budgets."""

@@ -1,0 +1,164 @@
+"""Controller revisions: the templates that stateful sets and daemon sets had, so that one can go back.
+
+Semantics of k8s.io/kubernetes/pkg/controller/history and of the two controllers' use of it, 1.36.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+import orjson
+
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import CONTROLLER_REVISIONS, Ref
+from apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient, Object
+from apimachinery.errors import StatusError
+from controllers.hashing import fnv1a, safe_encode
+from controllers.owners import Claimer, new_controller_reference
+
+HASH_LABEL = "controller.kubernetes.io/hash"
+REVISION_LABEL = "controller-revision-hash"  # of pods; of daemon sets' revisions too
+_PREFIX_LIMIT = 223
+# What Go's JSON encoder writes as escapes, for the bytes that are hashed.
+_GO_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def patch_of(owner: Object) -> Object:
+    """What a revision remembers: a strategic merge patch that puts the present template back."""
+    return {"spec": {"template": {**owner["spec"].get("template", {}), "$patch": "replace"}}}
+
+
+def applied(owner: Object, revision: Object) -> Object:
+    """The owner with the template of the revision."""
+    template = dict(((revision.get("data") or {}).get("spec") or {}).get("template") or {})
+    template.pop("$patch", None)
+    return {**owner, "spec": {**owner["spec"], "template": template}}
+
+
+def same_data(one: Object | None, other: Object | None) -> bool:
+    """Equal but for the empty creation time that templates had up to 1.33."""
+    return _timeless(one) == _timeless(other)
+
+
+def _timeless(data: Object | None) -> Object:
+    template = dict(((data or {}).get("spec") or {}).get("template") or {})
+    metadata = template.get("metadata") or {}
+    return {**template, "metadata": {name: value for name, value in metadata.items() if value is not None}}
+
+
+def data_hash(data: Object, collisions: int) -> str:
+    """The hash in the names of stateful sets' revisions: FNV-1a of Go's JSON and the number of collisions."""
+    text = orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
+    for character, escape in _GO_ESCAPES.items():
+        text = text.replace(character, escape)
+    return safe_encode(str(fnv1a(text.encode() + str(collisions).encode())))
+
+
+def name_of(owner: Object, text: str) -> str:
+    return f"{owner['metadata']['name'][:_PREFIX_LIMIT]}-{text}"
+
+
+def new_revision(owner: Object, ref: Ref, number: int, text: str, hash_label: str) -> Object:
+    """The revision of the owner's present template, not yet created."""
+    metadata = owner["metadata"]
+    labels = ((owner["spec"].get("template") or {}).get("metadata") or {}).get("labels") or {}
+    revision: Object = {
+        "apiVersion": CONTROLLER_REVISIONS.api_version,
+        "kind": CONTROLLER_REVISIONS.kind,
+        "metadata": {
+            "name": name_of(owner, text),
+            "namespace": metadata["namespace"],
+            "labels": {**labels, hash_label: text},
+            "ownerReferences": [new_controller_reference(owner, ref)],
+        },
+        "data": patch_of(owner),
+        "revision": number,
+    }
+    if metadata.get("annotations"):
+        revision["metadata"]["annotations"] = dict(metadata["annotations"])
+    return revision
+
+
+def ordered(revisions: Collection[Object]) -> list[Object]:
+    """Oldest first: by number, age, name."""
+    return sorted(
+        revisions,
+        key=lambda one: (
+            one.get("revision") or 0,
+            one["metadata"].get("creationTimestamp") or "",
+            one["metadata"]["name"],
+        ),
+    )
+
+
+def next_number(revisions: Sequence[Object]) -> int:
+    return max((one.get("revision") or 0 for one in revisions), default=0) + 1
+
+
+def surplus(old: Sequence[Object], live: Collection[str], limit: int) -> list[Object]:
+    """The oldest of the revisions that nothing uses (`live`: names or hashes), beyond the limit."""
+    unused = [one for one in ordered(old) if not live_names(one) & set(live)]
+    return unused[: max(0, len(unused) - limit)]
+
+
+def live_names(revision: Object) -> set[str]:
+    labels = revision["metadata"].get("labels") or {}
+    found = {revision["metadata"]["name"], labels.get(REVISION_LABEL) or ""}
+    return found - {""}
+
+
+class Revisions:
+    """The revisions of owners of one kind, read through an informer and written through the client."""
+
+    def __init__(self, client: APIClient, informer: Informer, ref: Ref) -> None:
+        self._client = client
+        self._informer = informer
+        self._ref = ref
+
+    async def of(self, owner: Object, matches: Callable[[Object], bool]) -> list[Object]:
+        """The owner's revisions, oldest first; matching orphans are adopted."""
+        metadata = owner["metadata"]
+        claimer = Claimer(
+            self._client,
+            owner,
+            self._ref,
+            CONTROLLER_REVISIONS,
+            matches,
+            lambda: self._client.get(self._ref, metadata["name"], metadata["namespace"]),
+        )
+        mine = self._informer.by_index("controller", metadata["uid"])
+        orphans = self._informer.by_index("orphan", metadata["namespace"])
+        return ordered(await claimer.claim([*mine, *orphans]))
+
+    async def create(self, revision: Object) -> Object | None:
+        """None if another revision has the name. The very same one, which the informer missed, is fine."""
+        try:
+            return await self._client.create(CONTROLLER_REVISIONS, revision)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        metadata = revision["metadata"]
+        found = await self._client.get(CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"])
+        return found if same_data(found.get("data"), revision["data"]) else None
+
+    async def renumber(self, revision: Object, number: int) -> Object:
+        if revision.get("revision") == number:
+            return revision
+        metadata = revision["metadata"]
+        return await self._client.patch(
+            CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"], {"revision": number}, MERGE_PATCH
+        )
+
+    async def label(self, revision: Object, name: str, value: str) -> Object:
+        metadata, patch = revision["metadata"], {"metadata": {"labels": {name: value}}}
+        return await self._client.patch(
+            CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"], patch, STRATEGIC_PATCH
+        )
+
+    async def delete(self, revisions: Sequence[Object]) -> None:
+        for one in revisions:
+            try:
+                await self._client.delete(
+                    CONTROLLER_REVISIONS, one["metadata"]["name"], one["metadata"]["namespace"]
+                )
+            except StatusError as error:
+                if error.code != 404:
+                    raise

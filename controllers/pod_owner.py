@@ -1,0 +1,156 @@
+"""What controllers of objects that own pods directly have in common: whom to look at when a pod changes.
+
+Semantics of the pod handlers that pkg/controller/{replicaset,statefulset,daemon,job} share, 1.36.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from apimachinery.client.refs import PODS, Ref
+from apimachinery.client.rest import Object
+from apimachinery.errors import StatusError
+from apimachinery.labels import LabelSelector
+from controllers import owners, pods
+from controllers.base import Controller, ControllerContext, Key, key_of
+from controllers.expectations import Expectations
+from controllers.owners import Claimer
+from controllers.replica_pods import PodControl
+
+
+class PodOwnerController(Controller):
+    """Keeps an index of pods by owner, expectations, and the way pods are claimed."""
+
+    ref: ClassVar[Ref]  # of the owners
+    deletion_frees: ClassVar[bool] = True  # a pod counts as gone once its deletion has begun
+    finalizers: ClassVar[tuple[str, ...]] = ()  # that adopted pods get, and released ones lose
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self.expectations = Expectations(self.clock)
+        self.pod_control = PodControl(self.client, self.recorder)
+        self.objects = context.informer(self.ref)
+        self.pods = context.informer(PODS)
+        self.objects.add_index("controller", owners.controller_uids)
+        self.pods.add_index("controller", owners.controller_uids)
+        self.pods.add_index("orphan", owners.orphan_namespaces)
+        self.objects.add_handler(self.enqueue, self.object_updated, self.object_deleted)
+        self.pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
+
+    @abstractmethod
+    def selector(self, obj: Object) -> LabelSelector:
+        """Which pods the object wants."""
+
+    # -- what is told
+
+    def object_updated(self, _old: Object, new: Object) -> None:
+        self.enqueue(new)
+
+    def object_deleted(self, old: Object) -> None:
+        self.expectations.forget(key_of(old))
+        self.enqueue(old)
+
+    def pod_changed(self, owner: Object, old: Object | None, new: Object) -> None:
+        """A pod of `owner` came (`old` is None) or changed; the owner is queued already."""
+
+    def pod_gone(self, owner: Object, pod: Object) -> None:
+        """A pod of `owner` was deleted, or begins to be."""
+
+    def owner_of(self, pod: Object) -> Object | None:
+        return owners.resolve_controller(pod, self.ref, self.objects.get)
+
+    def _pod_added(self, pod: Object) -> None:
+        if self.deletion_frees and pods.is_terminating(pod):
+            # A restarted controller sees it for the first time on its way out.
+            self._pod_deleted(pod)
+        elif owners.controller_reference(pod) is None:
+            self._enqueue_matching(pod)
+        elif owner := self.owner_of(pod):
+            self.expectations.creation_seen(key_of(owner))
+            self.enqueue(owner)
+            self.pod_changed(owner, None, pod)
+
+    def _pod_updated(self, old: Object, new: Object) -> None:
+        if self.deletion_frees and pods.is_terminating(new):
+            # Deletion begins with a mark; waiting for the removal would hold up the replacement.
+            self._pod_deleted(new)
+            return
+        reference = owners.controller_reference(new)
+        reference_changed = owners.controller_reference(old) != reference
+        if reference_changed and (former := self.owner_of(old)):
+            self.enqueue(former)
+        if reference is None:
+            if reference_changed or old["metadata"].get("labels") != new["metadata"].get("labels"):
+                self._enqueue_matching(new)
+        elif owner := self.owner_of(new):
+            self.enqueue(owner)
+            self.pod_changed(owner, old, new)
+            self._look_when_available(owner, old, new)
+
+    def _look_when_available(self, owner: Object, old: Object, new: Object) -> None:
+        wait = owner["spec"].get("minReadySeconds") or 0
+        if wait and pods.is_ready(new) and not pods.is_ready(old):
+            # One second more: times of objects have whole seconds.
+            self.queue.add_after(key_of(owner), wait + 1)
+
+    def _pod_deleted(self, pod: Object) -> None:
+        if owner := self.owner_of(pod):
+            self.expectations.deletion_seen(key_of(owner), key_of(pod))
+            self.pod_gone(owner, pod)
+            self.enqueue(owner)
+
+    def _enqueue_matching(self, pod: Object) -> None:
+        """An orphan: whoever selects it may adopt it."""
+        labels = pod["metadata"].get("labels")
+        if not labels:
+            return
+        for candidate in self.objects.list(pod["metadata"]["namespace"]):
+            selector = self.selector(candidate)
+            if not selector.is_empty() and selector.matches(labels):
+                self.enqueue(candidate)
+
+    # -- what owners do with pods
+
+    async def claim_pods(self, owner: Object, orphans: Iterable[Object] | None = None) -> list[Object]:
+        """The pods of `owner`: its own that still match, and of `orphans` (default: all) those it adopts."""
+        metadata, selector = owner["metadata"], self.selector(owner)
+        mine = self.pods.by_index("controller", metadata["uid"])
+        if orphans is None:
+            orphans = self.pods.by_index("orphan", metadata["namespace"])
+        claimer = Claimer(
+            self.client,
+            owner,
+            self.ref,
+            PODS,
+            lambda pod: selector.matches(pod["metadata"].get("labels")),
+            lambda: self.client.get(self.ref, metadata["name"], metadata["namespace"]),
+            finalizers=self.finalizers,
+        )
+        return await claimer.claim([*mine, *orphans])
+
+    async def delete_pods(self, key: Key, owner: Object, chosen: Sequence[Object]) -> Exception | None:
+        """Delete all of them at once; deletions must be expected already. Gives the last failure."""
+        results = await asyncio.gather(
+            *(self.pod_control.delete(pod, owner) for pod in chosen), return_exceptions=True
+        )
+        failure = None
+        for pod, result in zip(chosen, results, strict=True):
+            if result is not True:
+                self.expectations.deletion_seen(key, key_of(pod))  # nothing will be told
+            if isinstance(result, Exception):
+                failure = result
+        return failure
+
+    async def write_status(self, obj: Object, status: Object) -> Object:
+        """Write the status, once more on the fresh object if it changed meanwhile; gone is as well."""
+        try:
+            return await self.client.update(self.ref, {**obj, "status": status}, "status")
+        except StatusError as error:
+            if error.code == 404:
+                return obj
+            if error.code != 409:
+                raise
+        metadata = obj["metadata"]
+        fresh = await self.client.get(self.ref, metadata["name"], metadata["namespace"])
+        return await self.client.update(self.ref, {**fresh, "status": status}, "status")

@@ -1,0 +1,1 @@
+"""The stateful set controller."""

@@ -1,0 +1,153 @@
+"""The stateful set controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/statefulset, 1.36."""
+
+from collections.abc import Sequence
+
+from apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
+from apimachinery.client.rest import Object
+from apimachinery.labels import LabelSelector
+from controllers import history, owners, pods
+from controllers.base import ControllerContext, Key
+from controllers.history import Revisions
+from controllers.pod_owner import PodOwnerController
+from controllers.statefulset import identity
+from controllers.statefulset.claims import StatefulPods
+from controllers.statefulset.rollout import Rollout
+
+_DEFAULT_HISTORY = 10
+
+
+class StatefulSetController(PodOwnerController):
+    name = "statefulset-controller"
+    component = "statefulset-controller"
+    ref = STATEFUL_SETS
+    deletion_frees = False  # the name is free only when the pod is gone
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        gates = context.world.gates
+        self._index_label = gates.enabled("PodIndexLabel")
+        self._max_unavailable = gates.enabled("MaxUnavailableStatefulSet")
+        claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
+        revisions = context.informer(CONTROLLER_REVISIONS)
+        revisions.add_index("controller", owners.controller_uids)
+        revisions.add_index("orphan", owners.orphan_namespaces)
+        self._revisions = Revisions(self.client, revisions, self.ref)
+        self._control = StatefulPods(
+            self.client,
+            self.recorder,
+            claims,
+            index_label=self._index_label,
+            deletes_claims=gates.enabled("StatefulSetAutoDeletePVC"),
+        )
+
+    def selector(self, obj: Object) -> LabelSelector:
+        return LabelSelector.from_object(obj["spec"].get("selector"))
+
+    async def sync(self, key: Key) -> None:
+        stateful_set = self.objects.get(*key)
+        if stateful_set is None:
+            return
+        selector = self.selector(stateful_set)
+        if selector.is_empty():
+            return
+        revisions = await self._revisions.of(
+            stateful_set, lambda one: selector.matches(one["metadata"].get("labels"))
+        )
+        orphans = [
+            pod
+            for pod in self.pods.by_index("orphan", key.namespace)
+            if identity.is_member(stateful_set, pod)
+        ]
+        found = [
+            pod
+            for pod in await self.claim_pods(stateful_set, orphans)
+            if identity.is_member(stateful_set, pod)
+        ]
+        await self._reconcile(key, stateful_set, found, revisions)
+
+    async def _reconcile(
+        self, key: Key, stateful_set: Object, found: Sequence[Object], revisions: list[Object]
+    ) -> None:
+        current, update, collisions = await self._current_and_update(stateful_set, revisions)
+        rollout = Rollout(
+            self._control,
+            self.recorder,
+            stateful_set,
+            found,
+            current,
+            update,
+            self.clock.now(),
+            index_label=self._index_label,
+            max_unavailable_gate=self._max_unavailable,
+        )
+        try:
+            await rollout.run()
+        finally:
+            await self._note(stateful_set, rollout.status(collisions))
+        await self._truncate(stateful_set, found, revisions, current, update)
+        self._look_again(key, stateful_set, found)
+
+    # -- revisions
+
+    async def _current_and_update(
+        self, stateful_set: Object, revisions: list[Object]
+    ) -> tuple[Object, Object, int]:
+        """The revision that is being left, the one of the present template, and collisions of names."""
+        status = stateful_set.get("status") or {}
+        collisions = int(status.get("collisionCount") or 0)
+        number = history.next_number(revisions)
+        wanted = history.patch_of(stateful_set)
+        equal = [one for one in revisions if history.same_data(one.get("data"), wanted)]
+        if equal and equal[-1] is revisions[-1]:
+            update = equal[-1]
+        elif equal:
+            update = await self._revisions.renumber(equal[-1], number)
+        else:
+            update, collisions = await self._create_revision(stateful_set, number, wanted, collisions)
+            revisions.append(update)
+        name = status.get("currentRevision")
+        current = next((one for one in revisions if one["metadata"]["name"] == name), update)
+        return current, update, collisions
+
+    async def _create_revision(
+        self, stateful_set: Object, number: int, data: Object, collisions: int
+    ) -> tuple[Object, int]:
+        while True:
+            text = history.data_hash(data, collisions)
+            new = history.new_revision(stateful_set, self.ref, number, text, history.HASH_LABEL)
+            made = await self._revisions.create(new)
+            if made is not None:
+                return made, collisions
+            collisions += 1
+
+    async def _truncate(
+        self,
+        stateful_set: Object,
+        found: Sequence[Object],
+        revisions: Sequence[Object],
+        current: Object,
+        update: Object,
+    ) -> None:
+        limit = stateful_set["spec"].get("revisionHistoryLimit")
+        live = {current["metadata"]["name"], update["metadata"]["name"]}
+        live |= {identity.revision_of(pod) for pod in found}
+        surplus = history.surplus(revisions, live, _DEFAULT_HISTORY if limit is None else int(limit))
+        await self._revisions.delete(surplus)
+
+    # -- the status
+
+    async def _note(self, stateful_set: Object, status: Object) -> None:
+        present = stateful_set.get("status") or {}
+        if present.get("observedGeneration") == status["observedGeneration"] and all(
+            (present.get(name) or 0) == (value or 0) for name, value in status.items()
+        ):
+            return
+        await self.write_status(stateful_set, status)
+
+    def _look_again(self, key: Key, stateful_set: Object, found: Sequence[Object]) -> None:
+        """Come back when the next ready pod becomes available."""
+        wait = stateful_set["spec"].get("minReadySeconds") or 0
+        times = (pods.available_in(pod, wait, self.clock.now()) for pod in found) if wait else ()
+        pending = [seconds for seconds in times if seconds]
+        if pending:
+            self.queue.add_after(key, min(pending))

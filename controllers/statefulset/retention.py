@@ -1,0 +1,71 @@
+"""Who owns the claims of a stateful set's pods: persistentVolumeClaimRetentionPolicy. Pure functions.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_utils.go, 1.36.
+"""
+
+from apimachinery.client.refs import PODS, STATEFUL_SETS, Ref
+from apimachinery.client.rest import Object
+from controllers.owners import new_controller_reference
+from controllers.statefulset.identity import in_range
+
+
+def policy(stateful_set: Object) -> tuple[bool, bool]:
+    """Whether claims are deleted (when the set is, when it is scaled down)."""
+    found = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    return found.get("whenDeleted") == "Delete", found.get("whenScaled") == "Delete"
+
+
+def wanted_owners(stateful_set: Object, pod: Object) -> tuple[bool, bool]:
+    """Whether (the set, the pod) should own the pod's claims."""
+    when_deleted, when_scaled = policy(stateful_set)
+    scaled_down = when_scaled and not in_range(stateful_set, pod)
+    return when_deleted and not scaled_down, scaled_down
+
+
+def owners_match(claim: Object, stateful_set: Object, pod: Object) -> bool:
+    if _has_other_controller(claim, stateful_set, pod):
+        return True
+    references = claim["metadata"].get("ownerReferences") or []
+    by_set, by_pod = wanted_owners(stateful_set, pod)
+    if by_set != _is_owned(references, stateful_set):
+        return False
+    return by_pod == _is_owned(references, pod)
+
+
+def owned_as_wanted(claim: Object, stateful_set: Object, pod: Object) -> Object:
+    """The claim with the owner references that the policy asks for."""
+    references = list(claim["metadata"].get("ownerReferences") or ())
+    by_set, by_pod = wanted_owners(stateful_set, pod)
+    for wanted, owner, ref in ((by_set, stateful_set, STATEFUL_SETS), (by_pod, pod, PODS)):
+        references = [one for one in references if not _is_of(one, owner, ref)]
+        if wanted:
+            references.append(new_controller_reference(owner, ref))
+    metadata = {key: value for key, value in claim["metadata"].items() if key != "ownerReferences"}
+    if references:
+        metadata["ownerReferences"] = references
+    return {**claim, "metadata": metadata}
+
+
+def is_stale(claim: Object, pod_name: str, uid: str = "") -> bool:
+    """It belongs to an earlier pod of that name and is about to be collected."""
+    return any(
+        one["kind"] == PODS.kind and one["name"] == pod_name and one["uid"] != uid
+        for one in claim["metadata"].get("ownerReferences") or ()
+    )
+
+
+def _has_other_controller(claim: Object, stateful_set: Object, pod: Object) -> bool:
+    """Somebody else controls the claim: the policy does not touch it."""
+    return any(
+        one.get("controller") and not _is_of(one, stateful_set, STATEFUL_SETS) and not _is_of(one, pod, PODS)
+        for one in claim["metadata"].get("ownerReferences") or ()
+    )
+
+
+def _is_of(reference: Object, owner: Object, ref: Ref) -> bool:
+    return bool(reference["kind"] == ref.kind and reference["name"] == owner["metadata"]["name"])
+
+
+def _is_owned(references: list[Object], owner: Object) -> bool:
+    uid = owner["metadata"].get("uid")
+    return any(one["uid"] == uid and one.get("controller") for one in references)

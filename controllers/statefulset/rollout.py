@@ -1,0 +1,230 @@
+"""One reconciliation of one stateful set: which pods to make, wait for, delete or replace.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_control.go, 1.36. Each step that has
+to be waited for ends the reconciliation.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from apimachinery.client.recorder import EventRecorder
+from apimachinery.client.rest import Object
+from controllers import pods
+from controllers.history import applied
+from controllers.replica_pods import slow_start
+from controllers.scaling import scaled
+from controllers.statefulset import identity
+from controllers.statefulset.claims import StatefulPods
+from controllers.statefulset.identity import is_created, is_healthy, ordinal, revision_of
+
+Step = Callable[[Object], Awaitable[bool]]  # True: go no further in this reconciliation
+
+
+class Rollout:
+    """A stateful set with its pods and its two revisions, as they are and as they become."""
+
+    def __init__(
+        self,
+        control: StatefulPods,
+        recorder: EventRecorder,
+        stateful_set: Object,
+        found: Sequence[Object],
+        current: Object,
+        update: Object,
+        now: datetime,
+        *,
+        index_label: bool,
+        max_unavailable_gate: bool,
+    ) -> None:
+        self._control = control
+        self._recorder = recorder
+        self._set = stateful_set
+        self._current, self._update = current, update
+        self._now = now
+        self._index_label = index_label
+        self._max_unavailable_gate = max_unavailable_gate
+        self._found = found
+        self._current_replicas = self._counted(current)
+        self.replicas = self._wanted_pods()
+        self.condemned = sorted(
+            (pod for pod in found if ordinal(pod) >= 0 and not identity.in_range(stateful_set, pod)),
+            key=ordinal,
+            reverse=True,
+        )
+        unhealthy = [pod for pod in [*self.replicas, *reversed(self.condemned)] if not is_healthy(pod)]
+        self._first_unhealthy = unhealthy[0] if unhealthy else None
+
+    # -- the plan
+
+    def _wanted_pods(self) -> list[Object]:
+        """By ordinal: the pod that is there, or the one to make."""
+        present = {ordinal(pod): pod for pod in self._found if identity.in_range(self._set, pod)}
+        first = identity.start(self._set)
+        numbers = range(first, first + identity.replicas(self._set))
+        return [present.get(number) or self._new_pod(number) for number in numbers]
+
+    def _new_pod(self, number: int) -> Object:
+        revision = self._current if self._needs_current(number) else self._update
+        wanted = applied(self._set, revision)
+        return identity.new_pod(wanted, number, revision["metadata"]["name"], index_label=self._index_label)
+
+    def _needs_current(self, number: int) -> bool:
+        """During a rolling update, what has not been reached yet comes back as it was."""
+        if (self._set["spec"].get("updateStrategy") or {}).get("type") != "RollingUpdate":
+            return False
+        rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate")
+        if rolling is None:
+            kept = (self._set.get("status") or {}).get("currentReplicas") or 0
+        else:
+            kept = rolling.get("partition") or 0
+        return number < identity.start(self._set) + int(kept)
+
+    @property
+    def _monotonic(self) -> bool:
+        return not identity.bursts(self._set)
+
+    @property
+    def _min_ready(self) -> int:
+        return int(self._set["spec"].get("minReadySeconds") or 0)
+
+    def _is_available(self, pod: Object) -> bool:
+        return identity.is_running_and_ready(pod) and pods.available_in(pod, self._min_ready, self._now) == 0
+
+    # -- the steps
+
+    async def run(self) -> None:
+        if self._set["metadata"].get("deletionTimestamp"):
+            return
+        if await self._each(self.replicas, self._provide):
+            return
+        for pod in self.condemned if self._control.deletes_claims else ():
+            if not self._control.owned_as_wanted(self._set, pod):
+                await self._control.own_claims(self._set, pod)
+        if await self._each(self.condemned, self._remove):
+            return
+        strategy = self._set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") != "OnDelete":
+            await self._replace(strategy.get("rollingUpdate") or {})
+
+    async def _each(self, found: Sequence[Object], step: Step) -> bool:
+        """One after the other until one has to be waited for; in parallel, in growing batches, if allowed."""
+        if self._monotonic:
+            for pod in found:
+                if await step(pod):
+                    return True
+            return False
+        left, stopped = iter(found), False
+
+        async def one() -> None:
+            nonlocal stopped
+            stopped |= await step(next(left))
+
+        _, failures = await slow_start(len(found), 1, one)
+        if failures:
+            raise failures[0]
+        return stopped
+
+    async def _provide(self, pod: Object) -> bool:
+        if pods.is_terminal(pod) and is_created(pod):
+            self._tell_ended(pod)
+            await self._control.delete(self._set, pod)
+            return True  # the new one comes when this one is gone
+        if not is_created(pod):
+            if self._control.waits_for_claims(self._set, pod):
+                return True
+            await self._control.create(self._set, pod)
+            return self._monotonic
+        if pods.phase(pod) == "Pending" and not pods.is_terminating(pod):
+            await self._control.create_claims(self._set, pod)
+        if self._monotonic and (pods.is_terminating(pod) or not self._is_available(pod)):
+            return True
+        if not self._control.is_settled(self._set, pod):
+            await self._control.correct(self._set, pod)
+        return False
+
+    def _tell_ended(self, pod: Object) -> None:
+        metadata = self._set["metadata"]
+        whose = f"StatefulSet {metadata['namespace']}/{metadata['name']} is recreating"
+        if pods.phase(pod) == "Failed":
+            text = f"{whose} failed Pod {pod['metadata']['name']}"
+            self._recorder.event(self._set, "Warning", "RecreatingFailedPod", text)
+        else:
+            text = f"{whose} terminated Pod {pod['metadata']['name']}"
+            self._recorder.event(self._set, "Normal", "RecreatingTerminatedPod", text)
+
+    async def _remove(self, pod: Object) -> bool:
+        """Scale down: highest ordinal first, and not while another pod is not well."""
+        if pods.is_terminating(pod):
+            return self._monotonic
+        if self._monotonic and not self._is_available(pod) and pod is not self._first_unhealthy:
+            return True
+        await self._control.delete(self._set, pod)
+        self._uncount(pod)
+        return self._monotonic
+
+    async def _replace(self, rolling: Object) -> None:
+        """Delete pods of old revisions, highest ordinal first, down to the partition."""
+        least = int(rolling.get("partition") or 0)
+        if self._max_unavailable_gate:
+            await self._replace_several(least, rolling.get("maxUnavailable"))
+            return
+        for pod in reversed(self.replicas[least:]):
+            if self._is_old(pod):
+                await self._control.delete(self._set, pod)
+                self._uncount(pod)
+                return
+            if not is_healthy(pod):
+                return
+
+    async def _replace_several(self, least: int, max_unavailable: int | str | None) -> None:
+        count = len(self.replicas)
+        allowed = 1 if max_unavailable is None else max(1, scaled(max_unavailable, count, round_up=False))
+        allowed -= sum(not (is_healthy(pod) and self._is_available(pod)) for pod in self.replicas)
+        for pod in reversed(self.replicas[least:]):
+            if allowed <= 0:
+                return
+            if self._is_old(pod):
+                await self._control.delete(self._set, pod)
+                self._uncount(pod)
+                allowed -= 1
+
+    def _is_old(self, pod: Object) -> bool:
+        return revision_of(pod) != self._update["metadata"]["name"] and not pods.is_terminating(pod)
+
+    # -- the status
+
+    def _uncount(self, pod: Object) -> None:
+        if revision_of(pod) == self._current["metadata"]["name"]:
+            self._current_replicas -= 1
+
+    def _counted(self, revision: Object) -> int:
+        name = revision["metadata"]["name"]
+        return sum(revision_of(pod) == name and not pods.is_terminating(pod) for pod in self._found)
+
+    def status(self, collisions: int) -> Object:
+        """What is there now, as far as we know."""
+        status: Object = {
+            "observedGeneration": self._set["metadata"].get("generation", 0),
+            "replicas": len(self._found),
+            "readyReplicas": sum(identity.is_running_and_ready(pod) for pod in self._found),
+            "availableReplicas": sum(self._is_available(pod) for pod in self._found),
+            "currentReplicas": max(0, self._current_replicas),
+            "updatedReplicas": self._counted(self._update),
+            "currentRevision": self._current["metadata"]["name"],
+            "updateRevision": self._update["metadata"]["name"],
+            "collisionCount": collisions,
+        }
+        if conditions := (self._set.get("status") or {}).get("conditions"):
+            status["conditions"] = conditions
+        _complete(self._set, status)
+        return status
+
+
+def _complete(stateful_set: Object, status: Object) -> None:
+    """A rolling update that reached every pod makes its revision the current one."""
+    if (stateful_set["spec"].get("updateStrategy") or {}).get("type") != "RollingUpdate":
+        return
+    wanted = identity.replicas(stateful_set)
+    if all(status[name] == wanted for name in ("updatedReplicas", "replicas", "readyReplicas")):
+        status["currentReplicas"] = status["updatedReplicas"]
+        status["currentRevision"] = status["updateRevision"]

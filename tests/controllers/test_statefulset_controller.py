@@ -1,0 +1,269 @@
+"""Stateful sets: order, identity, claims, revisions; in virtual time."""
+
+import asyncio
+import copy
+
+import pytest
+from workloads import events_of, pod_names, pods_by_name, template, workload
+
+from apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from apimachinery.versions import Version
+from controllers.statefulset.controller import StatefulSetController
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def stateful_set(replicas=3, **spec):
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    defaults = {"replicas": replicas, "serviceName": "svc", "updateStrategy": rolling}
+    return workload(STATEFUL_SETS, "web", **{**defaults, **spec})
+
+
+def with_claims(**spec):
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    return stateful_set(2, volumeClaimTemplates=[claim], **spec)
+
+
+async def the_set(cluster):
+    return await cluster.client.get(STATEFUL_SETS, "web", "ns")
+
+
+async def change(cluster, spec):
+    return await cluster.client.patch(STATEFUL_SETS, "web", "ns", {"spec": spec})
+
+
+async def created(cluster, obj):
+    await cluster.client.create(STATEFUL_SETS, obj)
+    await cluster.quiet(2)
+    return await pods_by_name(cluster)
+
+
+@pytest.fixture
+async def running(cluster):
+    """The controller runs, and pods become ready."""
+    await cluster.start(StatefulSetController)
+    cluster.run_pods()
+    return cluster
+
+
+async def test_pods_have_identities(running):
+    """Names by ordinal, labels, host name, subdomain, the revision; a status that adds up."""
+    found = await created(running, stateful_set(ordinals={"start": 5}))
+    (revision,) = (await running.client.list(CONTROLLER_REVISIONS, "ns"))["items"]
+    name = revision["metadata"]["name"]
+    one = found["web-6"]
+
+    assert list(found) == ["web-5", "web-6", "web-7"]
+    assert one["metadata"]["labels"] == {
+        "app": "web",
+        "apps.kubernetes.io/pod-index": "6",
+        "controller-revision-hash": name,
+        "statefulset.kubernetes.io/pod-name": "web-6",
+    }
+    assert one["metadata"]["generateName"] == "web-"
+    assert (one["spec"]["hostname"], one["spec"]["subdomain"]) == ("web-6", "svc")
+    assert (await the_set(running))["status"] == {
+        "observedGeneration": 1,
+        "replicas": 3,
+        "readyReplicas": 3,
+        "availableReplicas": 3,
+        "currentReplicas": 3,
+        "updatedReplicas": 3,
+        "currentRevision": name,
+        "updateRevision": name,
+        "collisionCount": 0,
+    }
+
+
+async def test_a_pod_waits_for_the_one_before(cluster):
+    """OrderedReady makes one pod at a time; Parallel does not wait."""
+    await cluster.start(StatefulSetController)
+
+    assert list(await created(cluster, stateful_set())) == ["web-0"]
+
+    await cluster.client.delete(STATEFUL_SETS, "web", "ns")
+    await cluster.client.delete(PODS, "web-0", "ns")
+
+    assert list(await created(cluster, stateful_set(podManagementPolicy="Parallel"))) == [
+        "web-0",
+        "web-1",
+        "web-2",
+    ]
+
+
+async def test_scaling_down_takes_the_highest_first(running):
+    """One at a time, and the events say what was done."""
+    await created(running, stateful_set())
+    gone = []
+
+    async def watch():
+        async for kind, pod in running.client.watch(PODS, resource_version=""):
+            if kind == "DELETED":
+                gone.append(pod["metadata"]["name"])
+
+    running.tasks.append(asyncio.create_task(watch()))
+    await running.quiet()
+    await change(running, {"replicas": 1})
+    await running.quiet(2)
+
+    assert gone == ["web-2", "web-1"]
+    assert await pod_names(running) == ["web-0"]
+    assert ("Normal", "SuccessfulDelete", "delete Pod web-2 in StatefulSet web successful") in (
+        await events_of(running, running.controllers[0])
+    )
+
+
+async def test_an_update_rolls_down_to_the_partition(running):
+    """Pods below it stay at the current revision, even when they are made anew."""
+    await created(running, stateful_set())
+    await change(
+        running,
+        {
+            "template": template("img:2"),
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+        },
+    )
+    await running.quiet(3)
+    await running.client.delete(PODS, "web-0", "ns")
+    await running.quiet(3)
+    images = {
+        name: pod["spec"]["containers"][0]["image"] for name, pod in (await pods_by_name(running)).items()
+    }
+    status = (await the_set(running))["status"]
+
+    assert images == {"web-0": "img:1", "web-1": "img:2", "web-2": "img:2"}
+    assert (status["currentReplicas"], status["updatedReplicas"]) == (1, 2)
+    assert status["currentRevision"] != status["updateRevision"]
+
+    await change(running, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}})
+    await running.quiet(3)
+    status = (await the_set(running))["status"]
+
+    assert status["currentRevision"] == status["updateRevision"]
+    assert status["currentReplicas"] == 3
+
+
+async def test_a_bad_update_stops_and_on_delete_waits(cluster):
+    """A pod that does not become ready stops the rollout; OnDelete never begins one."""
+    await cluster.start(StatefulSetController)
+    cluster.run_pods()
+    await created(cluster, stateful_set(updateStrategy={"type": "OnDelete"}))
+    await change(cluster, {"template": template("img:2")})
+    await cluster.quiet(2)
+
+    assert (await the_set(cluster))["status"]["updatedReplicas"] == 0
+
+    await cluster.client.delete(PODS, "web-1", "ns")
+    await cluster.quiet(2)
+
+    assert (await the_set(cluster))["status"]["updatedReplicas"] == 1
+
+
+async def test_several_pods_may_be_replaced_at_once(make_cluster):
+    """maxUnavailable acts with its gate."""
+    cluster = make_cluster(Version(36), {"MaxUnavailableStatefulSet": True})
+    await cluster.start(StatefulSetController)
+    cluster.run_pods()
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 2}}
+    await created(cluster, stateful_set(4, updateStrategy=rolling, podManagementPolicy="Parallel"))
+    gone = []
+
+    async def watch():
+        async for kind, pod in cluster.client.watch(PODS, resource_version=""):
+            gone.append((kind, pod["metadata"]["name"]))
+
+    cluster.tasks.append(asyncio.create_task(watch()))
+    await cluster.quiet()
+    await change(cluster, {"template": template("img:2")})
+    await cluster.quiet(3)
+
+    assert [one for one in gone if one[0] == "DELETED"][:2] == [("DELETED", "web-3"), ("DELETED", "web-2")]
+    assert gone[:2] == [("DELETED", "web-3"), ("DELETED", "web-2")]
+    assert (await the_set(cluster))["status"]["updatedReplicas"] == 4
+
+
+async def test_history_is_kept_to_the_limit_and_found_again(running):
+    """Going back to an old template takes its revision again, with a new number."""
+    await created(running, stateful_set(1, revisionHistoryLimit=1))
+    for image in ("img:2", "img:3", "img:2"):
+        await change(running, {"template": template(image)})
+        await running.quiet(2)
+    items = (await running.client.list(CONTROLLER_REVISIONS, "ns"))["items"]
+    found = {
+        item["data"]["spec"]["template"]["spec"]["containers"][0]["image"]: item["revision"] for item in items
+    }
+
+    assert found == {"img:3": 3, "img:2": 4}
+
+
+async def test_claims_are_made_and_kept(running):
+    """One per pod and template; the set's selector labels them; scaling down keeps them."""
+    found = await created(running, with_claims())
+    await change(running, {"replicas": 0})
+    await running.quiet(2)
+    claims = (await running.client.list(PERSISTENT_VOLUME_CLAIMS, "ns"))["items"]
+
+    assert found["web-1"]["spec"]["volumes"] == [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}}
+    ]
+    assert [claim["metadata"]["name"] for claim in claims] == ["data-web-0", "data-web-1"]
+    assert claims[0]["metadata"]["labels"] == {"app": "web"}
+    assert "ownerReferences" not in claims[0]["metadata"]
+    assert ("Normal", "SuccessfulCreate", "create Claim data-web-0 Pod web-0 in StatefulSet web success") in (
+        await events_of(running, running.controllers[0])
+    )
+
+
+async def test_retention_makes_owners(running):
+    """whenDeleted: the set owns the claims; whenScaled: the pod that goes does."""
+    policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    found = await created(running, with_claims(persistentVolumeClaimRetentionPolicy=policy))
+    claim = await running.client.get(PERSISTENT_VOLUME_CLAIMS, "data-web-1", "ns")
+
+    assert [one["kind"] for one in claim["metadata"]["ownerReferences"]] == ["StatefulSet"]
+
+    await change(running, {"replicas": 1})
+    await running.quiet(2)
+    claim = await running.client.get(PERSISTENT_VOLUME_CLAIMS, "data-web-1", "ns")
+
+    assert [one["uid"] for one in claim["metadata"]["ownerReferences"]] == [found["web-1"]["metadata"]["uid"]]
+
+    # The claim's owner is gone: a new pod of that name waits until the claim is collected.
+    await change(running, {"replicas": 2})
+    await running.quiet(2)
+
+    assert await pod_names(running) == ["web-0"]
+
+    await running.client.delete(PERSISTENT_VOLUME_CLAIMS, "data-web-1", "ns")
+    await running.client.delete(PODS, "web-0", "ns")
+    await running.quiet(3)
+
+    assert await pod_names(running) == ["web-0", "web-1"]
+
+
+async def test_a_failed_pod_is_made_anew(running):
+    """It is deleted with an event, and comes back under its name."""
+    found = await created(running, stateful_set(1))
+    failed = copy.deepcopy(found["web-0"])
+    failed["status"]["phase"] = "Failed"
+    await running.client.update(PODS, failed, "status")
+    await running.quiet(2)
+    again = (await pods_by_name(running))["web-0"]
+
+    assert again["metadata"]["uid"] != failed["metadata"]["uid"]
+    assert ("Warning", "RecreatingFailedPod", "StatefulSet ns/web is recreating failed Pod web-0") in (
+        await events_of(running, running.controllers[0])
+    )
+
+
+async def test_orphans_of_its_name_are_adopted_and_corrected(running):
+    """An orphan whose name is not of the set stays alone; a taken label comes back."""
+    labels = {"app": "web"}
+    for name in ("web-0", "other"):
+        pod = {"metadata": {"name": name, "namespace": "ns", "labels": labels}, "spec": {"containers": []}}
+        await running.client.create(PODS, pod)
+    found = await created(running, stateful_set(1))
+
+    assert found["web-0"]["metadata"]["ownerReferences"][0]["name"] == "web"
+    assert found["web-0"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
+    assert "ownerReferences" not in found["other"]["metadata"]
