@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 from apiserver.admission import AdmissionChain, Plugin
 from apiserver.admission.default_tolerations import DefaultTolerationSeconds
+from apiserver.admission.limit_ranger import LimitRanger
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.priority import Priority
+from apiserver.admission.resource_quota import ResourceQuota
+from apiserver.admission.service_account import ServiceAccount
 from apiserver.admission.storage_protection import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes import TaintNodesByCondition
 
@@ -25,8 +28,8 @@ _PLUGINS: dict[str, Factory | None] = {
     "NamespaceLifecycle": lambda services: NamespaceLifecycle(services.store),
     "NamespaceExists": None,
     "LimitPodHardAntiAffinityTopology": None,
-    "LimitRanger": None,
-    "ServiceAccount": None,
+    "LimitRanger": LimitRanger,
+    "ServiceAccount": ServiceAccount,
     "NodeRestriction": None,
     "TaintNodesByCondition": lambda _: TaintNodesByCondition(),
     "AlwaysPullImages": None,
@@ -56,7 +59,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "MutatingAdmissionWebhook": None,
     "ValidatingAdmissionPolicy": None,
     "ValidatingAdmissionWebhook": None,
-    "ResourceQuota": None,
+    "ResourceQuota": ResourceQuota,
     "AlwaysDeny": None,
 }
 _ON = frozenset(

@@ -91,7 +91,15 @@ async def open_server(minor: int = 36, url: str = "sqlite+aiosqlite://", **optio
     store = await CachedStore.open(log, world.clock)
     server = APIServer(ServerOptions(storage_url=url, **options), world, store, log)
     await server.bootstrap()
+    await make_service_account(server)
     return server
+
+
+async def make_service_account(server: APIServer, namespace: str = "default") -> None:
+    """The account that pods of a namespace run as; in a cluster a controller makes it."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    made = await Caller(server).post(path, {"metadata": {"name": "default"}})
+    assert made.status in {201, 409}, made.raw
 
 
 async def close_server(server: APIServer) -> None:

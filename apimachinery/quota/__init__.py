@@ -1,0 +1,7 @@
+"""What objects use of what is limited: evaluators per resource, scopes, and the check of a request.
+
+Pure functions of objects, used by the API server's admission and by the quota controller.
+`registry.Evaluators` finds the evaluator of a resource; `checking.check` decides a request.
+
+Source: k8s.io/apiserver/pkg/quota/v1 and k8s.io/kubernetes/pkg/quota/v1/evaluator/core, 1.36.
+"""

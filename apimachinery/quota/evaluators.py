@@ -1,0 +1,68 @@
+"""What an evaluator is, and the one that only counts objects.
+
+Source: k8s.io/apiserver/pkg/quota/v1/interfaces.go and generic/evaluator.go, 1.36.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from apimachinery.errors import GroupResource, Object
+from apimachinery.quota.amounts import ONE, Amounts
+from apimachinery.quota.names import object_count
+
+CREATE, UPDATE = "CREATE", "UPDATE"
+
+
+class Evaluator:
+    """Measures one resource; the defaults are those of objects that are only counted.
+
+    `resource` is the resource by its storage name, `names` are what quotas call it.
+    """
+
+    def __init__(self, resource: GroupResource, *aliases: str) -> None:
+        self.resource = resource
+        self.names = (object_count(resource), *aliases)
+
+    def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
+        """Whether such a write may change what is used."""
+        return not subresource and operation == CREATE
+
+    def matching(self, names: Iterable[str]) -> list[str]:
+        """Those of a quota's resources that this evaluator measures."""
+        return [name for name in names if name in self.names]
+
+    def missing(self, required: Collection[str], obj: Object) -> str:
+        """What the object must say because a quota limits it: an error's text, empty if nothing is."""
+        return ""
+
+    def in_scope(self, selector: Object, obj: Object) -> bool:
+        """Whether the object is in a scope; raises SelectorError. What is only counted is in none."""
+        return False
+
+    def usage(self, obj: Object) -> Amounts:
+        """What the object uses, by a quota's resources."""
+        return dict.fromkeys(self.names, ONE)
+
+    def freed(self, old: Object, new: Object) -> bool:
+        """Whether a change of a stored object may have freed something (or takes what nobody charged)."""
+        return False
+
+    # --- shared by all -------------------------------------------------------------------------------------
+
+    def matches(self, quota: Object, obj: Object) -> bool:
+        """Whether the quota limits what this evaluator measures, and the object is in its scopes."""
+        hard = (quota.get("status") or {}).get("hard") or {}
+        if not self.matching(hard):
+            return False
+        return self.in_all(scope_selectors(quota["spec"]), obj)
+
+    def in_all(self, selectors: Sequence[Object], obj: Object) -> bool:
+        return all(self.in_scope(selector, obj) for selector in selectors)
+
+
+def scope_selectors(spec: Object) -> list[Object]:
+    """The scopes of a quota's spec in one form: scopeName, operator, values."""
+    selectors: list[Object] = [
+        {"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()
+    ]
+    selectors += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    return selectors

@@ -1,0 +1,36 @@
+"""What is used in a namespace of what a quota limits.
+
+Source: k8s.io/apiserver/pkg/quota/v1/resources.go (CalculateUsage) and generic/evaluator.go, 1.36.
+"""
+
+from collections.abc import Callable, Iterable
+
+from apimachinery.errors import GroupResource, Object
+from apimachinery.quota.amounts import Amounts, add, count, mask
+from apimachinery.quota.evaluators import Evaluator, scope_selectors
+from apimachinery.quota.registry import Evaluators
+
+# The objects of a resource in a namespace; None if they are not known (the resource is not served).
+Listing = Callable[[GroupResource, str], Iterable[Object] | None]
+
+
+def measure(quota: Object, evaluators: Evaluators, listing: Listing) -> Amounts:
+    """The use of every resource that the quota limits and somebody measures."""
+    hard = quota["spec"].get("hard") or {}
+    namespace = quota["metadata"]["namespace"]
+    total: Amounts = {}
+    for evaluator in evaluators.for_names(hard):
+        objects = listing(evaluator.resource, namespace)
+        if objects is not None:
+            total = add(total, _used(quota, evaluator, objects))
+    return mask(total, hard)
+
+
+def _used(quota: Object, evaluator: Evaluator, objects: Iterable[Object]) -> Amounts:
+    names = evaluator.matching(quota["spec"].get("hard") or {})
+    total: Amounts = dict.fromkeys(names, count(0))
+    selectors = scope_selectors(quota["spec"])
+    for obj in objects:
+        if evaluator.in_all(selectors, obj):
+            total = add(total, mask(evaluator.usage(obj), names))
+    return total

@@ -1,0 +1,121 @@
+"""What a pod as a whole asks for and is limited to.
+
+Containers run together, init containers before them, one after the other, sidecars (restartable init
+containers) from their turn to the end. Pod-level resources say it for the whole pod.
+
+Source: k8s.io/component-helpers/resource/helpers.go, 1.36.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from apimachinery.errors import Object
+from apimachinery.gates import FeatureGates
+from apimachinery.quota.amounts import Amounts, add, amounts, raised
+
+_POD_LEVEL = ("cpu", "memory")
+_HUGEPAGES = "hugepages-"
+Part = Callable[[Object], Amounts]
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """How requests and limits of pods are worked out.
+
+    `status`: a container counts with the larger of what it wants and what it has. `pod_level`: the pod's own
+    resources replace the sums, `pod_level_resize`: and may be under way themselves. `overhead`: that of its
+    runtime class is added.
+    """
+
+    status: bool = False
+    pod_level: bool = False
+    pod_level_resize: bool = False
+    overhead: bool = True
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> "PodResources":
+        """As quotas count, at a version with these gates."""
+        return cls(
+            status=gates.enabled("InPlacePodVerticalScaling"),
+            pod_level=gates.enabled("PodLevelResources"),
+            pod_level_resize=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
+        )
+
+    def requests(self, pod: Object) -> Amounts:
+        total = self._aggregated(pod, "requests")
+        overhead = amounts(pod["spec"].get("overhead")) if self.overhead else {}
+        return add(total, overhead) if overhead else total
+
+    def limits(self, pod: Object) -> Amounts:
+        total = self._aggregated(pod, "limits")
+        overhead = amounts(pod["spec"].get("overhead")) if self.overhead else {}
+        limited = {name: more for name, more in overhead.items() if name in total and total[name].sign()}
+        return add(total, limited) if limited else total
+
+    def _aggregated(self, pod: Object, field: str) -> Amounts:
+        """The containers' together, or what is said for the whole pod."""
+        spec = pod["spec"]
+        running = self._running(pod)
+        infeasible = bool(running) and is_infeasible(pod)
+        total: Amounts = {}
+        for container in spec.get("containers") or ():
+            total = add(total, _counted(container, running, field, infeasible=infeasible))
+        sidecars: Amounts = {}
+        peak: Amounts = {}
+        for container in spec.get("initContainers") or ():
+            if container.get("restartPolicy") == "Always":
+                asked = _counted(container, running, field, infeasible=infeasible)
+                total = add(total, asked)
+                sidecars = step = add(sidecars, asked)
+            else:
+                step = add(amounts((container.get("resources") or {}).get(field)), sidecars)
+            peak = raised(peak, step)
+        total = raised(total, peak)
+        return {**total, **self._own(pod, field)} if self.pod_level else total
+
+    def _running(self, pod: Object) -> dict[str, Object]:
+        """The statuses of containers, by name, where they count."""
+        status = pod.get("status") or {}
+        if not self.status:
+            return {}
+        fields = ("initContainerStatuses", "containerStatuses")
+        return {one["name"]: one for name in fields for one in status.get(name) or ()}
+
+    def _own(self, pod: Object, field: str) -> Amounts:
+        """What is said for the pod as a whole; while it is resized, the most of what it wants and has."""
+        own = amounts((pod["spec"].get("resources") or {}).get(field))
+        status = pod.get("status") or {}
+        if own and self.pod_level_resize and self.status and status.get("resources") is not None:
+            wanted: Amounts = {} if is_infeasible(pod) else own
+            own = raised(wanted, amounts(status["resources"].get(field)))
+            if field == "requests":
+                own = raised(own, amounts(status.get("allocatedResources")))
+        return {name: quantity for name, quantity in own.items() if is_pod_level(name)}
+
+
+def _counted(container: Object, running: dict[str, Object], field: str, *, infeasible: bool) -> Amounts:
+    """What one container counts with: the most of what it wants, was promised and has."""
+    asked = amounts((container.get("resources") or {}).get(field))
+    found = running.get(container.get("name") or "")
+    if found is None or found.get("resources") is None:
+        return asked
+    has = amounts(found["resources"].get(field))
+    if field == "requests":
+        has = raised(has, amounts(found.get("allocatedResources")))
+    return has if infeasible else raised(asked, has)
+
+
+def is_infeasible(pod: Object) -> bool:
+    """Whether the node refused the pod's resize for good: what it wants does not count then."""
+    status = pod.get("status") or {}
+    if status.get("resize") == "Infeasible":
+        return True
+    return any(
+        one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
+        for one in status.get("conditions") or ()
+    )
+
+
+def is_pod_level(name: str) -> bool:
+    """Whether a resource may be given for a pod as a whole."""
+    return name in _POD_LEVEL or name.startswith(_HUGEPAGES)

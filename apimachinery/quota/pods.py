@@ -1,0 +1,117 @@
+"""What pods use.
+
+Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go, 1.36.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+
+from apimachinery.clock import Clock, parse_timestamp
+from apimachinery.errors import GroupResource, Object
+from apimachinery.gates import FeatureGates
+from apimachinery.quota.amounts import ONE, Amounts, add, amounts
+from apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
+from apimachinery.quota.names import HUGEPAGES, LIMITS, REQUESTS, is_extended, is_extended_in_quota
+from apimachinery.quota.pod_resources import PodResources, is_pod_level
+from apimachinery.quota.scopes import is_terminating, pod_in_scope
+
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_NAMES = frozenset(
+    {
+        "count/pods", "pods", *_COMPUTE,
+        *(REQUESTS + name for name in _COMPUTE), *(LIMITS + name for name in _COMPUTE),
+    }
+)  # fmt: skip
+# A quota on one of these makes every container say what it wants of it.
+_MUST_SAY = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+
+
+class PodEvaluator(Evaluator):
+    """Pods count with what they ask for until they have ended; `count/pods` counts them all."""
+
+    def __init__(self, gates: FeatureGates, clock: Clock) -> None:
+        super().__init__(GroupResource("", "pods"))
+        self._clock = clock
+        self._resources = PodResources.of(gates)
+
+    def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
+        if subresource:
+            return subresource == "resize" and operation == UPDATE
+        if operation == UPDATE and old is not None:
+            return is_terminating(old) != is_terminating(new)
+        return operation == CREATE
+
+    def matching(self, names: Iterable[str]) -> list[str]:
+        return [
+            name
+            for name in names
+            if name in _NAMES
+            or name.startswith((HUGEPAGES, REQUESTS + HUGEPAGES))
+            or is_extended_in_quota(name)
+        ]
+
+    def missing(self, required: Collection[str], obj: Object) -> str:
+        spec = obj["spec"]
+        if self._resources.pod_level and _has_pod_level(spec):
+            return ""
+        needed = _MUST_SAY.intersection(required)
+        lacking: dict[str, set[str]] = {}
+        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+            resources = container.get("resources") or {}
+            said = _compute(amounts(resources.get("requests")), amounts(resources.get("limits")))
+            for name in needed - said.keys():
+                lacking.setdefault(name, set()).add(container.get("name") or "")
+        if not lacking:
+            return ""
+        parts = [f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking)]
+        return f"must specify {'; '.join(parts)}"
+
+    def in_scope(self, selector: Object, obj: Object) -> bool:
+        return pod_in_scope(selector, obj)
+
+    def usage(self, obj: Object) -> Amounts:
+        counted = {"count/pods": ONE}
+        if not self.is_charged(obj):
+            return counted
+        return add(counted, _compute(self._resources.requests(obj), self._resources.limits(obj)))
+
+    def is_charged(self, pod: Object) -> bool:
+        """Not once it has ended, nor when its grace is over and it is still there."""
+        if (pod.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
+            return False
+        metadata = pod["metadata"]
+        deleted, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")
+        if deleted is None or grace is None:
+            return True
+        return self._clock.now() <= parse_timestamp(deleted) + timedelta(seconds=grace)
+
+    def freed(self, old: Object, new: Object) -> bool:
+        if self.is_charged(old) and not self.is_charged(new):
+            return True
+        if is_terminating(old) != is_terminating(new):
+            return True
+        resources = self._resources
+        return resources.requests(old) != resources.requests(new) or resources.limits(
+            old
+        ) != resources.limits(new)
+
+
+def _has_pod_level(spec: Object) -> bool:
+    resources = spec.get("resources") or {}
+    return any(is_pod_level(name) for field in ("requests", "limits") for name in resources.get(field) or ())
+
+
+def _compute(requests: Amounts, limits: Amounts) -> Amounts:
+    """Requests and limits by the names that quotas have for them."""
+    found = {"pods": ONE}
+    for name in _COMPUTE:
+        if name in requests:
+            found[name] = found[REQUESTS + name] = requests[name]
+        if name in limits:
+            found[LIMITS + name] = limits[name]
+    for name, quantity in requests.items():
+        if name.startswith(HUGEPAGES):
+            found[name] = found[REQUESTS + name] = quantity
+        elif is_extended(name):
+            found[REQUESTS + name] = quantity
+    return found

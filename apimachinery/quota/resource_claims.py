@@ -1,0 +1,170 @@
+"""What resource claims use: devices per class and, from 1.36, the extended resources of these classes.
+
+From 1.36 a claim counts for the extended resources of its classes too, less what its pod is charged for
+already: KEP-5004's adjustment.
+
+Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go, 1.36.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from apimachinery.errors import GroupResource, Object
+from apimachinery.gates import FeatureGates
+from apimachinery.quota.amounts import ONE, Amounts, add, count, raised
+from apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
+from apimachinery.quota.names import DEVICES, IMPLICIT, REQUESTS, is_extended_in_quota
+
+MAX_DEVICES = 32  # what a request for all devices counts as
+ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+_ADJUSTED_SINCE = 36
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClasses:
+    """Explicit extended resource by class, and every extended resource that some class has."""
+
+    extended: Mapping[str, str]
+    resources: frozenset[str]
+
+    @classmethod
+    def of(cls, classes: Iterable[Object]) -> "DeviceClasses":
+        explicit = {
+            one["metadata"]["name"]: (one.get("spec") or {}).get("extendedResourceName") or ""
+            for one in classes
+        }
+        implicit = {IMPLICIT + name for name in explicit}
+        return cls(explicit, frozenset({*implicit, *filter(None, explicit.values())}))
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """What else a claim's usage depends on: classes, a namespace's pod by name, its claims."""
+
+    classes: Callable[[], DeviceClasses]
+    pod: Callable[[str, str], Object | None]
+    claims: Callable[[str], Iterable[Object]]
+
+
+class ResourceClaimEvaluator(Evaluator):
+    """`pod_usage` tells what the claim's pod is charged for."""
+
+    def __init__(
+        self, gates: FeatureGates, facts: ClaimFacts, pod_usage: Callable[[Object], Amounts]
+    ) -> None:
+        super().__init__(GroupResource("resource.k8s.io", "resourceclaims"))
+        self._facts = facts
+        self._pod_usage = pod_usage
+        minor = gates.version.minor
+        self._adjusted = minor >= _ADJUSTED_SINCE and gates.enabled("DRAExtendedResource")
+
+    def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
+        return not subresource and operation in {CREATE, UPDATE}
+
+    def matching(self, names: Iterable[str]) -> list[str]:
+        return [
+            name for name in names if name in self.names or name.endswith(DEVICES) or self._extended(name)
+        ]
+
+    def _extended(self, name: str) -> bool:
+        """Whether a quota's resource is an extended one that some class provides."""
+        if not self._adjusted or not is_extended_in_quota(name):
+            return False
+        return name.removeprefix(REQUESTS) in self._facts.classes().resources
+
+    def usage(self, obj: Object) -> Amounts:
+        devices: Amounts = {}
+        for request in ((obj.get("spec") or {}).get("devices") or {}).get("requests") or ():
+            devices = add(devices, _devices(request))
+        found = {self.names[0]: ONE, **devices}
+        if self._adjusted and devices:
+            found.update(self._extended_usage(devices, obj))
+        return found
+
+    def _extended_usage(self, devices: Amounts, claim: Object) -> Amounts:
+        """The devices by the names of extended resources, less what the pod is charged for already."""
+        classes = self._facts.classes()
+        by_name: Amounts = {}
+        for name, quantity in devices.items():
+            class_name = name.removesuffix(DEVICES)
+            by_name[REQUESTS + IMPLICIT + class_name] = quantity
+            explicit = classes.extended.get(class_name)
+            if explicit:
+                by_name[REQUESTS + explicit] = quantity
+        charged = self._charged(claim)
+        left = {
+            name: quantity - charged[name] if name in charged else quantity
+            for name, quantity in by_name.items()
+        }
+        return {name: quantity for name, quantity in left.items() if quantity.sign() > 0}
+
+    def _charged(self, claim: Object) -> Amounts:
+        """What the pod of a claim for extended resources is charged for; nothing if it is not surely its."""
+        owner = _owning_pod(claim)
+        if owner is None:
+            return {}
+        metadata = claim["metadata"]
+        pod = self._facts.pod(metadata.get("namespace") or "", owner["name"])
+        if pod is None or pod["metadata"].get("uid") != owner.get("uid"):
+            return {}
+        status = (pod.get("status") or {}).get("extendedResourceClaimStatus")
+        if status is not None and status.get("resourceClaimName") != metadata.get("name"):
+            return {}
+        if status is None and not self._is_first(claim, owner):
+            return {}
+        return self._pod_usage(pod)
+
+    def _is_first(self, claim: Object, owner: Object) -> bool:
+        """Whether no older claim (or as old, with a smaller name) was made for the pod."""
+        mine = claim["metadata"]
+        for other in self._facts.claims(mine.get("namespace") or ""):
+            owns = _owning_pod(other)
+            if owns is None or owns.get("uid") != owner.get("uid"):
+                continue
+            theirs = other["metadata"]
+            if _age(theirs) < _age(mine):
+                return False
+        return True
+
+
+def _age(metadata: Object) -> tuple[str, str]:
+    """What orders claims: when they were made (a new one: not yet), then their names."""
+    return metadata.get("creationTimestamp") or "", metadata.get("name") or ""
+
+
+def _owning_pod(claim: Object) -> Object | None:
+    """The pod that controls a claim made for extended resources."""
+    metadata = claim["metadata"]
+    if (metadata.get("annotations") or {}).get(ANNOTATION) != "true":
+        return None
+    owners: list[Object] = metadata.get("ownerReferences") or []
+    owner = next((one for one in owners if one.get("controller")), None)
+    if owner is None or owner.get("kind") != "Pod" or owner.get("apiVersion") != "v1":
+        return None
+    return owner
+
+
+def _devices(request: Object) -> Amounts:
+    """The devices that one request may get, by class; of alternatives the most per class.
+
+    Before 1.33 a request has no `exactly`: its fields stand in itself.
+    """
+    alternatives = request.get("firstAvailable") or ()
+    if alternatives:
+        most: Amounts = {}
+        for one in alternatives:
+            most = raised(most, _one(one)) if _one(one) else most
+        return {name: quantity for name, quantity in most.items() if quantity.sign()}
+    exactly = request.get("exactly")
+    if exactly is None:
+        exactly = request if request.get("deviceClassName") else None
+    return _one(exactly) if exactly is not None else {}
+
+
+def _one(request: Object) -> Amounts:
+    mode, number = request.get("allocationMode"), 0
+    if mode == "ExactCount":
+        number = request.get("count") or 0
+    elif mode == "All":
+        number = MAX_DEVICES
+    return {(request.get("deviceClassName") or "") + DEVICES: count(number)}

@@ -1,0 +1,42 @@
+"""Write what is used into a quota's status, as the API server's own client does upstream."""
+
+import copy
+from typing import TYPE_CHECKING
+
+from apimachinery import errors
+from apimachinery.clock import timestamp
+from apimachinery.errors import Object
+from apiserver.registry import updating
+from apiserver.registry.writes import Write
+from apiserver.storage.interfaces import Author
+from apiserver.user import SERVER
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+_MANAGER = "kube-apiserver"
+
+
+async def write_used(services: "Services", quota: Object, used: dict[str, str]) -> None:
+    """Store `used` if the quota is still at the revision it has here; raises 404, 409, 422."""
+    resource = services.table.by_kind("", "v1", "ResourceQuota")
+    if resource is None:
+        raise errors.unknown_path()
+    registry = services.registry(resource)
+    version = services.world.version
+    author = Author(SERVER.name, _MANAGER, str(version), str(version), "")
+    metadata = quota["metadata"]
+    write = Write(SERVER, author, metadata["namespace"], "status", requested=resource)
+
+    async def transform(current: Object | None) -> Object:
+        if current is None:
+            raise errors.not_found(resource.group_resource, metadata["name"])
+        if current["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            raise errors.conflict(resource.group_resource, metadata["name"], errors.MODIFIED)
+        new = copy.deepcopy(current)
+        new["status"] = {**(new.get("status") or {}), "used": used}
+        now = timestamp(services.world.clock.now())
+        reset = registry.reset_fields(write)
+        return registry.field_manager.update(current, new, _MANAGER, "status", now, reset=reset)
+
+    await updating.update(registry, metadata["name"], transform, write)
