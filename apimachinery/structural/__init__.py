@@ -1,17 +1,18 @@
 """Structural schemas: what a CustomResourceDefinition says of its objects, and all that follows from it.
 
-A pure library. `Rules.of(gates)` chooses what depends on the version; `Structural.of(props, rules)` makes the tree
-of one version's `schema.openAPIV3Schema` once per definition (None keeps everything), and functions walk it:
+A pure library. `Rules.of(gates)` chooses what depends on the version; `Structural.of(props, rules)` makes the
+tree of one version's `schema.openAPIV3Schema` once per definition (None keeps everything). Functions walk it:
 
-    validate_definition(crd, old, rules) -> [FieldError]     spec.versions[*].schema; old is None on create
-    warnings(crd, rules) -> [str]                             of a definition that is written
-    prune(obj, structural) -> [path]                          in place; what was dropped
-    default(obj, structural)                                  in place; null pruning and defaults
-    validate_object(obj, structural, before, scale)           values, embedded metadata, list types, rules
-    validate_update(obj, old, structural, before, scale)      the same with transition rules and ratcheting
-    validate_status_update(…)                                 the same for the status subresource
-    to_schema(structural, metadata) -> Schema                 the bridge to decoding and server-side apply
-    openapi(props, v2=bool) -> dict                           what is published
+    validate_definition(crd, old, rules) -> [FieldError]   spec.versions[*].schema; old is None on create
+    warnings(crd, rules) -> [str]                          of a definition that is written
+    prune(obj, structural) -> [path]                       in place: unknown fields, nulls without default
+    coerce(obj, structural, drop_invalid) -> [path]        in place: embedded resources' metadata
+    default(obj, structural)                               in place
+    validate_object(obj, structural, before, scale)        values, embedded metadata, list types, rules
+    validate_update(obj, old, structural, before, scale)   the same with transition rules and ratcheting
+    validate_status_update(…)                              the same for the status subresource
+    to_schema(structural, metadata) -> Schema              the bridge to decoding and server-side apply
+    openapi(props, v2=bool) -> dict                        what is published
 
 Source: apiextensions-apiserver pkg/apiserver/{schema,validation}, kube-openapi pkg/validation, 1.36.
 """
@@ -19,6 +20,7 @@ Source: apiextensions-apiserver pkg/apiserver/{schema,validation}, kube-openapi 
 from apimachinery.structural.bridge import to_schema
 from apimachinery.structural.defaulting import default
 from apimachinery.structural.definitions import validate_definition, warnings
+from apimachinery.structural.embedded import CoercionError, coerce
 from apimachinery.structural.model import Structural
 from apimachinery.structural.objects import validate_object, validate_status_update, validate_update
 from apimachinery.structural.pruning import prune
@@ -26,8 +28,10 @@ from apimachinery.structural.publishing import openapi
 from apimachinery.structural.rules import Rules
 
 __all__ = [
+    "CoercionError",
     "Rules",
     "Structural",
+    "coerce",
     "default",
     "openapi",
     "prune",

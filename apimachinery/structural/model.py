@@ -1,4 +1,4 @@
-"""The structural schema: one JSONSchemaProps parsed into a tree, compiled when first used.
+"""The structural schema: one JSONSchemaProps parsed into a tree; what is needed of it is made on first use.
 
 Source: apiextensions-apiserver pkg/apiserver/schema/{structural,convert}.go, 1.36.
 """
@@ -9,14 +9,16 @@ from typing import Any
 
 from apimachinery.errors import Object
 from apimachinery.structural.rules import NEWEST, Rules
+from apimachinery.structural.values import NodeCheck, compile_check
 
-_META_TOP = ("apiVersion", "kind", "metadata")
+ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 class Structural:
     """One node of a schema. Immutable; `props` is the JSON it was made of and must not be changed either.
 
-    Compare by identity. Everything below is plain data; `compiled` properties are made on first use.
+    Compared by identity. `additional` is the schema of a map's values; `has_additional` is true also where
+    any value goes.
     """
 
     def __init__(self, props: Object, rules: Rules) -> None:
@@ -24,8 +26,8 @@ class Structural:
         self.rules = rules
         self.type: str = props.get("type") or ""
         self.nullable = bool(props.get("nullable"))
-        self.has_default = props.get("default") is not None
         self.default: Any = props.get("default")
+        self.has_default = self.default is not None
         self.preserve_unknown = bool(props.get("x-kubernetes-preserve-unknown-fields"))
         self.embedded = bool(props.get("x-kubernetes-embedded-resource"))
         self.int_or_string = bool(props.get("x-kubernetes-int-or-string"))
@@ -36,23 +38,58 @@ class Structural:
         self.properties: Mapping[str, Structural] = {
             name: Structural(below, rules) for name, below in (props.get("properties") or {}).items()
         }
-        items = props.get("items")
+        items, extra = props.get("items"), props.get("additionalProperties")
         self.items = Structural(items, rules) if isinstance(items, dict) else None
-        additional = props.get("additionalProperties")
-        self.additional = Structural(additional, rules) if isinstance(additional, dict) else None
-        self.additional_allowed = additional is True or isinstance(additional, dict)
+        self.additional = Structural(extra, rules) if isinstance(extra, dict) else None
+        self.has_additional = extra is not None
 
     @classmethod
     def of(cls, props: Object | None, rules: Rules = NEWEST) -> "Structural":
         """The tree of a definition's `schema.openAPIV3Schema`; None keeps every field."""
-        return cls(props if props is not None else {"x-kubernetes-preserve-unknown-fields": True}, rules)
+        return cls(ANYTHING if props is None else props, rules)
 
-    def below(self) -> list["Structural"]:
+    @cached_property
+    def below(self) -> tuple["Structural", ...]:
         """The nodes directly below."""
-        found = list(self.properties.values())
-        return found + [each for each in (self.items, self.additional) if each is not None]
+        found = (*self.properties.values(), self.items, self.additional)
+        return tuple(each for each in found if each is not None)
 
     @cached_property
     def has_defaults(self) -> bool:
-        """Whether this node or one below has a default."""
-        return self.has_default or any(each.has_defaults for each in self.below())
+        """Whether this node or one below has a default, or nulls in lists that become something."""
+        return self.has_default or any(each.has_defaults for each in self.below)
+
+    @cached_property
+    def defaulted(self) -> tuple[tuple[str, "Structural"], ...]:
+        """The properties that have a default."""
+        return tuple((name, below) for name, below in self.properties.items() if below.has_default)
+
+    @cached_property
+    def may_hold_nulls(self) -> bool:
+        """Whether a null below could have to go."""
+        return bool(self.below)
+
+    @cached_property
+    def has_keyed_lists(self) -> bool:
+        """Whether this node or one below is a set or a map list."""
+        return self.list_type != "atomic" or any(each.has_keyed_lists for each in self.below)
+
+    @cached_property
+    def has_embedded(self) -> bool:
+        """Whether this node or one below is an embedded resource."""
+        return self.embedded or any(each.has_embedded for each in self.below)
+
+    @cached_property
+    def has_rules(self) -> bool:
+        """Whether this node or one below has x-kubernetes-validations."""
+        return bool(self.validations) or any(each.has_rules for each in self.below)
+
+    @cached_property
+    def check(self) -> NodeCheck:
+        """The compiled check of values at the root of a resource."""
+        return compile_check(self.props, self.rules, root=True)
+
+    @cached_property
+    def check_nested(self) -> NodeCheck:
+        """The compiled check of values that are no resource: status, a default."""
+        return compile_check(self.props, self.rules)

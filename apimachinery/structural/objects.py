@@ -1,19 +1,48 @@
+"""All that is checked of a custom resource, in upstream's order.
+
+Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_strategy,validator}.go, 1.36.
+"""
+
 from collections.abc import Sequence
+from typing import Any
 
 from apimachinery.errors import Object
-from apimachinery.field import FieldError
+from apimachinery.field import ErrorType, FieldError
+from apimachinery.structural.correlation import NOTHING
+from apimachinery.structural.embedded import validate_embedded
+from apimachinery.structural.expressions import validate_rules
+from apimachinery.structural.faults import Fault
+from apimachinery.structural.list_types import validate_lists
 from apimachinery.structural.model import Structural
+from apimachinery.structural.paths import NIL
+from apimachinery.structural.values import NodeCheck
+
+_BLOCKING = frozenset(
+    {
+        ErrorType.NOT_SUPPORTED,
+        ErrorType.REQUIRED,
+        ErrorType.TOO_LONG,
+        ErrorType.TOO_MANY,
+        ErrorType.TYPE_INVALID,
+    }
+)
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
 
 
 def validate_object(
     obj: Object, structural: Structural, before: Sequence[FieldError] = (), scale: Sequence[FieldError] = ()
 ) -> list[FieldError]:
-    """All faults of a new object, in upstream's order: `before` (metadata), values, `scale`, embedded
-    metadata, list types, rules.
+    """All faults of a new object: `before` (metadata), values, `scale`, embedded metadata, lists, rules.
 
     The rules are only checked if no other fault, those given included, blocks them.
     """
-    return [*before, *scale]
+    errors = [*before, *_values(structural.check, obj, NOTHING, ""), *scale]
+    errors += validate_embedded(obj, structural)
+    errors += validate_lists(obj, structural)
+    return errors + _rules(obj, None, structural, errors)
 
 
 def validate_update(
@@ -24,7 +53,9 @@ def validate_update(
     scale: Sequence[FieldError] = (),
 ) -> list[FieldError]:
     """The same for a changed object, with transition rules and ratcheting."""
-    return [*before, *scale]
+    past = old if structural.rules.ratcheting else NOTHING
+    errors = [*before, *_values(structural.check, obj, past, ""), *scale]
+    return _finish(obj, old, structural, errors)
 
 
 def validate_status_update(
@@ -34,5 +65,42 @@ def validate_status_update(
     before: Sequence[FieldError] = (),
     scale: Sequence[FieldError] = (),
 ) -> list[FieldError]:
-    """The same for the status subresource."""
-    return [*before, *scale]
+    """The same for the status subresource: of the values, only the status counts."""
+    errors = [*before]
+    status = structural.properties.get("status")
+    if status is not None and "status" in obj:
+        past = old.get("status") if structural.rules.ratcheting else NOTHING
+        errors += _values(status.check_nested, obj["status"], past, "status")
+    return _finish(obj, old, structural, [*errors, *scale])
+
+
+def _finish(obj: Object, old: Object, structural: Structural, errors: list[FieldError]) -> list[FieldError]:
+    errors += validate_embedded(obj, structural)
+    lists = validate_lists(obj, structural)
+    if lists and not validate_lists(old, structural):  # an old fault may stay
+        errors += lists
+    return errors + _rules(obj, old, structural, errors)
+
+
+def validate_values(value: Any, structural: Structural, path: str) -> list[FieldError]:
+    """Faults of the values alone, for something that is no resource (a default)."""
+    return _values(structural.check_nested, value, NOTHING, path)
+
+
+def _values(check: NodeCheck, value: Any, old: Any, path: str) -> list[FieldError]:
+    faults: list[Fault] = []
+    check(value, old, None, faults)
+    told: dict[str, Fault] = {}
+    for fault in faults:
+        told.setdefault(fault.text, fault)
+    return [fault.error(path) for fault in told.values()]
+
+
+def _rules(
+    obj: Object, old: Object | None, structural: Structural, errors: Sequence[FieldError]
+) -> list[FieldError]:
+    if not structural.has_rules:
+        return []
+    if any(error.type in _BLOCKING for error in errors):
+        return [FieldError(ErrorType.INVALID, NIL, None, _UNCHECKED)]
+    return validate_rules(obj, old, structural)

@@ -6,7 +6,10 @@ from typing import Final
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import DEFAULT_VERSION
 
-_NEW_FORMATS_SINCE: Final = 34
+_NAME_FORMATS_SINCE: Final = 34
+_NUMERIC_FORMATS_SINCE: Final = 36  # older releases ignore int32, int64, float and double
+_FORMAT_WARNINGS_SINCE: Final = 34
+_SCALARS_SHOWN_SINCE: Final = 35  # (from memory) older releases show the type where a rule failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +19,22 @@ class Rules:
     minor: int
     ratcheting: bool
     name_formats: bool  # k8s-short-name, k8s-long-name
+    numeric_formats: bool
+    format_warnings: bool
+    shows_scalars: bool  # a failed rule shows the value, if it is a scalar, instead of its type
 
     @classmethod
     def of(cls, gates: FeatureGates) -> "Rules":
         """The rules of a server with these gates."""
         minor = gates.version.minor
-        return cls(minor, gates.enabled("CRDValidationRatcheting"), minor >= _NEW_FORMATS_SINCE)
+        return cls(
+            minor,
+            gates.enabled("CRDValidationRatcheting"),
+            name_formats=minor >= _NAME_FORMATS_SINCE,
+            numeric_formats=minor >= _NUMERIC_FORMATS_SINCE,
+            format_warnings=minor >= _FORMAT_WARNINGS_SINCE,
+            shows_scalars=minor >= _SCALARS_SHOWN_SINCE,
+        )
 
 
 NEWEST: Final = Rules.of(FeatureGates(DEFAULT_VERSION))

@@ -1,0 +1,215 @@
+"""String formats: which a release knows, and whether a text has one.
+
+Source: apiextensions-apiserver pkg/apiserver/validation/formats.go, kube-openapi pkg/validation/strfmt, 1.36.
+"""
+
+import ipaddress
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Final
+
+from apimachinery.quantity import Quantity
+from apimachinery.structural.rules import Rules
+from apimachinery.structural.uris import is_request_uri
+
+_NUMERIC: Final = {"integer": {"int32", "int64"}, "number": {"float", "double"}}
+_NAMES: Final = frozenset({"k8sshortname", "k8slongname"})  # since 1.34
+
+
+def _matches(pattern: str, flags: int = re.ASCII) -> Callable[[str], bool]:
+    compiled = re.compile(pattern, flags)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+# --- addresses -------------------------------------------------------------------------------------------
+
+_LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F:])0+(?=\d)")
+
+
+def _ip(text: str) -> bool:
+    """Go's lenient parser: leading zeros are fine, zones are not."""
+    if "%" in text:
+        return False
+    if "." in text:
+        head, colon, tail = text.rpartition(":")
+        text = head + colon + _LEADING_ZEROS.sub("", tail)
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _cidr(text: str) -> bool:
+    address, slash, bits = text.partition("/")
+    if not slash or not re.fullmatch(r"[0-9]{1,3}", bits) or not _ip(address):
+        return False
+    return int(bits) <= (128 if ":" in address else 32)
+
+
+def _mac(text: str) -> bool:
+    for separator, digits in ((":", 2), ("-", 2), (".", 4)):
+        groups = text.split(separator)
+        if len(groups) * digits in {12, 16, 40} and all(
+            re.fullmatch(rf"[0-9a-fA-F]{{{digits}}}", group) for group in groups
+        ):
+            return True
+    return False
+
+
+_HOSTNAME = _matches(r"a-?a{0,62}|a|(?:a(?:[a-]{0,61}a)?\.)+a(?:-?a){1,62}")
+
+
+def _hostname(text: str) -> bool:
+    """Letters and symbols of any script count like ASCII letters and digits."""
+    shape = "".join(char if char in "-." else "a" if _is_host_char(char) else "!" for char in text)
+    labels = text.encode().split(b".")
+    return _HOSTNAME(shape) and len(text.encode()) <= 255 and all(len(label) <= 63 for label in labels)
+
+
+def _is_host_char(char: str) -> bool:
+    return char.isalnum() if char.isascii() and char.isalnum() else unicodedata.category(char)[0] in "LS"
+
+
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\x80-\U0010ffff-]+"
+_QUOTED = r'"(?:[^"\\\r\n]|\\[^\r\n])*"'
+_ADDRESS = rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@(?:{_ATOM}(?:\.{_ATOM})*|\[[^\[\]]*\])"
+_EMAIL = _matches(rf"\s*(?:{_ADDRESS}|(?:(?:{_ATOM}|{_QUOTED}|[. ])+)?<\s*{_ADDRESS}\s*>)\s*")
+
+# --- times -----------------------------------------------------------------------------------------------
+
+_CLOCK = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
+_GO_DURATION = _matches(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_LOOSE_DURATION = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
+_UNITS = (
+    ("ns", "nano"), ("us", "µs", "micro"), ("ms", "milli"), ("s", "sec"), ("m", "min"),
+    ("h", "hr", "hour"), ("d", "day"), ("w", "wk", "week"),
+)  # fmt: skip
+
+
+def _date(text: str) -> bool:
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        return False
+    year, month, day = map(int, text.split("-"))
+    try:
+        date(year or 4, month, day)  # Go knows the year 0, a leap year
+    except ValueError:
+        return False
+    return True
+
+
+def _date_time(text: str) -> bool:
+    parts = text.lower().split("t")
+    if len(parts) < 2 or not _date(parts[0]):
+        return False
+    found = _CLOCK.fullmatch(parts[1])
+    return found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+
+
+def _duration(text: str) -> bool:
+    """As Go or as Scala spells it: `1h2m`, `3 days`."""
+    return _GO_DURATION(text) or any(_is_unit(unit) for _, unit in _LOOSE_DURATION.findall(text))
+
+
+def _is_unit(text: str) -> bool:
+    unit = text.lower()
+    return any(unit in names or unit.startswith(names[-1]) for names in _UNITS)
+
+
+# --- numbers that people are given -----------------------------------------------------------------------
+
+_CARD = _matches(
+    r"4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|(?:222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}"
+    r"|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11}"
+    r"|6[27][0-9]{14}"
+)
+
+
+def _credit_card(text: str) -> bool:
+    digits = re.sub(r"[^0-9]+", "", text)
+    if not _CARD(digits):
+        return False
+    doubled = [int(digit) * (1 + position % 2) for position, digit in enumerate(reversed(digits))]
+    return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
+
+
+def _isbn10(text: str) -> bool:
+    digits = re.sub(r"[\s-]+", "", text)
+    if not re.fullmatch(r"[0-9]{9}[0-9X]", digits):
+        return False
+    values = [10 if digit == "X" else int(digit) for digit in digits]
+    return sum((position + 1) * value for position, value in enumerate(values)) % 11 == 0
+
+
+def _isbn13(text: str) -> bool:
+    digits = re.sub(r"[\s-]+", "", text)
+    if not re.fullmatch(r"[0-9]{13}", digits):
+        return False
+    total = sum((3 if position % 2 else 1) * int(digit) for position, digit in enumerate(digits[:12]))
+    return (10 - total % 10) % 10 == int(digits[12])
+
+
+def _quantity(text: str) -> bool:
+    try:
+        Quantity.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _long_name(text: str) -> bool:
+    return len(text) <= 253 and _LABELS(text)
+
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABELS = _matches(rf"{_LABEL}(\.{_LABEL})*")
+_SHORT_NAME = _matches(_LABEL)
+_HEX = "[0-9a-fA-F]"
+_RGB = r"(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
+
+# By normalised name: dashes do not count.
+_CHECKS: Mapping[str, Callable[[str], bool]] = {
+    "bsonobjectid": _matches(rf"{_HEX}{{24}}"),
+    "uri": is_request_uri,
+    "email": _EMAIL,
+    "hostname": _hostname,
+    "ipv4": lambda text: "." in text and _ip(text),
+    "ipv6": lambda text: ":" in text and _ip(text),
+    "cidr": _cidr,
+    "mac": _mac,
+    "uuid": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{12}}"),
+    "uuid3": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?3{_HEX}{{3}}-?{_HEX}{{4}}-?{_HEX}{{12}}"),
+    "uuid4": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?4{_HEX}{{3}}-?[89abAB]{_HEX}{{3}}-?{_HEX}{{12}}"),
+    "uuid5": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?5{_HEX}{{3}}-?[89abAB]{_HEX}{{3}}-?{_HEX}{{12}}"),
+    "isbn": lambda text: _isbn10(text) or _isbn13(text),
+    "isbn10": _isbn10,
+    "isbn13": _isbn13,
+    "creditcard": _credit_card,
+    "ssn": _matches(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
+    "hexcolor": _matches(rf"#?({_HEX}{{3}}|{_HEX}{{6}})"),
+    "rgbcolor": _matches(rf"rgb\(\s*{_RGB}\s*,\s*{_RGB}\s*,\s*{_RGB}\s*\)"),
+    "byte": _matches(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),
+    "password": lambda _: True,
+    "date": _date,
+    "duration": _duration,
+    "datetime": _date_time,
+    "quantity": _quantity,
+    "k8sshortname": lambda text: len(text) <= 63 and _SHORT_NAME(text),
+    "k8slongname": _long_name,
+}
+
+
+def is_known(name: str, type_: str, rules: Rules) -> bool:
+    """Whether the release checks this format on values of a type; an empty `type_` is any or several."""
+    if type_ in _NUMERIC:
+        return rules.numeric_formats and name in _NUMERIC[type_]
+    normal = name.replace("-", "")
+    known = normal in _CHECKS and (rules.name_formats or normal not in _NAMES)
+    return known and (type_ in {"", "string"} or not rules.numeric_formats)
+
+
+def check_of(name: str) -> Callable[[str], bool] | None:
+    """The check of a string format; None for those of numbers."""
+    return _CHECKS.get(name.replace("-", ""))

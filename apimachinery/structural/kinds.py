@@ -1,0 +1,23 @@
+"""What OpenAPI validation calls a JSON value."""
+
+from typing import Any
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def kind_of(value: Any) -> tuple[str, str]:
+    """JSON type and Go format: `integer`, `int64`. Integers beyond 64 bits are float64, as in Go."""
+    kind = type(value)
+    if kind is str:
+        return "string", ""
+    if kind is bool:
+        return "boolean", ""
+    if kind is int and _LEAST <= value <= _MOST:
+        return "integer", "int64"
+    if kind is float or kind is int:
+        return "number", "float64"
+    if isinstance(value, dict):
+        return "object", ""
+    if isinstance(value, list):
+        return "array", ""
+    return ("null", "") if value is None else ("string", "")
