@@ -19,6 +19,7 @@ from controllers.nodelifecycle.health import NodeLifecycleController
 from controllers.podgc import PodGarbageCollector
 from controllers.replicaset import ReplicaSetController, ReplicationManager
 from controllers.resourceclaim.controller import ResourceClaimController
+from controllers.resourcequota import ResourceQuotaController
 from controllers.services.endpoints import EndpointsController
 from controllers.services.endpointslice import EndpointSliceController
 from controllers.statefulset.controller import StatefulSetController
@@ -39,6 +40,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (StatefulSetController, ""),
     (DaemonSetController, ""),
     (ResourceClaimController, "DynamicResourceAllocation"),
+    (ResourceQuotaController, ""),
     (NodeLifecycleController, ""),
     (TaintEvictionController, ""),
     (PodGarbageCollector, ""),
@@ -59,6 +61,7 @@ ALIASES = {
     "replicaset": "replicaset-controller",
     "replicationcontroller": "replicationcontroller-controller",
     "resource-claim-controller": "resourceclaim-controller",
+    "resourcequota": "resourcequota-controller",
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
     "serviceaccount": "serviceaccount-controller",
     "statefulset": "statefulset-controller",

@@ -1,0 +1,161 @@
+"""Keeps what quotas say is used at what is used: objects that go, or end, give back what they took.
+
+Admission charges a quota before an object is stored; this makes it right again. Only what some quota limits
+is watched.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/resourcequota (resource_quota_controller.go and
+resource_quota_monitor.go), 1.36.
+"""
+
+from collections.abc import Coroutine, Iterable
+from functools import partial
+from typing import Any
+
+from apimachinery.client.discovery import served_resources
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import PODS, RESOURCE_QUOTAS, Ref, dra_refs
+from apimachinery.client.rest import Object
+from apimachinery.errors import GroupResource
+from apimachinery.quota.amounts import amounts, mask, texts
+from apimachinery.quota.evaluators import Evaluator
+from apimachinery.quota.measuring import measure
+from apimachinery.quota.names import is_extended_in_quota
+from apimachinery.quota.registry import Evaluators
+from apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
+from controllers.base import Controller, ControllerContext, Key
+
+_RESYNC_SECONDS = 300.0
+_UNKNOWN_SECONDS = 5.0  # until a resource that nobody serves is looked for again (upstream: 30 s)
+_ADJUSTED_SINCE = 36  # claims count for extended resources
+
+
+class ResourceQuotaController(Controller):
+    name = "resourcequota-controller"
+    component = "resourcequota-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._context = context
+        self._monitors: dict[GroupResource, Informer] = {}
+        self._own: list[Informer] = []  # those that nobody else has
+        self._quotas = context.informer(RESOURCE_QUOTAS)
+        self._quotas.add_handler(self.enqueue, self._quota_changed)
+        self._pods = context.informer(PODS)
+        self._classes: Informer | None = None
+        gates, facts = self.world.gates, ClaimFacts(self._device_classes, self._pods.get, self._claims)
+        self._evaluators = Evaluators(gates, self.clock, facts)
+        if gates.enabled("DRAExtendedResource") and self.world.version.minor >= _ADJUSTED_SINCE:
+            self._classes = context.informer(dra_refs(self.world.version).device_classes)
+            changed = self._class_changed
+            self._classes.add_handler(changed, lambda _, new: changed(new), changed)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._resync()]
+
+    async def stop(self) -> None:
+        await super().stop()
+        for informer in self._own:
+            await informer.stop()
+
+    async def _resync(self) -> None:
+        while True:
+            await self.clock.sleep(_RESYNC_SECONDS)
+            for quota in self._quotas.list():
+                self.enqueue(quota)
+
+    # --- what makes a quota be measured again --------------------------------------------------------------
+
+    def _quota_changed(self, old: Object, new: Object) -> None:
+        """Its status is ours and admission's: only another spec matters."""
+        if amounts(old["spec"].get("hard")) != amounts(new["spec"].get("hard")):
+            self.enqueue(new)
+
+    def _class_changed(self, _: Object) -> None:
+        """Another class, or another name of one: claims count for other extended resources."""
+        for quota in self._quotas.list():
+            if any(map(is_extended_in_quota, quota["spec"].get("hard") or ())):
+                self.enqueue(quota)
+
+    def _replenish(self, evaluator: Evaluator, obj: Object) -> None:
+        for quota in self._quotas.list(obj["metadata"].get("namespace") or ""):
+            if evaluator.matching((quota.get("status") or {}).get("hard") or {}):
+                self.enqueue(quota)
+
+    def _object_changed(self, evaluator: Evaluator, old: Object, new: Object) -> None:
+        if evaluator.freed(old, new):
+            self._replenish(evaluator, new)
+
+    # --- what there is -------------------------------------------------------------------------------------
+
+    def _device_classes(self) -> DeviceClasses:
+        return DeviceClasses.of(self._classes.list() if self._classes is not None else ())
+
+    def _claims(self, namespace: str) -> Iterable[Object]:
+        monitor = self._monitors.get(GroupResource("resource.k8s.io", "resourceclaims"))
+        return monitor.list(namespace) if monitor is not None else ()
+
+    def _listing(self, resource: GroupResource, namespace: str) -> Iterable[Object] | None:
+        monitor = self._monitors.get(resource)
+        return monitor.list(namespace) if monitor is not None and monitor.has_synced else None
+
+    async def _follow(self, evaluators: Iterable[Evaluator]) -> bool:
+        """Watch what is not watched yet; whether all of it is known."""
+        missing = [one for one in evaluators if one.resource not in self._monitors]
+        if missing:
+            await self._monitor(missing)
+        known = True
+        for evaluator in evaluators:
+            monitor = self._monitors.get(evaluator.resource)
+            if monitor is None or monitor.is_unserved:
+                known = False
+            else:
+                await monitor.synced()
+        return known
+
+    async def _monitor(self, evaluators: Iterable[Evaluator]) -> None:
+        """Start informers; objects that are only counted are watched by their metadata."""
+        served = {one.ref.group_resource: one.ref for one in reversed(await served_resources(self.client))}
+        for evaluator in evaluators:
+            ref = self._ref(evaluator, served)
+            if ref is None or evaluator.resource in self._monitors:
+                continue
+            if type(evaluator) is Evaluator:
+                monitor = Informer(
+                    self.client, ref, self.clock, entropy=self.world.entropy, metadata_only=True
+                )
+                self._own.append(monitor)
+            else:
+                monitor = self._context.informers.informer(ref)
+            gone = partial(self._replenish, evaluator)
+            monitor.add_handler(None, partial(self._object_changed, evaluator), gone)
+            self._monitors[evaluator.resource] = monitor
+            monitor.start()
+
+    def _ref(self, evaluator: Evaluator, served: dict[GroupResource, Ref]) -> Ref | None:
+        """The version to watch: for claims the one that components of this release speak."""
+        ref = served.get(evaluator.resource)
+        if ref is not None and ref.group == "resource.k8s.io" and ref.plural == "resourceclaims":
+            return dra_refs(self.world.version).claims
+        return ref
+
+    # --- measuring -----------------------------------------------------------------------------------------
+
+    async def sync(self, key: Key) -> None:
+        quota = self._quotas.get(key.namespace, key.name)
+        if quota is None:
+            return
+        hard = quota["spec"].get("hard") or {}
+        if not await self._follow(self._evaluators.for_names(hard)):
+            self.queue.add_after(key, _UNKNOWN_SECONDS)
+        quota = self._quotas.get(key.namespace, key.name)
+        if quota is None or quota["spec"].get("hard", {}) != hard:
+            return  # it has been queued again
+        status = quota.get("status") or {}
+        before = amounts(status.get("used"))
+        used = mask({**before, **measure(quota, self._evaluators, self._listing)}, hard)
+        same = amounts(status.get("hard")) == amounts(hard) and before == used
+        if same and status.get("hard") is not None and status.get("used") is not None:
+            return
+        await self.client.update(
+            RESOURCE_QUOTAS, {**quota, "status": {"hard": hard, "used": texts(used)}}, "status"
+        )
