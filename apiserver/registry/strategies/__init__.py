@@ -6,6 +6,7 @@ from apiserver.registry.strategies.batch import STRATEGIES as _BATCH
 from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATION
 from apiserver.registry.strategies.core import STRATEGIES as _CORE
 from apiserver.registry.strategies.dynamic_resources import STRATEGIES as _DYNAMIC_RESOURCES
+from apiserver.registry.strategies.limiting import STRATEGIES as _LIMITING
 from apiserver.registry.strategies.others import STRATEGIES as _OTHERS
 from apiserver.registry.strategies.pods import STRATEGIES as _PODS
 from apiserver.registry.strategies.services import STRATEGIES as _SERVICES
@@ -13,6 +14,7 @@ from apiserver.registry.strategy import Strategy
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_CORE,
+    **_LIMITING,
     **_PODS,
     **_SERVICES,
     **_APPS,

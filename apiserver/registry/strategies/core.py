@@ -281,7 +281,5 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     GroupResource("", "replicationcontrollers"): ReplicationControllerStrategy,
     GroupResource("", "persistentvolumeclaims"): VolumeClaimStrategy,
     GroupResource("", "persistentvolumes"): VolumeStrategy,
-    GroupResource("", "resourcequotas"): Returned,
-    GroupResource("", "limitranges"): CreatedByUpdate,
     GroupResource("", "endpoints"): CreatedByUpdate,
 }

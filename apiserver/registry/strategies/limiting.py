@@ -1,0 +1,38 @@
+"""Resource quotas and limit ranges. Source: resourcequota and limitrange of pkg/registry/core, 1.36."""
+
+from apimachinery.errors import GroupResource, Object
+from apimachinery.field import FieldError
+from apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
+from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.registry.validation import limit_ranges, quotas
+
+
+class QuotaStatus(SpecKeptStatus):
+    """What is used is the controller's and admission's to say."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(quotas.status_errors(new.get("status") or {}))
+
+
+class QuotaStrategy(BuiltIn):
+    """The scopes never change."""
+
+    status = QuotaStatus
+    returns_deleted_object = True
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return quotas.quota_errors(obj)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(quotas.update_errors(new, old))
+
+
+class LimitRangeStrategy(CreatedByUpdate):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(limit_ranges.limit_range_errors(obj.get("spec") or {}))
+
+
+STRATEGIES: dict[GroupResource, type[Strategy]] = {
+    GroupResource("", "resourcequotas"): QuotaStrategy,
+    GroupResource("", "limitranges"): LimitRangeStrategy,
+}
