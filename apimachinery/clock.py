@@ -6,13 +6,17 @@ own or, under a virtual clock and a seed, deterministically in a test.
 
 import asyncio
 import random
-import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 # The alphabet of generated names: no vowels and nothing easily misread
 # (k8s.io/apimachinery/pkg/util/rand, 1.36).
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+# The bits of a UUID that say its version and variant (RFC 4122, 4.4), and where they are.
+_UUID_VERSION_4 = 0x4000_8000_0000_0000_0000
+_UUID_MASK = ~0xF000_C000_0000_0000_0000
 
 
 class Clock(Protocol):
@@ -67,7 +71,8 @@ class SeededEntropy:
         self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - reproducible on purpose
 
     def uid(self) -> str:
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        digits = f"{self._random.getrandbits(128) & _UUID_MASK | _UUID_VERSION_4:032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     def suffix(self, length: int = 5) -> str:
         return "".join(self._random.choice(SUFFIX_ALPHABET) for _ in range(length))

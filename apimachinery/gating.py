@@ -16,6 +16,7 @@ from apimachinery.schema import Kind, Schema
 
 Gates = tuple[str, ...]
 Steps = tuple[str, ...]  # field names; "*" stands for every item of a list or map
+Branches = dict[str, "Branches"]  # many Steps as a tree; "" marks where one of them ends
 
 # Gates that upstream treats as one feature: all of them must be on (ResourceSlice, dra facts).
 _BOTH_NEEDED = {
@@ -33,6 +34,8 @@ _MAX_DEPTH = 40  # recursive types (JSONSchemaProps) have no gated fields deeper
 
 def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: FeatureGates) -> None:
     """Remove from `new` what the gates do not allow and `old` does not use already. Changes `new`."""
+    if not _may_have(new, _branches(schema, gates)):
+        return
     for paths in _off(schema, gates).values():
         if not any(_has(new, path) for path in paths):
             continue
@@ -52,6 +55,37 @@ def _off(schema: Schema, gates: FeatureGates) -> Mapping[Gates, tuple[Steps, ...
     """The groups of gates of which one is off, with the places of their fields."""
     found = gated(schema)
     return {needed: paths for needed, paths in found.items() if any(_is_off(gate, gates) for gate in needed)}
+
+
+@lru_cache(maxsize=4096)
+def _branches(schema: Schema, gates: FeatureGates) -> Branches:
+    """All places of `_off` as one tree."""
+    root: Branches = {}
+    for paths in _off(schema, gates).values():
+        for path in paths:
+            here: Branches = root
+            for step in path:
+                here = here.setdefault(step, {})
+            here[""] = {}
+    return root
+
+
+def _may_have(value: Any, branches: Branches) -> bool:
+    """Whether something is set at any place of the tree: one walk for all of them."""
+    if "" in branches:
+        return True
+    if isinstance(value, dict):
+        for step, below in branches.items():
+            if step == "*":
+                if any(_may_have(item, below) for item in value.values()):
+                    return True
+            elif (item := value.get(step)) is not None and _may_have(item, below):
+                return True
+        return False
+    if isinstance(value, list):
+        items = branches.get("*")
+        return items is not None and any(_may_have(item, items) for item in value)
+    return False
 
 
 def _is_off(gate: str, gates: FeatureGates) -> bool:

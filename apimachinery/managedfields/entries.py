@@ -91,33 +91,40 @@ def decode(entries: Sequence[Mapping[str, Any]] | None) -> Managed:
 def encode(managed: Managed) -> list[dict[str, Any]]:
     """The entries in upstream's order: appliers first, then by time, manager, version, subresource."""
     found = [
-        _entry(identity, owned, managed.times.get(identity)) for identity, owned in managed.managers.items()
+        entry(
+            identity._replace(operation=APPLY) if owned.applied else identity,
+            owned.api_version,
+            owned.fields.to_fields(),
+            managed.times.get(identity),
+        )
+        for identity, owned in managed.managers.items()
     ]
     found.sort(
-        key=lambda entry: (
-            entry["operation"],
-            entry.get("time", ""),
-            entry.get("manager", ""),
-            entry["apiVersion"],
-            entry.get("subresource", ""),
+        key=lambda one: (
+            one["operation"],
+            one.get("time", ""),
+            one.get("manager", ""),
+            one["apiVersion"],
+            one.get("subresource", ""),
         )
     )
     return found
 
 
-def _entry(identity: ManagerId, owned: Owned, time: str | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {}
+def entry(identity: ManagerId, api_version: str, fields: dict[str, Any], time: str | None) -> dict[str, Any]:
+    """One entry of managedFields; `fields` as FieldsV1."""
+    found: dict[str, Any] = {}
     if identity.manager:
-        entry["manager"] = identity.manager
-    entry["operation"] = APPLY if owned.applied else identity.operation
-    entry["apiVersion"] = owned.api_version
+        found["manager"] = identity.manager
+    found["operation"] = identity.operation
+    found["apiVersion"] = api_version
     if time:
-        entry["time"] = time
-    entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = owned.fields.to_fields()
+        found["time"] = time
+    found["fieldsType"] = "FieldsV1"
+    found["fieldsV1"] = fields
     if identity.subresource:
-        entry["subresource"] = identity.subresource
-    return entry
+        found["subresource"] = identity.subresource
+    return found
 
 
 def is_reset(entries: Any) -> bool:

@@ -10,7 +10,7 @@ MAX_UPDATERS = 10
 ANCIENT = "ancient-changes"
 
 # What no manager ever owns.
-_SYSTEM_FIELDS = FieldSet.of_fields(
+UNOWNED = FieldSet.of_fields(
     [
         ("apiVersion",),
         ("kind",),
@@ -37,7 +37,7 @@ def stripped(owned: Owned | None) -> Owned | None:
     """Without system fields; None if nothing is left."""
     if owned is None:
         return None
-    fields = owned.fields.difference(_SYSTEM_FIELDS)
+    fields = owned.fields.difference(UNOWNED)
     return None if fields.is_empty() else owned._replace(fields=fields)
 
 

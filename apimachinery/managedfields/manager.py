@@ -11,8 +11,8 @@ from datetime import datetime
 
 from apimachinery import clock
 from apimachinery.errors import StatusError, bad_request
-from apimachinery.managedfields import entries, last_applied, limits, objects, typed
-from apimachinery.managedfields.atoms import TypedError
+from apimachinery.managedfields import entries, first, last_applied, limits, objects, typed
+from apimachinery.managedfields.atoms import ItemError, TypedError
 from apimachinery.managedfields.entries import (
     APPLY,
     UPDATE,
@@ -21,6 +21,7 @@ from apimachinery.managedfields.entries import (
     Managed,
     ManagerId,
 )
+from apimachinery.managedfields.field_sets import FieldSet
 from apimachinery.managedfields.updating import (
     Convert,
     MissingVersionError,
@@ -69,6 +70,11 @@ class FieldManager:
         `live` is the object before, in the same version, None for a create. Never raises: if the managers
         cannot be worked out, they stay as they were.
         """
+        identity = ManagerId.of(manager, UPDATE, new["apiVersion"], subresource)
+        if not live and not (new.get("metadata") or {}).get("managedFields"):
+            created = self._created(new, identity, _text(now), reset if reset is not None else self._reset)
+            if created is not None:
+                return created
         live = live or {}
         if self._changes_nothing(live, new, subresource):
             return objects.managed(new, live["metadata"]["managedFields"])
@@ -78,6 +84,19 @@ class FieldManager:
         except (TypedError, MissingVersionError, ValueError):
             return objects.managed(new, (live.get("metadata") or {}).get("managedFields"))
         return objects.managed(new, entries.encode(managed))
+
+    def _created(self, new: Object, identity: ManagerId, now: str, reset: ResetFields) -> Object | None:
+        """A new object with its creator's entry; None if that takes more thought."""
+        schema = self._schema_for(identity.api_version)
+        if schema is None or not (reset is None or isinstance(reset, FieldSet)) or not first.serves(reset):
+            return None
+        new = objects.unmanaged(new)
+        try:
+            fields = first.fields_of(new, schema, reset)
+        except ItemError:
+            return None
+        entry = entries.entry(identity, identity.api_version, fields, now)
+        return objects.managed(new, [entry] if fields else [])
 
     def _changes_nothing(self, live: Object, new: Object, subresource: str) -> bool:
         """Whether the managers of `live` stay as they are, without working it out."""

@@ -6,6 +6,7 @@ in bytes, as Go does.
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 NameCheck = Callable[[str, bool], list[str]]
@@ -98,7 +99,9 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
+@lru_cache(maxsize=1 << 14)
 def _matches(pattern: str, text: str) -> bool:
+    """The same keys and values come again and again."""
     return _COMPILED[pattern].fullmatch(text) is not None
 
 

@@ -439,3 +439,34 @@ def test_scale():
 def test_field_element():
     """A field's element is its name."""
     assert path_elements.field("a.b/c") == "f:a.b/c"
+
+
+_TEXT = st.text("ab<", max_size=2)
+_ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+_KEYED = st.lists(
+    st.fixed_dictionaries({}, optional={"name": _TEXT, "value": _ANYTHING, "protocol": _TEXT}), max_size=3
+)
+_SPECS = st.fixed_dictionaries(
+    {},
+    optional={
+        "size": _ANYTHING, "tags": st.lists(_TEXT, max_size=3), "items": _KEYED, "ports": _KEYED,
+        "steps": _ANYTHING, "labels": st.dictionaries(_TEXT, _ANYTHING, max_size=3), "atom": _ANYTHING,
+        "free": _ANYTHING, "unknown": _ANYTHING,
+    },
+)  # fmt: skip
+
+
+@given(_SPECS, st.dictionaries(st.sampled_from(["name", "uid", "labels"]), _ANYTHING), st.booleans())
+def test_a_creators_entry_is_what_a_comparison_with_nothing_gives(spec, metadata, reset_spec):
+    """The short way that creates take and the general one agree on every value, whatever its shape."""
+    obj = {"apiVersion": "e/v1", "kind": "Widget", "metadata": metadata, "spec": spec}
+    reset = FieldSet.of_fields([("spec",)]) if reset_spec else FieldSet()
+    general = FieldSet.of_fields([("spec",), ("nothing", "below")] if reset_spec else [("nothing", "below")])
+
+    short = MANAGER.update(None, obj, "m", "", "t", reset=reset)
+
+    assert json.dumps(short) == json.dumps(MANAGER.update(None, obj, "m", "", "t", reset=general))
