@@ -15,6 +15,7 @@ _VERBS = {
     "DELETE": "delete",
 }
 _SPECIAL_PREFIXES = frozenset({"proxy", "watch"})
+_SELECTING = frozenset({"list", "watch", "deletecollection"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
@@ -35,6 +36,8 @@ class RequestInfo:
     namespace: str = ""
     name: str = ""
     parts: tuple[str, ...] = ()
+    field_selector: str = ""  # as the client wrote it
+    label_selector: str = ""
 
     @property
     def is_long_running(self) -> bool:
@@ -73,9 +76,13 @@ def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo
         verb = "watch" if _is_watch(query) else "list"
     elif not name and verb == "delete":
         verb = "deletecollection"
-    if verb in {"list", "watch", "deletecollection"} and not name:
-        name = _name_of_selector(query)
-    return RequestInfo(True, path, verb, group, version, resource, subresource, namespace, name, tuple(rest))
+    fields = labels = ""
+    if verb in _SELECTING:
+        name = name or _name_of_selector(query)
+        fields, labels = ((query.get(each) or [""])[0] for each in ("fieldSelector", "labelSelector"))
+    return RequestInfo(
+        True, path, verb, group, version, resource, subresource, namespace, name, tuple(rest), fields, labels
+    )
 
 
 def _namespace(rest: list[str]) -> tuple[str, list[str]]:

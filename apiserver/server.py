@@ -13,10 +13,7 @@ from apiserver.authentication import Authenticator
 from apiserver.authentication.certificates import CertificateAuthenticator
 from apiserver.authentication.tokens import TokenAuthenticator
 from apiserver.authentication.union import UnionAuthenticator
-from apiserver.authorization.bindings import Bindings
-from apiserver.authorization.own_paths import OwnPaths
-from apiserver.authorization.rbac import RBACAuthorizer
-from apiserver.authorization.union import UnionAuthorizer
+from apiserver.authorization.access import Access
 from apiserver.codec import Codec
 from apiserver.handlers.dispatching import Dispatcher, is_served
 from apiserver.handlers.paths import Paths
@@ -48,7 +45,7 @@ class APIServer:
             log=event_log,
             codec=Codec(table, world),
             authenticator=_authenticator(options),
-            authorizer=UnionAuthorizer([RBACAuthorizer(Bindings(store)), OwnPaths()]),
+            authorizer=Access(store, world),
             metrics=RequestMetrics(partial(is_served, table)),
             lifetime=Lifetime(),
             health=HealthChecks(),

@@ -9,7 +9,7 @@ from apimachinery.resources import Resource, ResourceTable
 from apimachinery.schema import Schema
 from apiserver.admission import AdmissionChain
 from apiserver.authentication import Authenticator
-from apiserver.authorization import Authorizer
+from apiserver.authorization.access import Access
 from apiserver.background import Background
 from apiserver.codec import Codec
 from apiserver.generations import Generations
@@ -38,7 +38,7 @@ class Services:
     log: Log
     codec: Codec
     authenticator: Authenticator
-    authorizer: Authorizer
+    authorizer: Access
     metrics: RequestMetrics
     lifetime: Lifetime
     health: "HealthChecks"

@@ -94,10 +94,10 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     def write(user: str, pair: "KeyPair") -> None:
         write_secret(directory.component_kubeconfig(user), kubeconfig(server, ca, user, pair))
 
-    # Masters until controllers have accounts of their own and nodes an authorizer.
+    # A master until controllers have accounts of their own.
     write("system:kube-controller-manager", authority.client("system:kube-controller-manager", MASTERS))
     write("system:kube-scheduler", authority.client("system:kube-scheduler"))
     for node in state.nodes:
-        write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes", MASTERS))
+        write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes"))
     admin = authority.client("kubernetes-admin", MASTERS)
     write_secret(directory.kubeconfig, kubeconfig(server, ca, "kubernetes-admin", admin))

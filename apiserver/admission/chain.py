@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from apiserver.admission import AdmissionChain, Plugin
 from apiserver.admission.default_tolerations import DefaultTolerationSeconds
+from apiserver.admission.escalation import Escalation
 from apiserver.admission.limit_ranger import LimitRanger
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.priority import Priority
 from apiserver.admission.resource_quota import ResourceQuota
 from apiserver.admission.service_account import ServiceAccount
@@ -30,7 +32,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "LimitPodHardAntiAffinityTopology": None,
     "LimitRanger": LimitRanger,
     "ServiceAccount": ServiceAccount,
-    "NodeRestriction": None,
+    "NodeRestriction": lambda services: NodeRestriction(services.store, services.world.gates),
     "TaintNodesByCondition": lambda _: TaintNodesByCondition(),
     "AlwaysPullImages": None,
     "ImagePolicyWebhook": None,
@@ -80,9 +82,8 @@ def admission_chain(
 ) -> AdmissionChain:
     """The chain of one server: what is on by default, more and less by the flags (which were checked)."""
     wanted = (_ON | set(enable)) - set(disable)
-    return AdmissionChain(
-        [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
-    )
+    plugins = [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
+    return AdmissionChain([*plugins, Escalation(services.authorizer)])
 
 
 def flag_errors(enable: Sequence[str], disable: Sequence[str]) -> list[str]:

@@ -1,0 +1,113 @@
+"""Nobody grants what they do not hold, unless they may `escalate` roles or `bind` that one.
+
+Source: k8s.io/kubernetes/pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased and
+pkg/registry/rbac/validation/rule.go, 1.36. Upstream does this in the registry, between mutating admission
+and validation; here it is the last of the mutating plugins.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from apimachinery.errors import GroupResource, Object, StatusError, forbidden, not_found
+from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from apiserver.authorization.access import Access
+from apiserver.authorization.bindings import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    GROUP,
+    ROLE_BINDINGS,
+    ROLES,
+)
+from apiserver.authorization.covering import compact, printed, uncovered
+from apiserver.authorization.rules import Rule, rules_of
+from apiserver.request_info import RequestInfo
+from apiserver.user import MASTERS_GROUP
+
+_EVERYTHING = (Rule(("*",), ("*",), ("*",), (), ()), Rule(("*",), (), (), (), ("*",)))
+_ABOUT_DELETING = ("finalizers", "ownerReferences", "managedFields", "resourceVersion")
+
+
+class Escalation(Plugin):
+    """Looks at roles and bindings that somebody other than a master writes."""
+
+    operations = frozenset({CREATE, UPDATE})
+    resources: ClassVar[frozenset[str]] = frozenset(
+        {ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS}
+    )
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def admit(self, attributes: Attributes) -> None:
+        if MASTERS_GROUP in attributes.user.groups:
+            return
+        new, old = attributes.object or {}, attributes.old
+        if attributes.resource.storage_resource in {ROLES, CLUSTER_ROLES}:
+            if not self._may_escalate(attributes) and not _only_lets_go(new, old):
+                self._check_role(attributes, new, old or {})
+        elif not _only_lets_go(new, old) and not self._may_bind(attributes, new):
+            self._confirm(attributes, self._rules_of_reference(new, attributes.namespace))
+
+    def _check_role(self, attributes: Attributes, new: Object, old: Object) -> None:
+        self._confirm(attributes, rules_of(new))
+        if not (new.get("aggregationRule") or old.get("aggregationRule")):
+            return
+        held, _ = self._access.rbac.held(attributes.user, attributes.namespace)
+        if uncovered(held, _EVERYTHING):
+            raise _refused(attributes, "must have cluster-admin privileges to use an aggregationRule")
+
+    def _confirm(self, attributes: Attributes, wanted: Sequence[Rule]) -> None:
+        """Raise 403 if the user holds less than `wanted`."""
+        user = attributes.user
+        held, errors = self._access.rbac.held(user, attributes.namespace)
+        missing = uncovered(held, wanted)
+        if not missing:
+            return
+        groups = " ".join(f'"{group}"' for group in user.groups)
+        rules = "\n".join(sorted({printed(rule) for rule in compact(missing)}))
+        why = f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions'
+        raise _refused(
+            attributes,
+            f"{why} not currently held:\n{rules}" + (f"; resolution errors: [{errors}]" if errors else ""),
+        )
+
+    def _may_escalate(self, attributes: Attributes) -> bool:
+        resource = attributes.resource
+        name = attributes.name if attributes.operation == UPDATE else ""
+        return self._may(attributes, "escalate", resource.plural, name)
+
+    def _may_bind(self, attributes: Attributes, binding: Object) -> bool:
+        reference = binding.get("roleRef") or {}
+        plural = {"ClusterRole": "clusterroles", "Role": "roles"}.get(reference.get("kind") or "")
+        return plural is not None and self._may(attributes, "bind", plural, reference.get("name") or "")
+
+    def _may(self, attributes: Attributes, verb: str, plural: str, name: str) -> bool:
+        info = RequestInfo(True, "", verb, GROUP, "*", plural, namespace=attributes.namespace, name=name)
+        return self._access.authorize(attributes.user, info).allowed
+
+    def _rules_of_reference(self, binding: Object, namespace: str) -> Sequence[Rule]:
+        reference = binding.get("roleRef") or {}
+        kind, name = reference.get("kind") or "", reference.get("name") or ""
+        rules = self._access.rbac.bindings.rules_of_role(kind, name, namespace)
+        if rules is not None:
+            return rules
+        if kind not in {"Role", "ClusterRole"}:
+            raise StatusError(500, "", f'unsupported role reference kind: "{kind}"', {})
+        raise not_found(GroupResource(GROUP, f"{kind.lower()}s"), name)
+
+
+def _refused(attributes: Attributes, why: str) -> StatusError:
+    name = ((attributes.object or {}).get("metadata") or {}).get("name") or ""
+    return forbidden(attributes.resource.group_resource, name, why)
+
+
+def _only_lets_go(new: Object, old: Object | None) -> bool:
+    """Whether an update changes nothing but what the garbage collector must change to delete the object."""
+    if old is None:
+        return False
+    return _without(new) == _without(old)
+
+
+def _without(obj: Object) -> Object:
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _ABOUT_DELETING}
+    return {**obj, "metadata": metadata}

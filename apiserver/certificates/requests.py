@@ -1,0 +1,70 @@
+"""PKCS#10 requests as Kubernetes carries them: PEM in base64.
+
+Source: k8s.io/kubernetes/pkg/apis/certificates/helpers.go (ParseCSR), 1.36.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.x509.oid import NameOID
+
+_TYPE = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----")
+_REQUEST = b"CERTIFICATE REQUEST"
+_ALTERNATIVES = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.UniformResourceIdentifier)
+
+
+class RequestError(ValueError):
+    """The request cannot be read; the text is upstream's where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateRequest:
+    """What a request asks for. `alternatives` are kinds of alternative names: dns, email, ip, uri."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+    alternatives: frozenset[str]
+
+
+def parse_request(text: str) -> CertificateRequest:
+    """What `spec.request` holds, its signature checked; raises RequestError."""
+    request = _load(text)
+    names = [
+        str(attribute.value) for attribute in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    ]
+    groups = request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return CertificateRequest(
+        names[-1] if names else "",
+        tuple(str(attribute.value) for attribute in groups),
+        _alternatives(request),
+    )
+
+
+def _load(text: str) -> x509.CertificateSigningRequest:
+    try:
+        pem = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RequestError(str(error)) from None
+    found = _TYPE.search(pem)
+    if found is None or found[1] != _REQUEST:
+        raise RequestError("PEM block type must be CERTIFICATE REQUEST")
+    try:
+        request = x509.load_pem_x509_csr(pem)
+        if not request.is_signature_valid:
+            raise RequestError("x509: certificate request signature is not valid")
+    except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
+        raise RequestError(str(error)) from None
+    return request
+
+
+def _alternatives(request: x509.CertificateSigningRequest) -> frozenset[str]:
+    try:
+        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    kinds = zip(("dns", "email", "ip", "uri"), _ALTERNATIVES, strict=True)
+    return frozenset(name for name, kind in kinds if any(isinstance(one, kind) for one in names))
