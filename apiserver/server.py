@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from apimachinery.catalogue import catalogue_for
-from apimachinery.component import World
+from apimachinery.component import World, settle_memory
 from apiserver import bootstrap, pipeline
 from apiserver.admission.chain import admission_chain
 from apiserver.authentication import Authenticator
@@ -148,6 +148,7 @@ async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> No
     async with await CachedStore.open(event_log, world.clock) as store:
         server = APIServer(options, world, store, event_log)
         await server.start()
+        settle_memory()
         await stop.wait()
         server.services.lifetime.stopping.set()  # not ready from here on
         await world.clock.sleep(options.shutdown_delay_seconds)

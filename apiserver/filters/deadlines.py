@@ -5,23 +5,30 @@ Source: k8s.io/apiserver/pkg/server/filters/timeout.go and endpoints/filters/req
 
 import asyncio
 import re
+from dataclasses import dataclass
+from typing import Any
 
 from apimachinery import errors
 from apiserver.request import Handler, Request, Response
 
 MAX_SECONDS = 60.0
+_LOOK_SECONDS = 1.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def with_deadline(handler: Handler) -> Handler:
     """Answer 504 when a request takes longer than its `timeout` parameter or the server's limit."""
+    running = _Running()
 
     async def limit(request: Request) -> Response:
         if request.info.is_long_running:
             return await handler(request)
+        text = request.param("timeout")
         try:
-            async with asyncio.timeout(_seconds(request.param("timeout"))):
+            if not text:
+                return await running.bounded(handler, request)
+            async with asyncio.timeout(_seconds(text)):
                 return await handler(request)
         except TimeoutError:
             raise errors.timeout("request did not complete within the allotted timeout") from None
@@ -29,9 +36,56 @@ def with_deadline(handler: Handler) -> Handler:
     return limit
 
 
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """One request under way: until when, and in which task."""
+
+    end: float
+    task: "asyncio.Task[Any]"
+    expired: bool = False
+
+
+class _Running:
+    """The requests under the server's own limit. All have the same, so the oldest is always the first.
+
+    One timer looks at them once a second: a timer for every request cost a tenth of a GET.
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[_Turn, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def bounded(self, handler: Handler, request: Request) -> Response:
+        """Raises TimeoutError."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if task is None:
+            return await handler(request)
+        turn = _Turn(loop.time() + MAX_SECONDS, task)
+        self._turns[turn] = None
+        if self._timer is None:
+            self._timer = loop.call_later(_LOOK_SECONDS, self._look, loop)
+        try:
+            return await handler(request)
+        except asyncio.CancelledError:
+            if turn.expired and task.uncancel() == 0:
+                raise TimeoutError from None
+            raise
+        finally:
+            del self._turns[turn]
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel what has had its time; look again while anything is under way."""
+        now = loop.time()
+        for turn in self._turns:
+            if turn.end > now:
+                break
+            if not turn.expired:
+                turn.expired = True
+                turn.task.cancel()
+        self._timer = loop.call_later(_LOOK_SECONDS, self._look, loop) if self._turns else None
+
+
 def _seconds(text: str) -> float:
-    if not text:
-        return MAX_SECONDS
     if text.lstrip("+-") == "0":
         return MAX_SECONDS
     if _DURATION.sub("", text):

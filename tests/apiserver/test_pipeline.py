@@ -6,6 +6,7 @@ import re
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
 from apiserver import pipeline
+from apiserver.filters import deadlines
 from apiserver.request import Peer
 
 
@@ -107,6 +108,25 @@ async def test_deadline(api, monkeypatch):
     assert answer.status == 504
     assert answer.body["message"] == "Timeout: request did not complete within the allotted timeout"
     assert (await api.get(f"{MAPS}?timeout=soon")).status == 400
+
+
+async def test_the_servers_own_deadline(api, monkeypatch):
+    """Without a `timeout` the server's limit holds; a cancellation that is not its own goes through."""
+    import asyncio
+
+    async def hang():
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(deadlines, "MAX_SECONDS", 0.05)
+    monkeypatch.setattr(deadlines, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(api.server.services.store, "refresh", hang)
+    others = asyncio.create_task(api.get(MAPS))
+    await asyncio.sleep(0)
+    others.cancel()
+
+    assert (await api.get(MAPS)).status == 504
+    assert others.cancelled()
+    assert asyncio.current_task().cancelling() == 0
 
 
 async def test_in_flight():
