@@ -62,6 +62,7 @@ async def running_server() -> AsyncIterator[Server]:
             server = Server(port, directory.token.read_text().strip(), directory.ca, process.pid, 0.0)
             await _ready(server)
             seconds = time.perf_counter() - started
+            await _admit_pods(server)
             yield Server(port, server.token, server.ca, process.pid, seconds)
         finally:
             process.terminate()
@@ -78,3 +79,14 @@ async def _ready(server: Server) -> None:
         except OSError:
             pass
         await asyncio.sleep(0.005)
+
+
+async def _admit_pods(server: Server) -> None:
+    """Make the service account that pods need; there is no controller manager to do it."""
+    async with server.connection() as connection:
+        account = b'{"metadata":{"name":"default"}}'
+        status, answer = await connection.request(
+            "POST", "/api/v1/namespaces/default/serviceaccounts", account
+        )
+        if status != 201:
+            raise RuntimeError(answer.decode())
