@@ -12,6 +12,7 @@ from controllers.base import Controller, ControllerContext
 from controllers.daemonset.controller import DaemonSetController
 from controllers.deployment.controller import DeploymentController
 from controllers.garbagecollector.controller import GarbageCollector
+from controllers.job.controller import JobController
 from controllers.namespace import NamespaceController
 from controllers.namespace_furniture import RootCAPublisher, ServiceAccountController
 from controllers.nodelifecycle.eviction import TaintEvictionController
@@ -39,6 +40,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (ReplicationManager, ""),
     (StatefulSetController, ""),
     (DaemonSetController, ""),
+    (JobController, ""),
     (ResourceClaimController, "DynamicResourceAllocation"),
     (ResourceQuotaController, ""),
     (NodeLifecycleController, ""),
@@ -55,6 +57,7 @@ ALIASES = {
     "endpoint": "endpoints-controller",
     "endpointslice": "endpointslice-controller",
     "garbagecollector": "garbage-collector-controller",
+    "job": "job-controller",
     "namespace": "namespace-controller",
     "nodelifecycle": "node-lifecycle-controller",
     "podgc": "pod-garbage-collector-controller",

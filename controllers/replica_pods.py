@@ -33,10 +33,10 @@ async def slow_start(
     return successes, []
 
 
-def pod_from_template(template: Object, owner: Object, owner_ref: Ref) -> Object:
-    """The pod that a replica set creates: template, generated name, controller reference."""
+def pod_from_template(template: Object, owner: Object, owner_ref: Ref, prefix: str = "") -> Object:
+    """The pod that a controller creates: template, generated name, controller reference."""
     metadata = template.get("metadata", {})
-    prefix = owner["metadata"]["name"] + "-"
+    prefix = prefix or owner["metadata"]["name"] + "-"
     pod_metadata = {
         "generateName": prefix if len(prefix) <= _NAME_LIMIT else owner["metadata"]["name"],
         "namespace": owner["metadata"]["namespace"],
@@ -61,9 +61,10 @@ class PodControl:
         self._client = client
         self._recorder = recorder
 
-    async def create(self, template: Object, owner: Object, owner_ref: Ref) -> None:
+    async def create(self, template: Object, owner: Object, owner_ref: Ref, prefix: str = "") -> None:
+        """`prefix` of the generated name, if it is not the owner's name."""
         try:
-            made = await self._client.create(PODS, pod_from_template(template, owner, owner_ref))
+            made = await self._client.create(PODS, pod_from_template(template, owner, owner_ref, prefix))
         except Exception as error:
             if not is_namespace_terminating(error):
                 self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {error}")

@@ -177,9 +177,8 @@ class FakeServer:
             return await self._create(target, body)
         wanted = (body.get("metadata") or {}).get("resourceVersion")
         found = self._found(target)
-        return await self._change(
-            target, _with_owners(found, body, _merged(copy.deepcopy(found), body)), wanted
-        )
+        merged = _with_finalizers(found, body, _merged(copy.deepcopy(found), body))
+        return await self._change(target, _with_owners(found, body, merged), wanted)
 
     async def _change(self, target: _Target, new: Object, resource_version: str | None) -> Object:
         old = self._found(target)
@@ -274,6 +273,16 @@ def _with_owners(old: Object, patch: Object, new: Object) -> Object:
         else:
             references[change["uid"]] = change
     new["metadata"]["ownerReferences"] = list(references.values())
+    return new
+
+
+def _with_finalizers(old: Object, patch: Object, new: Object) -> Object:
+    """The one list of plain values from which components take some by a strategic merge patch."""
+    gone = (patch.get("metadata") or {}).get("$deleteFromPrimitiveList/finalizers")
+    if gone is None:
+        return new
+    new["metadata"].pop("$deleteFromPrimitiveList/finalizers")
+    new["metadata"]["finalizers"] = [name for name in _finalizers(old) if name not in gone]
     return new
 
 

@@ -1,0 +1,56 @@
+"""A job's conditions: which end it, and how their reasons are told by release. Pure functions.
+
+Source: pkg/controller/job/job_controller.go, staging/src/k8s.io/api/batch/v1/types.go, 1.36.
+"""
+
+from datetime import datetime
+
+from apimachinery.client.rest import Object
+from apimachinery.clock import timestamp
+from controllers.pods import condition
+
+COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
+FAILURE_TARGET, SUCCESS_CRITERIA_MET = "FailureTarget", "SuccessCriteriaMet"
+_FINAL = {FAILURE_TARGET: FAILED, SUCCESS_CRITERIA_MET: COMPLETE}
+
+
+def new(kind: str, reason: str, message: str, now: datetime) -> Object:
+    return {
+        "type": kind,
+        "status": "True",
+        "lastProbeTime": timestamp(now),
+        "lastTransitionTime": timestamp(now),
+        **({"reason": reason} if reason else {}),
+        **({"message": message} if message else {}),
+    }
+
+
+def is_finished(job: Object) -> bool:
+    return holds(job, COMPLETE) or holds(job, FAILED)
+
+
+def holds(job: Object, kind: str) -> bool:
+    found = condition(job, kind)
+    return found is not None and found["status"] == "True"
+
+
+def final(interim: Object, now: datetime) -> Object:
+    """The condition that ends the job once no pod is left, for the one that announced it."""
+    kind: str = _FINAL.get(interim["type"]) or interim["type"]
+    return new(kind, interim.get("reason") or "", interim.get("message") or "", now)
+
+
+def ensured(
+    present: list[Object], kind: str, status: str, reason: str, message: str, now: datetime
+) -> tuple[list[Object], bool]:
+    """The conditions with one set, and whether that changed anything; one that never held is not added."""
+    wanted = {**new(kind, reason, message, now), "status": status}
+    for position, found in enumerate(present):
+        if found["type"] == kind:
+            told = (found["status"], found.get("reason") or "", found.get("message") or "")
+            if told == (status, reason, message):
+                return present, False
+            return [*present[:position], wanted, *present[position + 1 :]], True
+    if status == "False":
+        return present, False
+    return [*present, wanted], True

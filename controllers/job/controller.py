@@ -1,0 +1,279 @@
+"""The job controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/job, 1.36."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from apimachinery.client.refs import JOBS
+from apimachinery.client.rest import Object
+from apimachinery.clock import timestamp
+from apimachinery.labels import LabelSelector
+from controllers import owners, pods
+from controllers.base import ControllerContext, Key, key_of
+from controllers.job import conditions, failures, indexes
+from controllers.job.dialect import Dialect
+from controllers.job.failures import Backoff
+from controllers.job.state import State
+from controllers.job.templates import FINALIZER, for_index, is_tracked, prefix_for, template_of
+from controllers.job.tracking import Tracker, remove_finalizer
+from controllers.pod_owner import PodOwnerController
+from controllers.replica_pods import is_namespace_terminating, slow_start
+
+MOST_PODS = 500  # that are made or deleted in one go
+_OURS = "kubernetes.io/job-controller"
+_MODES = (None, "NonIndexed", "Indexed")
+
+
+class Orphan(NamedTuple):
+    """A pod whose job is gone, to be released."""
+
+    namespace: str
+    pod: str
+    what: str = "orphan"  # never equal to a job's key
+
+
+class JobController(PodOwnerController):
+    name = "job-controller"
+    component = "job-controller"
+    ref = JOBS
+    finalizers = (FINALIZER,)
+    deletion_frees = False  # a pod that is being deleted has to be counted
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._removing: dict[Key, set[str]] = {}  # uids of pods whose finalizer we took off
+        self._backoff: dict[Key, Backoff] = {}
+        self._dialect = Dialect.of(context.world.version, context.world.gates)
+        super().__init__(context)
+        self.pods.add_handler(self._orphan_seen, lambda _, pod: self._orphan_seen(pod))
+
+    def selector(self, obj: Object) -> LabelSelector:
+        return LabelSelector.from_object(obj["spec"].get("selector"))
+
+    # -- what is told
+
+    def object_deleted(self, old: Object) -> None:
+        super().object_deleted(old)
+        for pod in self.pods.by_index("controller", old["metadata"]["uid"]):
+            self._orphan_seen(pod)
+
+    def pod_changed(self, owner: Object, old: Object | None, new: Object) -> None:
+        key = key_of(owner)
+        if not is_tracked(new):
+            self._removing.get(key, set()).discard(new["metadata"]["uid"])
+        if pods.is_terminating(new) and old is not None:
+            self.expectations.deletion_seen(key, key_of(new))
+
+    def pod_gone(self, owner: Object, pod: Object) -> None:
+        self._removing.get(key_of(owner), set()).discard(pod["metadata"]["uid"])
+
+    def _orphan_seen(self, pod: Object) -> None:
+        """A pod that waits to be counted, by a job that is gone."""
+        if is_tracked(pod) and self.owner_of(pod) is None and self._had_job(pod):
+            self.queue.add(Orphan(*key_of(pod)))
+
+    @staticmethod
+    def _had_job(pod: Object) -> bool:
+        reference = owners.controller_reference(pod)
+        return reference is None or reference["kind"] == JOBS.kind
+
+    async def sync(self, key: Key | Orphan) -> None:
+        if isinstance(key, Orphan):
+            pod = self.pods.get(key.namespace, key.pod)
+            if pod is not None and is_tracked(pod) and self.owner_of(pod) is None and self._had_job(pod):
+                await remove_finalizer(self.client, pod)
+            return
+        job = self.objects.get(*key)
+        if job is None:
+            self.expectations.forget(key)
+            self._removing.pop(key, None)
+            self._backoff.pop(key, None)
+            return
+        if self._dialect.managed_by and job["spec"].get("managedBy") not in (None, _OURS):
+            return
+        if conditions.is_finished(job):
+            self._backoff.pop(key, None)
+            return
+        if job["spec"].get("completionMode") not in _MODES:
+            text = "Skipped Job sync because completion mode is unknown"
+            self.recorder.event(job, "Warning", "UnknownCompletionMode", text)
+            return
+        await self._reconcile(key, job)
+
+    # -- what is done
+
+    async def _reconcile(self, key: Key, job: Object) -> None:
+        may_act = self.expectations.satisfied(key)
+        state = State(
+            job,
+            await self.claim_pods(job),
+            frozenset(self._removing.get(key, ())),
+            self._backoff.get(key, Backoff()),
+            self.clock.now(),
+            self._dialect,
+        )
+        failure, changed = None, False
+        if state.finish is not None:
+            deleted, failure = await self._delete(key, state, state.active)
+            if deleted < len(state.active) or not may_act:
+                state.finish = None  # pods are left that we may not know of
+            active = len(state.active) - deleted
+        else:
+            left = state.seconds_left()
+            if left is not None:
+                self.queue.add_after(key, left)
+            active, failure, changed = await self._go_on(key, state, may_act=may_act)
+        changed |= self._note_counts(state, active)
+        tracker = Tracker(self.client, self._dialect, key, self._removing, state)
+        try:
+            ended = await tracker.track(changed=changed)
+        finally:
+            if tracker.written:
+                self._backoff[key] = state.backoff
+        if ended is not None:
+            self._tell_end(state, ended)
+        if failure is not None:
+            raise failure
+
+    async def _go_on(self, key: Key, state: State, *, may_act: bool) -> tuple[int, Exception | None, bool]:
+        """(active pods afterwards, what went wrong, whether the conditions changed)."""
+        active, failure = len(state.active), None
+        acts = may_act and not state.job["metadata"].get("deletionTimestamp")
+        if acts:
+            active, failure = await self._manage(key, state)
+        if state.is_complete(active):
+            state.finish = state.completion()
+            return active, failure, False
+        return active, failure, acts and self._note_suspension(state)
+
+    async def _manage(self, key: Key, state: State) -> tuple[int, Exception | None]:
+        """Delete what is too much, or else make what is missing; gives the active pods afterwards."""
+        active = len(state.active)
+        wanted = 0 if state.is_suspended else state.wanted_active()
+        gone = self._too_many(state, max(0, active - wanted))[:MOST_PODS]
+        if gone or state.is_suspended:
+            deleted, failure = await self._delete(key, state, gone)
+            return active - deleted, failure
+        ending = state.terminating if failures.replaces_failed_only(state.job) else 0
+        missing = min(wanted - ending - active, MOST_PODS)
+        if missing <= 0:
+            return active, None
+        made, failure = await self._create(key, state, missing)
+        return active + made, failure
+
+    def _too_many(self, state: State, at_least: int) -> list[Object]:
+        gone: list[Object] = []
+        left: Sequence[Object] = state.active
+        if state.is_indexed:
+            gone, left = indexes.superfluous(state.active, state.completions or 0, state.now)
+        if len(gone) < at_least:
+            gone += pods.deletion_order(left, {}, state.now)[: at_least - len(gone)]
+        return gone
+
+    async def _delete(self, key: Key, state: State, chosen: Sequence[Object]) -> tuple[int, Exception | None]:
+        """Delete pods; gives how many of them are gone."""
+        if not chosen:
+            return 0, None
+        self.expectations.expect_deletions(key, [key_of(pod) for pod in chosen])
+        failure = await self.delete_pods(key, state.job, chosen)
+        if failure is not None:
+            return 0, failure
+        state.ready -= sum(pods.is_ready(pod) for pod in chosen)
+        state.terminating += len(chosen)
+        return len(chosen), None
+
+    async def _create(self, key: Key, state: State, count: int) -> tuple[int, Exception | None]:
+        """Make pods, unless failures ask for patience; gives how many were made."""
+        chosen: list[int] = []
+        wait = 0.0
+        per_index = failures.per_index_limit(state.job) is not None
+        if not per_index:
+            wait = state.backoff.left(state.now)
+        if state.is_indexed and not wait:
+            chosen = state.pending_indexes(count)
+            if per_index:
+                chosen, wait = self._ready_indexes(state, chosen)
+            count = len(chosen)
+        if wait:
+            self.queue.add_after(key, wait)
+            return 0, None
+        if not count:
+            return 0, None
+        return await self._create_now(key, state, count, chosen)
+
+    def _ready_indexes(self, state: State, wanted: Sequence[int]) -> tuple[list[int], float]:
+        """The indexes that need not wait; if there are none, the seconds until the first one."""
+        waits = {
+            index: failures.index_backoff_left(state.replaceable[index], state.now)
+            if index in state.replaceable
+            else 0.0
+            for index in wanted
+        }
+        ready = [index for index in wanted if not waits[index]]
+        return ready, 0.0 if ready or not waits else min(waits.values())
+
+    async def _create_now(
+        self, key: Key, state: State, count: int, chosen: Sequence[int]
+    ) -> tuple[int, Exception | None]:
+        label = self._dialect.index_label
+        template = template_of(state.job, indexed=state.is_indexed, index_label=label)
+        self.expectations.expect_creations(key, count)
+        left, name = iter(chosen), state.job["metadata"]["name"]
+
+        async def create() -> None:
+            if not state.is_indexed:
+                await self.pod_control.create(template, state.job, self.ref)
+                return
+            index = next(left)
+            counts = (
+                failures.next_failure_counts(state.job, state.replaceable.get(index))
+                if failures.per_index_limit(state.job) is not None
+                else {}
+            )
+            one = for_index(template, name, index, counts, index_label=label)
+            await self.pod_control.create(one, state.job, self.ref, prefix_for(name, index))
+
+        made, errors = await slow_start(count, 1, create)
+        for _ in range(count - made):
+            self.expectations.creation_seen(key)  # it will not come
+        errors = [error for error in errors if not is_namespace_terminating(error)]
+        return made, errors[0] if errors else None
+
+    # -- what is said about it
+
+    def _note_suspension(self, state: State) -> bool:
+        present = state.status.get("conditions") or []
+        if state.is_suspended:
+            told = ("True", "JobSuspended", "Job suspended")
+        else:
+            told = ("False", "JobResumed", "Job resumed")
+        changed, is_new = conditions.ensured(present, conditions.SUSPENDED, *told, state.now)
+        if is_new:
+            state.status["conditions"] = changed
+            reason = "Suspended" if state.is_suspended else "Resumed"
+            self.recorder.event(state.job, "Normal", reason, told[2])
+            if not state.is_suspended:
+                state.status["startTime"] = timestamp(state.now)
+        return is_new
+
+    def _note_counts(self, state: State, active: int) -> bool:
+        """Put the present counts into the status; whether that changes it."""
+        counts: Object = {"active": active}
+        if self._dialect.shows_ready:
+            counts["ready"] = state.ready
+        if self._dialect.shows_terminating:
+            counts["terminating"] = state.terminating
+        before = state.job.get("status") or {}
+        changed = (before.get("active") or 0) != active
+        changed |= any(before.get(name) != counts[name] for name in counts if name != "active")
+        state.status |= counts
+        if not active:
+            state.status.pop("active")
+        return changed or state.status.get("startTime") != before.get("startTime")
+
+    def _tell_end(self, state: State, ended: Object) -> None:
+        job = state.job
+        if ended["type"] != conditions.COMPLETE:
+            self.recorder.event(job, "Warning", ended["reason"], ended["message"])
+            return
+        if state.completions is not None and (state.status.get("succeeded") or 0) > state.completions:
+            self.recorder.event(job, "Warning", "TooManySucceededPods", "Too many succeeded pods")
+        self.recorder.event(job, "Normal", "Completed", "Job completed")

@@ -1,0 +1,207 @@
+"""When a pod of a job has failed, what that means to the job, and how long to wait. Pure functions.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/job/{pod_failure_policy,backoff_utils,success_policy}.go, 1.36.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from apimachinery.client.rest import Object
+from apimachinery.clock import later, parse_timestamp
+from controllers import pods
+from controllers.job import indexes
+
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 10.0, 600.0
+FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+
+class Match(NamedTuple):
+    """What the first matching rule of a pod failure policy says; `action` is empty if none matches."""
+
+    action: str = ""
+    message: str = ""  # why the job fails, for FailJob
+
+    @property
+    def counts(self) -> bool:
+        return self.action != "Ignore"
+
+
+def replaces_failed_only(job: Object) -> bool:
+    """A pod that is being deleted is replaced when it has ended, not before."""
+    spec = job["spec"]
+    return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
+
+
+def is_failed(pod: Object, job: Object) -> bool:
+    if pods.phase(pod) == "Failed":
+        return True
+    if replaces_failed_only(job):
+        return False
+    # An orphan may never come to the phase Failed.
+    return pods.is_terminating(pod) and pods.phase(pod) != "Succeeded"
+
+
+# -- pod failure policy
+
+
+def match(job: Object, pod: Object) -> Match:
+    for position, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
+        if rule.get("onExitCodes") is not None:
+            why = _by_exit_code(rule["onExitCodes"], pod)
+        else:
+            why = _by_condition(rule.get("onPodConditions") or (), pod)
+        if why:
+            action = rule["action"]
+            return Match(action, f"{why} matching {action} rule at index {position}")
+    return Match()
+
+
+def _named(pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _by_exit_code(rule: Object, pod: Object) -> str:
+    status = pod.get("status") or {}
+    for one in [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]:
+        ended = (one.get("state") or {}).get("terminated")
+        if ended is None or rule.get("containerName") not in (None, one["name"]):
+            continue
+        code = ended.get("exitCode") or 0
+        if code and (code in (rule.get("values") or ())) == (rule.get("operator") == "In"):
+            return f"Container {one['name']} for pod {_named(pod)} failed with exit code {code}"
+    return ""
+
+
+def _by_condition(patterns: Iterable[Object], pod: Object) -> str:
+    wanted = {(pattern["type"], pattern.get("status", "True")) for pattern in patterns}
+    for one in (pod.get("status") or {}).get("conditions") or ():
+        if (one["type"], one["status"]) in wanted:
+            return f"Pod {_named(pod)} has condition {one['type']}"
+    return ""
+
+
+def fail_message(job: Object, found: Iterable[Object]) -> str:
+    """Why a FailJob rule ends the job; empty if none does."""
+    if job["spec"].get("podFailurePolicy") is None:
+        return ""
+    matches = (match(job, pod) for pod in found if is_failed(pod, job))
+    return next((one.message for one in matches if one.action == "FailJob"), "")
+
+
+# -- success policy
+
+
+def success_message(job: Object, succeeded: set[int]) -> str:
+    """Which rule of the success policy is met; empty if none is."""
+    completions = job["spec"].get("completions") or 0
+    for position, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
+        wanted = succeeded
+        count = rule.get("succeededCount")
+        if rule.get("succeededIndexes") is not None:
+            required = indexes.parse(rule["succeededIndexes"], completions)
+            wanted = succeeded & required
+            count = len(required) if count is None else count
+        if count is not None and len(wanted) >= count:
+            return f"Matched rules at index {position}"
+    return ""
+
+
+# -- limits
+
+
+def restarts_exceed(job: Object, found: Iterable[Object]) -> bool:
+    """Containers that are restarted in their pods count against the limit as well."""
+    spec = job["spec"]
+    if ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy") != "OnFailure":
+        return False
+    names = ("initContainerStatuses", "containerStatuses")
+    total = sum(
+        one.get("restartCount") or 0
+        for pod in found
+        if pods.phase(pod) in ("Running", "Pending")
+        for name in names
+        for one in (pod.get("status") or {}).get(name) or ()
+    )
+    limit = spec.get("backoffLimit") or 0
+    return total > 0 if limit == 0 else total >= limit
+
+
+def per_index_limit(job: Object) -> int | None:
+    limit = job["spec"].get("backoffLimitPerIndex")
+    return None if limit is None else int(limit)
+
+
+def index_failures(pod: Object, name: str = FAILURE_COUNT) -> int:
+    text = str((pod["metadata"].get("annotations") or {}).get(name, ""))
+    return int(text) if text.isdigit() else 0
+
+
+def fails_index(job: Object, pod: Object) -> bool:
+    """A failed pod after which its index is not tried again."""
+    found = match(job, pod)
+    if found.action == "FailIndex":
+        return True
+    return found.counts and index_failures(pod) >= (per_index_limit(job) or 0)
+
+
+def next_failure_counts(job: Object, replaced: Object | None) -> dict[str, str]:
+    """Annotations of the pod that replaces a failed one of its index."""
+    if replaced is None:
+        return {FAILURE_COUNT: "0"}
+    counted, ignored = index_failures(replaced), index_failures(replaced, IGNORED_COUNT)
+    if match(job, replaced).counts:
+        counted += 1
+    else:
+        ignored += 1
+    return {FAILURE_COUNT: str(counted)} | ({IGNORED_COUNT: str(ignored)} if ignored else {})
+
+
+# -- waiting
+
+
+class Backoff(NamedTuple):
+    """A job's failures in a row."""
+
+    failures: int = 0
+    last: datetime | None = None
+
+    def after(self, succeeded: Sequence[Object], failed: Sequence[Object]) -> "Backoff":
+        """What it is once these pods have ended too."""
+        if not failed and not succeeded:
+            return self
+        ends = sorted(finished_at(pod) for pod in failed)
+        if not succeeded:
+            return Backoff(self.failures + len(failed), max([*ends, *([self.last] if self.last else [])]))
+        success = max(finished_at(pod) for pod in succeeded)
+        newer = [end for end in ends if end > success]
+        return Backoff(len(newer), newer[-1]) if newer else Backoff()
+
+    def left(self, now: datetime) -> float:
+        """Seconds until the next pod may be made."""
+        if not self.failures or self.last is None:
+            return 0.0
+        wait: float = min(FIRST_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), MAX_BACKOFF_SECONDS)
+        return max(0.0, wait - (now - self.last).total_seconds())
+
+
+def index_backoff_left(replaced: Object, now: datetime) -> float:
+    failures = 1 + index_failures(replaced) + index_failures(replaced, IGNORED_COUNT)
+    return Backoff(failures, finished_at(replaced)).left(now)
+
+
+def finished_at(pod: Object) -> datetime:
+    """The end of its last container, or the nearest thing to it that is known."""
+    status, metadata = pod.get("status") or {}, pod["metadata"]
+    ended = [(one.get("state") or {}).get("terminated") for one in status.get("containerStatuses") or ()]
+    times = [one["finishedAt"] for one in ended if one is not None and one.get("finishedAt")]
+    if times and len(times) == len(ended):
+        return max(parse_timestamp(text) for text in times)
+    ready = pods.condition(pod, "Ready")
+    if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
+        return parse_timestamp(ready["lastTransitionTime"])
+    if metadata.get("deletionTimestamp"):
+        grace = metadata.get("deletionGracePeriodSeconds") or 0
+        return later(parse_timestamp(metadata["deletionTimestamp"]), -grace)
+    return parse_timestamp(metadata["creationTimestamp"])

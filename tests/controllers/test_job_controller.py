@@ -1,0 +1,320 @@
+"""Jobs: completions, indexes, failures and how they end; in virtual time."""
+
+import copy
+
+import pytest
+from workloads import LABELS, events_of, pods_by_name, template
+
+from apimachinery.client.refs import JOBS, PODS
+from apimachinery.clock import timestamp
+from apimachinery.versions import Version
+from controllers.job.controller import JobController
+from controllers.pods import condition
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+FINALIZER = "batch.kubernetes.io/job-tracking"
+
+
+def job(**spec):
+    defaults = {
+        "parallelism": 1,
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+        "podReplacementPolicy": "TerminatingOrFailed",
+        "selector": {"matchLabels": LABELS},
+        "template": template(restartPolicy="Never"),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "work", "namespace": "ns"},
+        "spec": {**defaults, **spec},
+    }
+
+
+def indexed(completions, **spec):
+    return job(
+        **{"completionMode": "Indexed", "completions": completions, "parallelism": completions, **spec}
+    )
+
+
+async def the_job(cluster):
+    return await cluster.client.get(JOBS, "work", "ns")
+
+
+async def status_of(cluster):
+    return (await the_job(cluster)).get("status") or {}
+
+
+async def kinds(cluster):
+    found = (await status_of(cluster)).get("conditions") or []
+    return [one["type"] for one in found if one["status"] == "True"]
+
+
+async def end(cluster, pod, phase="Succeeded", code=0, conditions=()):
+    """Let a pod end as its kubelet would tell it."""
+    changed = copy.deepcopy(pod)
+    now = timestamp(cluster.world.clock.now())
+    state = {"terminated": {"exitCode": code, "finishedAt": now}}
+    changed["status"] = {
+        "phase": phase,
+        "containerStatuses": [{"name": "c", "restartCount": 0, "state": state}],
+        "conditions": list(conditions),
+    }
+    await cluster.client.update(PODS, changed, "status")
+    await cluster.quiet(0.5)
+
+
+async def running_pods(cluster):
+    """Pods that have not ended, by completion index or name."""
+    found = {}
+    for name, pod in (await pods_by_name(cluster)).items():
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        index = (pod["metadata"].get("annotations") or {}).get("batch.kubernetes.io/job-completion-index")
+        found[name if index is None else int(index)] = pod
+    return found
+
+
+async def started(cluster, obj):
+    await cluster.start(JobController)
+    await cluster.client.create(JOBS, obj)
+    await cluster.quiet(1)
+    return await running_pods(cluster)
+
+
+async def test_a_job_runs_to_its_completions(cluster):
+    """Parallelism bounds what runs; ended pods are counted and released; the end is told in two steps."""
+    await started(cluster, job(completions=3, parallelism=2))
+    ended = 0
+    while found := await running_pods(cluster):
+        assert len(found) == min(2, 3 - ended)
+        assert all(pod["metadata"]["finalizers"] == [FINALIZER] for pod in found.values())
+        await end(cluster, next(iter(found.values())))
+        ended += 1
+    status = await status_of(cluster)
+
+    assert ended == 3
+    assert status["succeeded"] == 3
+    assert status["uncountedTerminatedPods"] == {}
+    assert (status["ready"], status["terminating"], "active" in status) == (0, 0, False)
+    assert [(one["type"], one["reason"], one["message"]) for one in status["conditions"]] == [
+        ("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"),
+        ("Complete", "CompletionsReached", "Reached expected number of succeeded pods"),
+    ]
+    assert status["completionTime"] == status["conditions"][1]["lastTransitionTime"]
+    assert all(not pod["metadata"].get("finalizers") for pod in (await pods_by_name(cluster)).values())
+    assert ("Normal", "Completed", "Job completed") in await events_of(cluster, cluster.controllers[0])
+
+
+async def test_older_releases_end_in_one_step(make_cluster):
+    """Up to 1.30: Complete alone, without a reason."""
+    cluster = make_cluster(Version(30))
+    found = await started(cluster, job(completions=1))
+    await end(cluster, next(iter(found.values())))
+    (only,) = (await status_of(cluster))["conditions"]
+
+    assert only["type"] == "Complete"
+    assert "reason" not in only
+
+
+async def test_without_completions_one_success_is_enough(cluster):
+    """The others are left to end by themselves."""
+    found = await started(cluster, job(parallelism=2))
+    first, second = found.values()
+    await end(cluster, first)
+
+    assert len(await running_pods(cluster)) == 1
+    assert await kinds(cluster) == []
+
+    await end(cluster, second)
+
+    assert await kinds(cluster) == ["SuccessCriteriaMet", "Complete"]
+
+
+async def test_indexes(cluster):
+    """Annotation, label, host name, environment; an index that succeeded is not run again."""
+    found = await started(cluster, indexed(5))
+    one = found[3]
+
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    assert one["metadata"]["generateName"] == "work-3-"
+    assert one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == "3"
+    assert one["spec"]["hostname"] == "work-3"
+    assert one["spec"]["containers"][0]["env"] == [
+        {
+            "name": "JOB_COMPLETION_INDEX",
+            "valueFrom": {
+                "fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-completion-index']"}
+            },
+        }
+    ]
+
+    for index in (0, 2, 3, 4):
+        await end(cluster, found[index])
+
+    assert (await status_of(cluster))["completedIndexes"] == "0,2-4"
+
+    await end(cluster, found[1])
+
+    assert (await status_of(cluster))["completedIndexes"] == "0-4"
+    assert await kinds(cluster) == ["SuccessCriteriaMet", "Complete"]
+
+
+async def test_failures_wait_longer_and_longer_and_end_the_job(cluster):
+    """10 s, 20 s, …; past the limit what still runs is deleted and counted."""
+    await started(cluster, job(backoffLimit=1, completions=1))
+    (first,) = (await running_pods(cluster)).values()
+    await end(cluster, first, "Failed", 1)
+
+    assert await running_pods(cluster) == {}
+
+    await cluster.quiet(10)
+    (second,) = (await running_pods(cluster)).values()
+    await end(cluster, second, "Failed", 1)
+    await cluster.quiet(1)
+    status = await status_of(cluster)
+
+    assert status["failed"] == 2
+    assert [(one["type"], one["reason"], one["message"]) for one in status["conditions"]] == [
+        ("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+        ("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+    ]
+    assert (
+        "Warning",
+        "BackoffLimitExceeded",
+        "Job has reached the specified backoff limit",
+    ) in await events_of(cluster, cluster.controllers[0])
+
+
+async def test_the_deadline_ends_the_job(cluster):
+    """Its pods are deleted."""
+    await started(cluster, job(activeDeadlineSeconds=30, parallelism=2))
+    await cluster.quiet(31)
+    failed = condition(await the_job(cluster), "Failed")
+
+    assert (failed["reason"], failed["message"]) == (
+        "DeadlineExceeded",
+        "Job was active longer than specified deadline",
+    )
+    assert await pods_by_name(cluster) == {}
+    assert (await status_of(cluster))["failed"] == 2
+
+
+async def test_a_failure_policy_ends_the_job_or_looks_away(cluster):
+    """Ignore does not count, FailJob tells which rule it was."""
+    rules = [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
+    ]
+    spec = {"podFailurePolicy": {"rules": rules}, "podReplacementPolicy": "Failed", "completions": 1}
+    (first,) = (await started(cluster, job(**spec))).values()
+    await end(cluster, first, "Failed", 137, [{"type": "DisruptionTarget", "status": "True"}])
+    await cluster.quiet(10)
+
+    assert (await status_of(cluster)).get("failed", 0) == 0
+
+    (second,) = (await running_pods(cluster)).values()
+    await end(cluster, second, "Failed", 42)
+    failed = condition(await the_job(cluster), "Failed")
+
+    assert failed["reason"] == "PodFailurePolicy"
+    assert failed["message"] == (
+        f"Container c for pod ns/{second['metadata']['name']} failed with exit code 42 "
+        "matching FailJob rule at index 1"
+    )
+
+
+async def test_limits_per_index(cluster):
+    """An index fails alone; the replacement of a failed pod counts on; the job ends with the last index."""
+    found = await started(cluster, indexed(2, backoffLimit=2**31 - 1, backoffLimitPerIndex=1))
+    await end(cluster, found[1])
+    await end(cluster, found[0], "Failed", 1)
+    await cluster.quiet(11)
+    again = (await running_pods(cluster))[0]
+
+    assert found[0]["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "0"
+    assert again["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "1"
+
+    await end(cluster, again, "Failed", 1)
+    status = await status_of(cluster)
+
+    assert (status["completedIndexes"], status["failedIndexes"], status["failed"]) == ("1", "0", 2)
+    assert condition(await the_job(cluster), "Failed")["message"] == "Job has failed indexes"
+
+
+async def test_a_success_policy_ends_the_job_early(cluster):
+    """The pods that are left over are deleted, and do not count as failed."""
+    policy = {"rules": [{"succeededIndexes": "0,2", "succeededCount": 1}]}
+    found = await started(cluster, indexed(3, successPolicy=policy))
+    await end(cluster, found[1])
+
+    assert await kinds(cluster) == []
+
+    await end(cluster, found[2])
+    await cluster.quiet(1)
+    complete = condition(await the_job(cluster), "Complete")
+
+    assert (complete["reason"], complete["message"]) == ("SuccessPolicy", "Matched rules at index 0")
+    assert await running_pods(cluster) == {}
+    assert (await status_of(cluster)).get("failed", 0) == 0
+
+
+async def test_suspending_and_resuming(cluster):
+    """Pods go and come back; the start time is that of the resumption."""
+    found = await started(cluster, job(suspend=True))
+
+    assert found == {}
+    assert await kinds(cluster) == ["Suspended"]
+    assert "startTime" not in await status_of(cluster)
+
+    await cluster.client.patch(JOBS, "work", "ns", {"spec": {"suspend": False}})
+    await cluster.quiet(1)
+    resumed = condition(await the_job(cluster), "Suspended")
+
+    assert len(await running_pods(cluster)) == 1
+    assert (resumed["status"], resumed["reason"]) == ("False", "JobResumed")
+    assert (await status_of(cluster))["startTime"] == resumed["lastTransitionTime"]
+
+    await cluster.client.patch(JOBS, "work", "ns", {"spec": {"suspend": True}})
+    await cluster.quiet(1)
+
+    assert await running_pods(cluster) == {}
+    assert [told for told in await events_of(cluster, cluster.controllers[0]) if "Job " in told[2]] == [
+        ("Normal", "Suspended", "Job suspended"),
+        ("Normal", "Resumed", "Job resumed"),
+    ]
+
+
+async def test_pods_of_a_job_that_is_gone_are_released(cluster):
+    """Their finalizer does not hold them."""
+    await started(cluster, job(parallelism=2))
+    await cluster.client.delete(JOBS, "work", "ns")
+    await cluster.quiet(1)
+
+    assert all(not pod["metadata"].get("finalizers") for pod in (await pods_by_name(cluster)).values())
+
+
+async def test_a_job_of_another_controller_is_left_alone(cluster):
+    """managedBy names who acts."""
+    assert await started(cluster, job(managedBy="example.com/other")) == {}
+    assert await status_of(cluster) == {}
+
+
+async def test_a_replacement_may_wait_for_the_end_of_a_pod(cluster):
+    """podReplacementPolicy Failed: a pod that is being deleted is neither failed nor replaced yet."""
+    found = await started(cluster, job(completions=1, podReplacementPolicy="Failed"))
+    (first,) = found.values()
+    await cluster.client.delete(PODS, first["metadata"]["name"], "ns")
+    await cluster.quiet(1)
+    status = await status_of(cluster)
+
+    assert list(await running_pods(cluster)) == [first["metadata"]["name"]]
+    assert (status["terminating"], status.get("failed", 0)) == (1, 0)
+
+    await end(cluster, (await running_pods(cluster))[first["metadata"]["name"]], "Failed", 137)
+    await cluster.quiet(11)
+
+    assert (await status_of(cluster))["failed"] == 1
+    assert len(await running_pods(cluster)) == 1
