@@ -93,6 +93,11 @@ _FILE = click.Path(exists=True, dir_okay=False)
     metavar="NAMESPACE/NAME=HOST:PORT",
     help="Where a service that a webhook or an APIService names is on this machine; may be repeated.",
 )
+@click.option(
+    "--kubelet-certificate-authority", type=_FILE, default=None, help="Who signs kubelets' servers."
+)
+@click.option("--kubelet-client-certificate", type=_FILE, default=None, help="Shown to kubelets.")
+@click.option("--kubelet-client-key", type=_FILE, default=None, help="Its key.")
 @verbosity_option
 def apiserver(
     name: str,
@@ -109,6 +114,9 @@ def apiserver(
     token_auth_file: str | None,
     anonymous_auth: bool,
     service_cluster_ip_range: str,
+    kubelet_certificate_authority: str | None,
+    kubelet_client_certificate: str | None,
+    kubelet_client_key: str | None,
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     shutdown_delay: float,
@@ -143,6 +151,9 @@ def apiserver(
         anonymous_auth=anonymous_auth,
         runtime_config=config,
         service_cluster_ip_range=service_cluster_ip_range,
+        kubelet_certificate_authority=_path(kubelet_certificate_authority),
+        kubelet_client_certificate=_path(kubelet_client_certificate),
+        kubelet_client_key=_path(kubelet_client_key),
         advertise_address=advertise_address,
         max_requests_inflight=max_requests_inflight,
         max_mutating_requests_inflight=max_mutating_requests_inflight,

@@ -23,6 +23,10 @@ class ServerOptions:
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     service_cluster_ip_range: str = "10.96.0.0/12"
     webhook_services: Mapping[str, str] = field(default_factory=dict)  # NAMESPACE/NAME: HOST:PORT
+    kubelet_certificate_authority: str = ""
+    kubelet_client_certificate: str = ""
+    kubelet_client_key: str = ""
+    kubelet_preferred_address_types: tuple[str, ...] = ("InternalIP", "ExternalIP", "Hostname")
     advertise_address: str = "127.0.0.1"
     max_requests_inflight: int = 400
     max_mutating_requests_inflight: int = 200

@@ -5,7 +5,9 @@ Composes registration, heartbeats, pods and devices, and says whether the node i
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from apimachinery.client.recorder import EventRecorder
 from apimachinery.client.refs import PODS
 from apimachinery.client.rest import APIClient
 from apimachinery.clock import timestamp
-from apimachinery.component import World
+from apimachinery.component import Health, World
 from kubelet.backoff import CrashBackoff
 from kubelet.behaviour import behaviour_of
 from kubelet.dra.node import NodeDRA
@@ -27,6 +29,9 @@ from kubelet.node_object import event_subject, host_ip
 from kubelet.node_status import NodeStatusReporter
 from kubelet.pods import PodManager
 from kubelet.runtime import FakeRuntime
+from kubelet.server.listening import Listener
+from kubelet.server.routes import Routes
+from kubelet.server.view import NodeView
 from kubelet.services import NodeServices
 from kubelet.status import owned_fields
 from kubelet.status_writer import StatusWriter
@@ -34,6 +39,14 @@ from kubelet.status_writer import StatusWriter
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a node serves: `health` is the process's; without a TLS context plain HTTP."""
+
+    health: Health
+    context: ssl.SSLContext | None
 
 
 class NodeAgent:
@@ -49,8 +62,9 @@ class NodeAgent:
         *,
         port: int = 0,
         registered: Callable[[], Awaitable[None]] | None = None,
+        server: ServerSettings | None = None,
     ) -> None:
-        """`registered` is awaited once the API server knows the node."""
+        """`registered` is awaited once the API server knows the node. Without `server` the node has none."""
         self.config = config
         self.failure = ""  # why the kubelet does not run
         self._registered = registered
@@ -80,6 +94,9 @@ class NodeAgent:
         field_selector = f"spec.nodeName={config.name}"
         informer = Informer(client, PODS, world.clock, "", field_selector, entropy=world.entropy)
         self._pods = PodManager(informer, self._services, lambda: self._reporter.node)
+        self._port = port
+        self._server = server
+        self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
 
@@ -115,6 +132,8 @@ class NodeAgent:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if self._listener is not None:
+            await self._listener.stop()
 
     async def _run(self) -> None:
         try:
@@ -127,6 +146,7 @@ class NodeAgent:
     async def _bring_up(self) -> None:
         self._runtime.load()
         self._dra.restore()
+        await self._listen()
         await self._reporter.register()
         if self._registered is not None:
             await self._registered()
@@ -138,6 +158,26 @@ class NodeAgent:
         await self._pods.start()
         self._dra.reconcile(self._pods.active_uids)
         self._spawn("status", self._reporter.run())
+
+    async def _listen(self) -> None:
+        """Serve logs, exec and the like. A port that is taken costs the node these, and nothing else."""
+        if self._server is None:
+            return
+        view = NodeView(
+            self.config.name,
+            self._clock,
+            self._runtime,
+            self._pods.pods,
+            self._behaviour,
+            self._pods.load,
+        )
+        self._listener = Listener(Routes(view, self._server.health), self._server.context)
+        try:
+            await self._listener.start(host_ip(self.config.name), self._port)
+        except OSError as error:
+            log.error("node %s has no server: %s", self.config.name, error)
+            return
+        self._reporter.port = self._listener.port
 
     def _spawn(self, name: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))

@@ -7,6 +7,8 @@ import click
 
 from apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
 
+_FILE = click.Path(exists=True, dir_okay=False)
+
 
 @click.command(name="kubelet")
 @common_options
@@ -22,7 +24,18 @@ from apimachinery.component import ComponentContext, ComponentOptions, common_op
     required=True,
     help="Directory for the nodes' state: containers, checkpoints, CDI specs.",
 )
-def kubelet(options: ComponentOptions, nodes_file: Path, root_dir: Path, **_: Any) -> None:
+@click.option("--tls-cert-file", type=_FILE, default=None, help="The certificate of the nodes' servers.")
+@click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
+@click.option("--client-ca-file", type=_FILE, default=None, help="Who signs the API server's certificate.")
+def kubelet(
+    options: ComponentOptions,
+    nodes_file: Path,
+    root_dir: Path,
+    tls_cert_file: str | None,
+    tls_private_key_file: str | None,
+    client_ca_file: str | None,
+    **_: Any,
+) -> None:
     """Run the kubelets of the nodes in a file.
 
     \b
@@ -30,13 +43,17 @@ def kubelet(options: ComponentOptions, nodes_file: Path, root_dir: Path, **_: An
     """
     from kubelet.host import Host
     from kubelet.node_config import NodesFileError, load_nodes
+    from kubelet.server.listening import Credentials
 
+    credentials = None
+    if tls_cert_file and tls_private_key_file and client_ca_file:
+        credentials = Credentials(tls_cert_file, tls_private_key_file, client_ca_file)
     try:
         load_nodes(nodes_file)
     except NodesFileError as error:
         raise click.UsageError(str(error)) from error
 
     async def main(ctx: ComponentContext) -> None:
-        await Host(ctx, nodes_file, root_dir).run()
+        await Host(ctx, nodes_file, root_dir, credentials).run()
 
     run_component("kubelet", options, main, announce=False)  # each node is a component of its own

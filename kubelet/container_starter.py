@@ -78,6 +78,7 @@ class ContainerStarter:
             program_of(pod, spec),
             env=_env(spec, devices.env),
             cdi_devices=devices.cdi_ids,
+            spec=spec,
         )
         kind = "container" if spec in pod_spec.containers(pod) else "init_container"
         services.metrics.started_containers.labels(kind).inc()

@@ -10,9 +10,10 @@ from typing import Any
 
 from apimachinery.client.rest import APIClient, user_agent
 from apimachinery.component import ComponentContext
-from kubelet.agent import NodeAgent
+from kubelet.agent import NodeAgent, ServerSettings
 from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import NodeConfig, NodesFileError, load_nodes
+from kubelet.server.listening import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,10 @@ _METRICS_SECONDS = 5.0
 class Host:
     """The agents of one process."""
 
-    def __init__(self, ctx: ComponentContext, nodes_file: Path, root: Path) -> None:
+    def __init__(
+        self, ctx: ComponentContext, nodes_file: Path, root: Path, credentials: Credentials | None = None
+    ) -> None:
+        """Without `credentials` the nodes serve no logs, exec and the like."""
         self._ctx = ctx
         self._nodes_file = nodes_file
         self._root = root
@@ -32,6 +36,7 @@ class Host:
         self._agents: dict[str, NodeAgent] = {}
         self._clients: dict[str, APIClient] = {}  # of nodes with credentials of their own
         self._reload = asyncio.Event()
+        self._server = ServerSettings(ctx.health, credentials.context()) if credentials is not None else None
 
     async def run(self) -> None:
         """Until the process is to stop. Raises NodesFileError if there are no nodes to begin with."""
@@ -97,7 +102,14 @@ class Host:
         registered = functools.partial(ctx.announce, f"kubelet/{node.name}", "started")
         port = ctx.options.secure_port
         agent = NodeAgent(
-            node, self._root, ctx.world, client, self._metrics, port=port, registered=registered
+            node,
+            self._root,
+            ctx.world,
+            client,
+            self._metrics,
+            port=port,
+            registered=registered,
+            server=self._server,
         )
         self._agents[node.name] = agent
         agent.start()

@@ -42,7 +42,7 @@ class NodeStatusReporter:
         self._behaviour = behaviour
         self._config = config
         self._recorder = recorder
-        self._port = port
+        self.port = port
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
         self.posted_ready = False  # by this process
@@ -89,7 +89,7 @@ class NodeStatusReporter:
             self._behaviour,
             self._node.get("status") or {},
             not_ready=not_ready,
-            port=self._port,
+            port=self.port,
             now=self._clock.now(),
         )
 

@@ -42,6 +42,15 @@ def init_containers(pod: Object) -> list[Object]:
     return pod["spec"].get("initContainers") or []
 
 
+def ephemeral_containers(pod: Object) -> list[Object]:
+    return pod["spec"].get("ephemeralContainers") or []
+
+
+def all_containers(pod: Object) -> list[Object]:
+    """Init containers, regular ones, ephemeral ones."""
+    return [*init_containers(pod), *containers(pod), *ephemeral_containers(pod)]
+
+
 def field_path(pod: Object, name: str) -> str:
     """Where a container stands in its pod, as events of it say."""
     kind = "containers" if any(one["name"] == name for one in containers(pod)) else "initContainers"

@@ -69,6 +69,10 @@ class PodWorker:
         self._services.statuses.observe(pod)
         self._wake.set()
 
+    def wake(self) -> None:
+        """Look again now."""
+        self._wake.set()
+
     def remove(self) -> None:
         """The object is gone from the API."""
         self._gone = True

@@ -38,12 +38,26 @@ class PodManager:
         """Pods that use the node: neither ended nor rejected."""
         return {uid for uid, worker in self._workers.items() if worker.active}
 
+    def pods(self) -> list[Object]:
+        """All that the kubelet knows, each with its newest status."""
+        statuses = self._services.statuses
+        return [{**one.pod, "status": statuses.current(one.pod)} for one in self._workers.values()]
+
+    async def load(self, pod: Object) -> None:
+        """Have the files of the pod's volumes, for those who look inside its containers."""
+
+    def _wake(self, uid: str) -> None:
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.wake()
+
     async def start(self) -> None:
         """Take over the pods that are there: oldest first, as they were admitted before."""
         self._informer.add_handler(self._added, self._updated, self._deleted)
         self._informer.start()
         await self._informer.synced()
         self._started = True
+        self._services.runtime.on_end = self._wake
         for pod in sorted(self._informer.list(), key=_age):
             self._add(pod)
         for sandbox in self._services.runtime.sandboxes():

@@ -12,7 +12,7 @@ override that, for all its containers or, with `.CONTAINER` appended to the key,
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Object = dict[str, Any]
@@ -36,6 +36,8 @@ class Program:
     runs_for: float | None = None
     exit_code: int = 0
     stops_after: float | None = 0.0  # None: SIGTERM is ignored
+    # Annotations say when it ends, whatever its command does.
+    is_fixed: bool = field(default=False, compare=False)
 
 
 def program_of(pod: Object, container: Object) -> Program:
@@ -49,7 +51,8 @@ def program_of(pod: Object, container: Object) -> Program:
         runs_for = 0.0 if runs_for is None else runs_for
     if own_time is not None:
         runs_for = float(own_time)
-    return Program(runs_for, exit_code, _stops_after(_annotation(pod, container, "on-sigterm")))
+    fixed = own_code is not None or own_time is not None
+    return Program(runs_for, exit_code, _stops_after(_annotation(pod, container, "on-sigterm")), fixed)
 
 
 def _annotation(pod: Object, container: Object, name: str) -> str | None:

@@ -6,9 +6,11 @@ moment is a function of the clock. One file per pod, `<directory>/<pod uid>.json
 its containers.
 """
 
+import functools
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,14 +19,20 @@ from typing import Any
 import orjson
 
 from apimachinery.clock import Clock, Entropy
+from kubelet import insides
 from kubelet.files import read_kept, write_atomically
+from kubelet.insides import Inside, Setting
 from kubelet.program import Program
+from kubelet.shell import interpreter
+from kubelet.shell.files import Mount, Tree
+from kubelet.shell.simulating import Ending
 
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
 KILLED_EXIT_CODE = 137  # 128 + SIGKILL
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (kubelet's default garbage collection)
 
 
@@ -42,6 +50,12 @@ class Container:
     stops_after: float | None  # seconds it lives after SIGTERM; None: SIGTERM is ignored
     env: dict[str, str] = field(default_factory=dict)
     cdi_devices: list[str] = field(default_factory=list)
+    argv: list[str] = field(default_factory=list)
+    directory: str = "/"
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    mounts: list[Object] = field(default_factory=list)  # volumeMounts of its spec
 
     def running(self, now: datetime) -> bool:
         return self.ends_at is None or self.ends_at > now
@@ -73,6 +87,7 @@ class Sandbox:
     created_at: datetime
     ready: bool = True
     containers: list[Container] = field(default_factory=list)
+    hostname: str = ""
 
     def latest(self, name: str) -> Container | None:
         """The newest attempt of a container."""
@@ -102,6 +117,9 @@ class FakeRuntime:
         digest = hashlib.sha256(node_name.encode()).digest()
         self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
         self._sandboxes: dict[str, Sandbox] = {}
+        self._insides: dict[str, Inside] = {}  # by container id, made when somebody looks
+        self._volumes: dict[str, dict[str, Tree]] = {}  # pod → volume → its files
+        self.on_end: Callable[[str], None] = lambda _pod_uid: None  # a program ended unforeseen
 
     def load(self) -> None:
         """Find what runs already."""
@@ -135,6 +153,7 @@ class FakeRuntime:
             id=self._identifier(),
             ip=self._address(),
             created_at=self._clock.now(),
+            hostname=(pod.get("spec") or {}).get("hostname") or metadata["name"],
         )
         self._sandboxes[sandbox.pod_uid] = sandbox
         return sandbox
@@ -148,8 +167,12 @@ class FakeRuntime:
         *,
         env: Mapping[str, str] | None = None,
         cdi_devices: Sequence[str] = (),
+        spec: Object | None = None,
     ) -> Container:
-        """Start the next attempt of a container; older dead ones but the last are forgotten."""
+        """Start the next attempt of a container; older dead ones but the last are forgotten.
+
+        `spec` is the container's; without it nothing is known of what goes on inside.
+        """
         now = self._clock.now()
         before = sandbox.latest(name)
         container = Container(
@@ -163,12 +186,75 @@ class FakeRuntime:
             stops_after=program.stops_after,
             env=dict(env or {}),
             cdi_devices=list(cdi_devices),
+            **_inner(spec or {}, env or {}),
         )
+        if not program.is_fixed:
+            self._foresee(sandbox, container)
         sandbox.containers.append(container)
         oldest = container.attempt - _KEPT_ATTEMPTS + 1
-        sandbox.containers = [c for c in sandbox.containers if c.name != name or c.attempt >= oldest]
+        for old in [c for c in sandbox.containers if c.name == name and c.attempt < oldest]:
+            sandbox.containers.remove(old)
+            self._insides.pop(old.id, None)
         self._save(sandbox)
         return container
+
+    def _foresee(self, sandbox: Sandbox, container: Container) -> None:
+        """When the container's program will have ended, if it does so by itself."""
+        setting = _setting(sandbox, container)
+        if not (setting.argv and interpreter.knows(setting.argv[0])):
+            return
+        files = insides.new_files(
+            setting, self._mounts(sandbox, container, copied=True), container.started_at
+        )
+        ending = insides.foresee(setting, files, container.started_at)
+        container.ends_at = None if ending is None else ending.time
+        container.exit_code = 0 if ending is None else ending.code
+
+    def _mounts(self, sandbox: Sandbox, container: Container, *, copied: bool = False) -> list[Mount]:
+        """The container's mounts; `copied`: what is written there touches nobody else."""
+        volumes = self._volumes.setdefault(sandbox.pod_uid, {})
+        found = []
+        for mount in container.mounts:
+            tree = volumes.setdefault(mount["name"], Tree())
+            if copied:
+                tree = Tree()
+                tree.entries = dict(volumes[mount["name"]].entries)
+            top = str(mount.get("subPath") or "").strip("/")
+            path = "/" + mount["mountPath"].strip("/")
+            found.append(Mount(path, tree, bool(mount.get("readOnly")) or tree.read_only, top))
+        return found
+
+    # -- inside
+
+    def set_volumes(self, pod_uid: str, volumes: Mapping[str, Tree]) -> None:
+        """The files of a pod's volumes; those that are there already stay."""
+        known = self._volumes.setdefault(pod_uid, {})
+        for name, tree in volumes.items():
+            if name not in known:
+                known[name] = tree
+            elif tree.read_only:
+                known[name].entries = tree.entries  # what an object holds now
+
+    def has_volumes(self, pod_uid: str) -> bool:
+        return pod_uid in self._volumes
+
+    def inside(self, sandbox: Sandbox, container: Container) -> Inside:
+        """What goes on inside a container."""
+        found = self._insides.get(container.id)
+        if found is None:
+            setting = _setting(sandbox, container)
+            mounts = self._mounts(sandbox, container)
+            files = insides.new_files(setting, mounts, container.started_at)
+            ended = functools.partial(self._ended, sandbox, container)
+            found = Inside(sandbox, container, setting, files, self._clock, ended)
+            self._insides[container.id] = found
+        return found
+
+    def _ended(self, sandbox: Sandbox, container: Container, ending: Ending) -> None:
+        if container.ends_at is None or ending.time < container.ends_at:
+            container.ends_at, container.exit_code = ending.time, ending.code
+            self._save(sandbox)
+            self.on_end(sandbox.pod_uid)
 
     def stop_container(
         self, sandbox: Sandbox, container: Container, grace: float, delay: float = 0.0
@@ -192,6 +278,8 @@ class FakeRuntime:
         if container.ends_at is None or ends_at < container.ends_at:
             container.ends_at, container.exit_code = ends_at, exit_code
             self._save(sandbox)
+            if container.id in self._insides:
+                self._insides[container.id].tell()
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:
         """The sandbox gives up its network; its dead containers stay readable."""
@@ -199,7 +287,11 @@ class FakeRuntime:
 
     def remove_sandbox(self, pod_uid: str) -> None:
         """Forget the pod."""
-        if self._sandboxes.pop(pod_uid, None) is not None:
+        sandbox = self._sandboxes.pop(pod_uid, None)
+        self._volumes.pop(pod_uid, None)
+        if sandbox is not None:
+            for container in sandbox.containers:
+                self._insides.pop(container.id, None)
             self._path(pod_uid).unlink(missing_ok=True)
 
     # -- state
@@ -220,6 +312,31 @@ class FakeRuntime:
         # Past 253 pods addresses repeat: nothing routes them.
         free = (f"{self._network}.{host}" for host in range(2, 255))
         return next((address for address in free if address not in used), f"{self._network}.254")
+
+
+def _inner(spec: Object, env: Mapping[str, str]) -> Object:
+    """What of a container's spec concerns its inside."""
+    argv = [expanded(word, env) for word in [*(spec.get("command") or []), *(spec.get("args") or [])]]
+    return {
+        "argv": argv,
+        "directory": spec.get("workingDir") or "/",
+        "stdin": bool(spec.get("stdin")),
+        "stdin_once": bool(spec.get("stdinOnce")),
+        "tty": bool(spec.get("tty")),
+        "mounts": list(spec.get("volumeMounts") or []),
+    }
+
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """With `$(NAME)` replaced where there is such a variable; `$$` stands for a dollar (expansion.Expand)."""
+    return _REFERENCE.sub(lambda found: "$" if found[0] == "$$" else env.get(found[1], found[0]), text)
+
+
+def _setting(sandbox: Sandbox, container: Container) -> Setting:
+    return Setting(
+        container.argv, container.env, sandbox.hostname or sandbox.name, container.directory,
+        sandbox.ip, container.stdin, container.tty,
+    )  # fmt: skip
 
 
 def full_image_name(image: str) -> str:

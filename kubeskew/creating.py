@@ -3,6 +3,8 @@
 import random
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from apimachinery.versions import Version
 from kubeskew import launching, skew
@@ -11,6 +13,9 @@ from kubeskew.failures import UserError
 from kubeskew.planning import Target, check_gates, initial_target
 from kubeskew.secret_files import write_secret
 from kubeskew.state import Process, State, StateDir
+
+if TYPE_CHECKING:
+    from kubeskew.pki import KeyPair
 
 MASTERS = "system:masters"
 
@@ -78,7 +83,8 @@ def free_port(state: State) -> int:
 
 def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     """The authority, the serving certificate, and what each component and the administrator identify with."""
-    from kubeskew.pki import Authority, KeyPair, kubeconfig, new_token  # cryptography is slow to import
+    from kubelet.node_object import host_ip
+    from kubeskew.pki import Authority, kubeconfig, new_token  # cryptography is slow to import
 
     authority = Authority.create(now)
     ca = authority.pair.certificate
@@ -87,6 +93,9 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     write_secret(directory.ca, ca)
     write_secret(directory.pki / "apiserver.crt", serving.certificate)
     write_secret(directory.pki / "apiserver.key", serving.key)
+    write_pair(directory.pki / "kubelet", authority.node_serving(["127.0.0.1", *map(host_ip, state.nodes)]))
+    to_nodes = authority.client("kube-apiserver-kubelet-client", MASTERS)
+    write_pair(directory.pki / "apiserver-kubelet-client", to_nodes)
     write_secret(directory.token, token)
     write_secret(directory.pki / "tokens.csv", f'{token},kubernetes-admin,admin,"system:masters"\n')
     server = f"https://127.0.0.1:{state.of_kind('apiserver')[0].port}"
@@ -101,3 +110,9 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
         write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes"))
     admin = authority.client("kubernetes-admin", MASTERS)
     write_secret(directory.kubeconfig, kubeconfig(server, ca, "kubernetes-admin", admin))
+
+
+def write_pair(path: Path, pair: "KeyPair") -> None:
+    """`path.crt` and `path.key`."""
+    write_secret(path.with_name(f"{path.name}.crt"), pair.certificate)
+    write_secret(path.with_name(f"{path.name}.key"), pair.key)

@@ -90,9 +90,31 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *("--tls-private-key-file", str(directory.pki / "apiserver.key")),
         *("--client-ca-file", str(directory.ca)),
         *("--token-auth-file", str(directory.pki / "tokens.csv")),
+        *_kubelet_client(directory),
         *("--service-cluster-ip-range", SERVICE_RANGE),
         *(("--runtime-config", runtime_config) if runtime_config else ()),
         *_common(process),
+    ]
+
+
+def _kubelet_client(directory: StateDir) -> list[str]:
+    """How the API server reaches the kubelets; clusters made before they had servers have no such files."""
+    if not (directory.pki / "apiserver-kubelet-client.crt").exists():
+        return []
+    return [
+        *("--kubelet-certificate-authority", str(directory.ca)),
+        *("--kubelet-client-certificate", str(directory.pki / "apiserver-kubelet-client.crt")),
+        *("--kubelet-client-key", str(directory.pki / "apiserver-kubelet-client.key")),
+    ]
+
+
+def _kubelet_server(directory: StateDir) -> list[str]:
+    if not (directory.pki / "kubelet.crt").exists():
+        return []
+    return [
+        *("--tls-cert-file", str(directory.pki / "kubelet.crt")),
+        *("--tls-private-key-file", str(directory.pki / "kubelet.key")),
+        *("--client-ca-file", str(directory.ca)),
     ]
 
 
@@ -110,6 +132,7 @@ def _kubelet(directory: StateDir, _state: State, process: Process) -> list[str]:
         *("--kubeconfig", str(directory.component_kubeconfig(f"system:node:{process.nodes[0]}"))),
         *("--nodes-file", str(directory.nodes_file(process.name))),
         *("--root-dir", str(directory.kubelet_root())),
+        *_kubelet_server(directory),
         *_common(process),
     ]
 

@@ -3,6 +3,7 @@
 import base64
 import ipaddress
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -61,6 +62,14 @@ class Authority:
             [*map(x509.DNSName, names), *(x509.IPAddress(ipaddress.ip_address(ip)) for ip in addresses)]
         )
         return self._issue(_name("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+
+    def node_serving(self, addresses: Iterable[str]) -> KeyPair:
+        """A certificate for the kubelets' servers, one for all: each listens on an address of its own."""
+        alternatives = x509.SubjectAlternativeName(
+            [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        )
+        name = _name("system:node", "system:nodes")
+        return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def client(self, user: str, *groups: str) -> KeyPair:
         """A certificate that authenticates `user` as a member of `groups`."""

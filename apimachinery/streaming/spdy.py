@@ -1,0 +1,211 @@
+"""SPDY/3.1 as Kubernetes uses it: many byte streams over one pipe, each with headers.
+
+Source: SPDY protocol draft 3.1 and what the peers (spdystream in kubectl and kubelet) do: neither side keeps
+to flow control windows, SETTINGS are ignored, a PING is answered with itself.
+"""
+
+import asyncio
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import IntEnum
+
+from apimachinery.streaming import Pipe
+from apimachinery.streaming.spdy_headers import HeaderError, HeaderReader, HeaderWriter
+
+_VERSION = 3
+_CONTROL = 0x80000000
+_FIN = 0x01
+_MAX_DATA = 1 << 16  # per frame that is sent
+_MAX_FRAME = 1 << 24
+
+
+class Kind(IntEnum):
+    SYN_STREAM = 1
+    SYN_REPLY = 2
+    RST_STREAM = 3
+    SETTINGS = 4
+    PING = 6
+    GOAWAY = 7
+    HEADERS = 8
+    WINDOW_UPDATE = 9
+
+
+PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM, CANCEL = 1, 2, 3, 5
+
+
+class Stream:
+    """One stream of a connection. What the peer sends is queued; empty bytes are its end."""
+
+    def __init__(self, connection: "Connection", number: int, headers: Mapping[str, str]) -> None:
+        self._connection = connection
+        self.number = number
+        self.headers = headers
+        self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
+        self._ended = False
+        self._closed = False
+        self.replied = asyncio.Event()
+
+    async def read(self) -> bytes:
+        """The next bytes, as they come; empty at the end."""
+        if self._ended and self._incoming.empty():
+            return b""
+        data = await self._incoming.get()
+        if not data:
+            self._ended = True
+        return data
+
+    async def write(self, data: bytes) -> None:
+        for start in range(0, len(data), _MAX_DATA):
+            await self._connection.send_data(self.number, data[start : start + _MAX_DATA])
+
+    async def close(self) -> None:
+        """Nothing more comes from this side."""
+        if not self._closed:
+            self._closed = True
+            with suppress(ConnectionError):
+                await self._connection.send_data(self.number, b"", fin=True)
+
+    async def reset(self, status: int = CANCEL) -> None:
+        """Give the stream up in both directions."""
+        self._closed = True
+        self.feed(b"")
+        self._connection.forget(self.number)
+        with suppress(ConnectionError):
+            await self._connection.send_control(Kind.RST_STREAM, 0, struct.pack(">II", self.number, status))
+
+    def feed(self, data: bytes) -> None:
+        """From the connection: bytes that came, or empty for the end."""
+        self._incoming.put_nowait(data)
+
+
+class Connection:
+    """One side. `run` reads until the end; the peer's streams come out of `accept`, already replied to."""
+
+    def __init__(self, pipe: Pipe, *, client: bool = False) -> None:
+        self._pipe = pipe
+        self._streams: dict[int, Stream] = {}
+        self._accepted: asyncio.Queue[Stream | None] = asyncio.Queue()
+        self._next = 1 if client else 2
+        self._headers_in, self._headers_out = HeaderReader(), HeaderWriter()
+        self._sending = asyncio.Lock()
+        self._buffer = bytearray()
+
+    # -- streams
+
+    async def accept(self) -> Stream | None:
+        """The next stream that the peer opened; None at the end of the connection."""
+        return await self._accepted.get()
+
+    async def open(self, headers: Mapping[str, str]) -> Stream:
+        """Open a stream of this side's own."""
+        stream = Stream(self, self._next, headers)
+        self._next += 2
+        self._streams[stream.number] = stream
+        head = struct.pack(">IIH", stream.number, 0, 0)
+        await self._send_headers(Kind.SYN_STREAM, head, headers)
+        return stream
+
+    def forget(self, number: int) -> None:
+        self._streams.pop(number, None)
+
+    # -- sending
+
+    async def send_data(self, number: int, data: bytes, *, fin: bool = False) -> None:
+        flags = _FIN if fin else 0
+        await self._send(struct.pack(">II", number, flags << 24 | len(data)) + data)
+
+    async def send_control(self, kind: int, flags: int, body: bytes) -> None:
+        await self._send(struct.pack(">II", _CONTROL | _VERSION << 16 | kind, flags << 24 | len(body)) + body)
+
+    async def _send_headers(self, kind: int, head: bytes, headers: Mapping[str, str]) -> None:
+        async with self._sending:  # blocks go out in the order in which they were compressed
+            body = head + self._headers_out.write(headers)
+            frame = struct.pack(">II", _CONTROL | _VERSION << 16 | kind, len(body)) + body
+            await self._pipe.write(frame)
+
+    async def _send(self, frame: bytes) -> None:
+        async with self._sending:
+            await self._pipe.write(frame)
+
+    async def go_away(self) -> None:
+        """Say that no more streams are taken."""
+        with suppress(ConnectionError):
+            await self.send_control(Kind.GOAWAY, 0, struct.pack(">II", 0, 0))
+
+    # -- receiving
+
+    async def run(self) -> None:
+        """Read frames until the connection ends or breaks the protocol; then every stream has ended."""
+        try:
+            while (frame := await self._frame()) is not None:
+                await self._received(*frame)
+        except (HeaderError, ConnectionError, struct.error):
+            pass  # as an end: the caller closes the pipe
+        finally:
+            for stream in [*self._streams.values()]:
+                stream.feed(b"")
+            self._accepted.put_nowait(None)
+
+    async def _frame(self) -> tuple[int, int, bytes] | None:
+        """(first word, flags, body)."""
+        head = await self._take(8)
+        if head is None:
+            return None
+        first, second = struct.unpack(">II", head)
+        size = second & 0xFFFFFF
+        body = await self._take(size) if size < _MAX_FRAME else None
+        return None if body is None else (first, second >> 24, body)
+
+    async def _take(self, count: int) -> bytes | None:
+        while len(self._buffer) < count:
+            data = await self._pipe.read()
+            if not data:
+                return None
+            self._buffer += data
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+    async def _received(self, first: int, flags: int, body: bytes) -> None:
+        if not first & _CONTROL:
+            await self._data(first, flags, body)
+            return
+        kind = first & 0xFFFF
+        if kind == Kind.SYN_STREAM:
+            await self._opened(flags, body)
+        elif kind == Kind.SYN_REPLY:
+            self._headers_in.read(body[4:])
+            if stream := self._streams.get(_number(body)):
+                stream.replied.set()
+        elif kind == Kind.HEADERS:
+            self._headers_in.read(body[4:])
+        elif kind == Kind.PING:
+            if struct.unpack(">I", body)[0] % 2 != self._next % 2:
+                await self.send_control(Kind.PING, 0, body)
+        elif kind == Kind.RST_STREAM and (stream := self._streams.pop(_number(body), None)):
+            stream.feed(b"")
+
+    async def _data(self, number: int, flags: int, body: bytes) -> None:
+        stream = self._streams.get(number)
+        if stream is None:
+            return  # it was reset meanwhile
+        if body:
+            stream.feed(body)
+        if flags & _FIN:
+            stream.feed(b"")
+
+    async def _opened(self, flags: int, body: bytes) -> None:
+        number = _number(body)
+        headers = self._headers_in.read(body[10:])
+        stream = Stream(self, number, headers)
+        self._streams[number] = stream
+        if flags & _FIN:
+            stream.feed(b"")
+        await self._send_headers(Kind.SYN_REPLY, struct.pack(">I", number), {})
+        self._accepted.put_nowait(stream)
+
+
+def _number(body: bytes) -> int:
+    number: int = struct.unpack(">I", body[:4])[0]
+    return number & 0x7FFFFFFF

@@ -1,0 +1,130 @@
+"""The streams of exec and attach, over WebSocket and over SPDY: the same to whoever runs the command.
+
+Source: k8s.io/kubelet/pkg/cri/streaming/remotecommand (httpstream.go, websocket.go) and
+k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go, 1.36.
+"""
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from typing import Protocol
+
+import orjson
+
+from apimachinery.errors import Object
+from apimachinery.streaming import spdy
+from apimachinery.streaming.websocket import Opcode, WebSocket
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+# Newest first, as the server prefers them.
+WEBSOCKET_PROTOCOLS = (
+    "v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io",
+    "base64.channel.k8s.io",
+)  # fmt: skip
+SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
+_NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
+
+
+class Channels(Protocol):
+    """One session's streams."""
+
+    async def read(self) -> bytes:
+        """The next bytes of the standard input; empty at its end."""
+        ...
+
+    async def write(self, channel: int, data: bytes) -> None: ...
+
+    async def finish(self, status: Object) -> None:
+        """Tell how it ended, and that nothing more comes."""
+        ...
+
+
+class WebSocketChannels:
+    """A message per write, its first byte the channel."""
+
+    def __init__(self, socket: WebSocket, protocol: str, stdin: bool) -> None:
+        self._socket = socket
+        self._base64 = "base64" in protocol
+        self._text_errors = not protocol.startswith(("v4.", "v5."))
+        self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
+        self._stdin = stdin
+        self.gone = asyncio.Event()
+
+    async def run(self) -> None:
+        """Read until the client goes."""
+        try:
+            while (message := await self._socket.receive()) is not None:
+                channel, data = self._opened(message.data)
+                if channel == STDIN and data:
+                    self._incoming.put_nowait(data)
+                elif channel == CLOSE and data[:1] == b"\0":
+                    self._incoming.put_nowait(b"")
+        except (ConnectionError, ValueError):
+            pass  # as if it had gone
+        finally:
+            self._incoming.put_nowait(b"")
+            self.gone.set()
+
+    def _opened(self, data: bytes) -> tuple[int, bytes]:
+        if not data:
+            return -1, b""
+        if self._base64:
+            return data[0] - ord("0"), base64.b64decode(data[1:])
+        return data[0], data[1:]
+
+    async def read(self) -> bytes:
+        return await self._incoming.get()
+
+    async def write(self, channel: int, data: bytes) -> None:
+        if self._base64:
+            coded = bytes([ord("0") + channel]) + base64.b64encode(data)
+            await self._socket.send(coded, Opcode.TEXT)
+        else:
+            await self._socket.send(bytes([channel]) + data)
+
+    async def finish(self, status: Object) -> None:
+        if not self._text_errors:
+            await self.write(ERROR, orjson.dumps(status))
+        elif status.get("status") != "Success":
+            await self.write(ERROR, str(status.get("message", "")).encode())
+        await self._socket.close()
+
+
+class SpdyChannels:
+    """A stream per channel, opened by the client."""
+
+    def __init__(self, streams: Mapping[int, spdy.Stream], protocol: str) -> None:
+        self._streams = streams
+        self._text_errors = not protocol.startswith("v4.")
+
+    async def read(self) -> bytes:
+        stream = self._streams.get(STDIN)
+        if stream is None:
+            await asyncio.Event().wait()  # never: there is none
+            return b""
+        return await stream.read()
+
+    async def write(self, channel: int, data: bytes) -> None:
+        stream = self._streams.get(channel)
+        if stream is not None and data:
+            await stream.write(data)
+
+    async def finish(self, status: Object) -> None:
+        error = self._streams[ERROR]
+        if not self._text_errors:
+            await error.write(orjson.dumps(status))
+        elif status.get("status") != "Success":
+            await error.write(str(status.get("message", "")).encode())
+        for stream in self._streams.values():
+            await stream.close()
+
+
+async def accept_streams(connection: spdy.Connection, expected: int) -> dict[int, spdy.Stream] | None:
+    """The channels that the client opens; None if it goes before all are there."""
+    found: dict[int, spdy.Stream] = {}
+    while len(found) < expected:
+        stream = await connection.accept()
+        if stream is None:
+            return None
+        found[_NAMES.get(stream.headers.get("streamtype", ""), -1)] = stream
+    return found

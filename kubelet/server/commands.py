@@ -1,0 +1,200 @@
+"""`/exec`, `/attach` and `/run`: commands in a container, and the container's own program.
+
+Source: k8s.io/kubelet/pkg/cri/streaming/remotecommand (exec.go, attach.go, server.go) and the words of
+containerd and runc, 1.36.
+"""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from apimachinery.errors import Object
+from kubelet.insides import Inside, run_program
+from kubelet.server.channels import STDERR, STDOUT, Channels
+from kubelet.server.view import ServerError
+from kubelet.shell import interpreter
+from kubelet.shell.driving import drive
+from kubelet.shell.files import FileError
+from kubelet.shell.process import LiveInput
+from kubelet.shell.terminal import Interrupted, Terminal
+
+SUCCESS: Object = {"metadata": {}, "status": "Success"}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Which streams there are."""
+
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    tty: bool
+
+    @classmethod
+    def of(cls, stdin: bool, stdout: bool, stderr: bool, tty: bool) -> "StreamOptions":
+        """Raises ServerError if there are none. A terminal has one output."""
+        if not (stdin or stdout or stderr):
+            raise ServerError(400, "you must specify at least 1 of stdin, stdout, stderr")
+        return cls(stdin, stdout, stderr and not tty, tty)
+
+
+async def execute(inside: Inside, argv: list[str], options: StreamOptions, channels: Channels) -> None:
+    """Run a command, and tell its exit code."""
+    if not _is_there(inside, argv):
+        await channels.finish(_internal(_not_started(argv)))
+        return
+    written: list[tuple[int, bytes]] = []
+
+    def writer(channel: int) -> "_Writer":
+        return _Writer(written, channel if not options.tty else STDOUT, tty=options.tty)
+
+    async def flush() -> None:
+        while written:
+            channel, data = written.pop(0)
+            await channels.write(channel, data)
+
+    terminal = _TerminalInput(channels) if options.tty and options.stdin else None
+
+    async def receive() -> bytes:
+        if not options.stdin:
+            return b""
+        return await (terminal.read() if terminal is not None else channels.read())
+
+    process = inside.process(LiveInput(), writer(STDOUT), writer(STDERR), tty=options.tty)
+    try:
+        code = await drive(run_program(process, argv), inside.clock, receive, flush)
+    except Interrupted:
+        code = 130
+    await channels.finish(exit_status(argv, code))
+
+
+def _is_there(inside: Inside, argv: list[str]) -> bool:
+    if not argv:
+        return False
+    if interpreter.knows(argv[0]):
+        return True
+    with contextlib.suppress(FileError):
+        found = inside.files.look(argv[0]) if argv[0].startswith("/") else None
+        return found is not None and bool(found.data)
+    return False
+
+
+def _not_started(argv: list[str]) -> str:
+    name = argv[0] if argv else ""
+    why = "no such file or directory" if "/" in name else "executable file not found in $PATH"
+    if "/" in name:
+        why = f"stat {name}: {why}"
+    return (
+        "failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: "
+        f'unable to start container process: exec: "{name}": {why}: unknown'
+    )
+
+
+def _internal(why: str) -> Object:
+    message = f"error executing command in container: {why}"
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {message}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": message}]},
+        "code": 500,
+    }
+
+
+def exit_status(argv: list[str], code: int) -> Object:
+    """The Status of a command that has ended."""
+    if code == 0:
+        return SUCCESS
+    words = " ".join(argv)
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": "command terminated with non-zero exit code: "
+        f"error executing command [{words}], exit code {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+class _Writer:
+    """Gathers what a command writes until it is sent."""
+
+    def __init__(self, written: list[tuple[int, bytes]], channel: int, *, tty: bool) -> None:
+        self._written = written
+        self._channel = channel
+        self._tty = tty
+
+    def __call__(self, data: bytes) -> None:
+        if self._tty:
+            data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        if data:
+            self._written.append((self._channel, data))
+
+
+class _TerminalInput:
+    """Lines as they are completed; what is typed is shown."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._terminal = Terminal()
+
+    async def read(self) -> bytes:
+        while not self._terminal.ended:
+            data = await self._channels.read()
+            if not data:
+                return b""
+            try:
+                lines = self._terminal.type(data)
+            finally:
+                shown = self._terminal.shown()
+                if shown:
+                    await self._channels.write(STDOUT, shown)
+            if lines:
+                return lines
+        return b""
+
+
+async def attach(inside: Inside, options: StreamOptions, channels: Channels) -> None:
+    """Show what the container's program writes from now on, and give it what is sent; until it ends."""
+    inside.advance()
+    written: list[tuple[int, bytes]] = []
+
+    def listen(stream: str, data: bytes) -> None:
+        channel = STDERR if stream == "stderr" else STDOUT
+        if options.stdout if channel == STDOUT else options.stderr:
+            written.append((channel, data))
+
+    feeding = asyncio.create_task(_feed(inside, channels)) if options.stdin and inside.setting.stdin else None
+    if inside.simulation is not None:
+        inside.simulation.listeners.append(listen)
+    try:
+        while True:
+            running = inside.running
+            inside.advance()
+            while written:
+                await channels.write(*written.pop(0))
+            if not running:
+                break
+            await inside.changed()
+    finally:
+        if inside.simulation is not None:
+            inside.simulation.listeners.remove(listen)
+        if feeding is not None:
+            feeding.cancel()
+    await channels.finish(SUCCESS)
+
+
+async def _feed(inside: Inside, channels: Channels) -> None:
+    terminal = _TerminalInput(channels) if inside.setting.tty else None
+    while True:
+        try:
+            data = await (terminal.read() if terminal is not None else channels.read())
+        except Interrupted:
+            continue
+        if data:
+            inside.feed(data)
+            continue
+        if inside.container.stdin_once:
+            inside.feed(b"")
+        return

@@ -1,0 +1,167 @@
+"""`/containerLogs`: what a container has written.
+
+Source: pkg/kubelet/server/server.go, kubelet_pods.go (validateContainerLogStatus) and
+k8s.io/cri-client/pkg/logs/logs.go, 1.36.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from apimachinery.clock import parse_timestamp
+from kubelet import pod_spec
+from kubelet.insides import Inside
+from kubelet.runtime import Container, Sandbox
+from kubelet.server.view import NodeView, ServerError
+from kubelet.shell.simulating import Line
+
+Object = dict[str, Any]
+
+_WAITING = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
+_STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """The query of a request."""
+
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    since: datetime | None = None
+    tail: int | None = None
+    limit: int | None = None
+    stream: str = "All"
+
+    @classmethod
+    def of(cls, query: Mapping[str, str], now: datetime) -> "LogOptions":
+        """Raises ServerError."""
+        try:
+            since = parse_timestamp(query["sinceTime"]) if query.get("sinceTime") else None
+            if query.get("sinceSeconds"):
+                since = now - timedelta(seconds=int(query["sinceSeconds"]))
+            return cls(
+                follow=_true(query, "follow"),
+                previous=_true(query, "previous"),
+                timestamps=_true(query, "timestamps"),
+                since=since,
+                tail=int(query["tailLines"]) if query.get("tailLines") else None,
+                limit=int(query["limitBytes"]) if query.get("limitBytes") else None,
+                stream=query.get("stream") or "All",
+            )
+        except ValueError:
+            raise ServerError(400, '{"message": "Unable to decode query."}') from None
+
+
+def _true(query: Mapping[str, str], name: str) -> bool:
+    return query.get(name) in {"true", "1"}
+
+
+async def container_logs(
+    view: NodeView, namespace: str, name: str, container: str, options: LogOptions
+) -> AsyncIterator[bytes]:
+    """The log, in pieces. Raises ServerError."""
+    pod = view.pod(namespace, name)
+    if pod is None:
+        raise ServerError(404, f'pod "{name}" does not exist')
+    if not any(spec["name"] == container for spec in pod_spec.all_containers(pod)):
+        raise ServerError(404, f'container "{container}" not found in pod "{name}"')
+    identifier = _container_id(pod, container, previous=options.previous)
+    sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
+    found = _attempt(sandbox, identifier)
+    if sandbox is None or found is None:
+        text = f'failed to try resolving symlinks in path "/var/log/pods/{namespace}_{name}_'
+        text += f'{pod_spec.uid_of(pod)}/{container}/0.log": lstat: no such file or directory'
+        raise ServerError(400, text)
+    inside = await view.inside(pod, sandbox, found)
+    return _limited(_read(inside, options), options.limit)
+
+
+def _attempt(sandbox: Sandbox | None, identifier: str) -> Container | None:
+    containers = sandbox.containers if sandbox is not None else []
+    return next((one for one in containers if one.container_id == identifier), None)
+
+
+def _container_id(pod: Object, name: str, *, previous: bool) -> str:
+    """Of which attempt the log is wanted; raises ServerError where there is none."""
+    status = pod.get("status") or {}
+    every = [one for field in _STATUSES for one in status.get(field) or []]
+    found = next((one for one in every if one["name"] == name), None)
+    where = f'container "{name}" in pod "{pod_spec.name_of(pod)}"'
+    if found is None:
+        raise ServerError(400, f"{where} is not available")
+    state = found.get("state") or {}
+    last = ((found.get("lastState") or {}).get("terminated") or {}).get("containerID") or ""
+    if previous:
+        if not last:
+            raise ServerError(400, f"previous terminated {where} not found")
+        return str(last)
+    if "running" in state:
+        return str(found["containerID"])
+    if "terminated" in state or (found.get("lastState") or {}).get("terminated"):
+        identifier = (state.get("terminated") or {}).get("containerID") or last
+        if not identifier:
+            raise ServerError(400, f"{where} is terminated")
+        return str(identifier)
+    if "waiting" in state:
+        reason = state["waiting"].get("reason", "")
+        raise ServerError(400, f"{where} is waiting to start: {_WAITING.get(reason, reason)}")
+    raise ServerError(400, f"{where} is waiting to start - no logs yet")
+
+
+async def _read(inside: Inside, options: LogOptions) -> AsyncIterator[bytes]:
+    lines = _wanted(inside.lines(), options)
+    simulation = inside.simulation
+    open_lines = simulation.pending() if simulation is not None else []
+    if options.follow and inside.running:
+        lines = [line for line in lines if line not in open_lines]
+    if options.tail is not None:
+        lines = lines[-options.tail :] if options.tail else []
+    for line in lines:
+        yield _shown(line, options)
+    if not options.follow or simulation is None:
+        while options.follow and inside.running:
+            await inside.changed()
+        return
+    seen = simulation.dropped + len(simulation.lines)
+    while True:
+        running = inside.running
+        inside.advance()
+        fresh = [*simulation.lines][max(0, seen - simulation.dropped) :]
+        seen = simulation.dropped + len(simulation.lines)
+        for line in _wanted(fresh, options):
+            yield _shown(line, options)
+        if not running:
+            return
+        await inside.changed()
+
+
+def _wanted(lines: list[Line], options: LogOptions) -> list[Line]:
+    stream = options.stream.lower()
+    return [
+        line
+        for line in lines
+        if (options.since is None or line.time >= options.since) and stream in {"all", "", line.stream}
+    ]
+
+
+def _shown(line: Line, options: LogOptions) -> bytes:
+    if not options.timestamps:
+        return line.data
+    return line.time.strftime("%Y-%m-%dT%H:%M:%S.%f000Z ").encode() + line.data
+
+
+async def _limited(pieces: AsyncIterator[bytes], limit: int | None) -> AsyncIterator[bytes]:
+    left = limit
+    async for piece in pieces:
+        if left is None:
+            yield piece
+            continue
+        yield piece[:left]
+        left -= len(piece)
+        if left <= 0:
+            return

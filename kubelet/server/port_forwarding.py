@@ -1,0 +1,131 @@
+"""`/portForward`: connections to a pod's ports, over SPDY (also inside a WebSocket) and over WebSocket v4.
+
+Source: k8s.io/kubelet/pkg/cri/streaming/portforward (httpstream.go, websocket.go), 1.36.
+"""
+
+import asyncio
+import struct
+from typing import Any
+
+from apimachinery.streaming import Pipe, spdy
+from apimachinery.streaming.websocket import WebSocket
+from kubelet.server.channels import WebSocketChannels
+from kubelet.server.ports import listens, serve_connection
+from kubelet.server.view import NodeView
+
+Object = dict[str, Any]
+
+PROTOCOL = "portforward.k8s.io"
+TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"
+WEBSOCKET_PROTOCOLS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+
+
+class WebSocketPipe:
+    """The bytes of a SPDY connection inside binary messages."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def read(self) -> bytes:
+        while True:
+            message = await self._socket.receive()
+            if message is None:
+                return b""
+            if message.data:
+                return message.data
+
+    async def write(self, data: bytes) -> None:
+        await self._socket.send(data)
+
+
+def _refused(pod: Object, port: int) -> str:
+    uid = pod["metadata"]["uid"].replace("-", "")
+    return (
+        f"error forwarding port {port} to pod {uid}, uid : failed to execute portforward in network namespace "
+        f'"/var/run/netns/cni-{uid[:8]}": failed to connect to localhost:{port} inside namespace "{uid}", '
+        f"IPv4: dial tcp4 127.0.0.1:{port}: connect: connection refused IPv6 dial tcp6: address localhost: "
+        "no suitable address found "
+    )
+
+
+async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
+    """Pairs of an error and a data stream, each pair one connection to a port."""
+    connection = spdy.Connection(pipe)
+    reading = asyncio.create_task(connection.run(), name="port-forward")
+    serving: set[asyncio.Task[None]] = set()
+    waiting: dict[str, dict[str, spdy.Stream]] = {}
+    try:
+        while (stream := await connection.accept()) is not None:
+            request = stream.headers.get("requestid") or str(stream.number | 3)
+            pair = waiting.setdefault(request, {})
+            pair[stream.headers.get("streamtype", "")] = stream
+            if {"data", "error"} <= pair.keys():
+                del waiting[request]
+                serving.add(asyncio.create_task(_serve_pair(view, pod, pair)))
+    finally:
+        for task in [reading, *serving]:
+            task.cancel()
+        await asyncio.gather(reading, *serving, return_exceptions=True)
+
+
+async def _serve_pair(view: NodeView, pod: Object, pair: dict[str, spdy.Stream]) -> None:
+    data, error = pair["data"], pair["error"]
+    port = int(data.headers.get("port", "0"))
+    if listens(view, pod, port):
+        await serve_connection(pod, data.read, data.write)
+    else:
+        await error.write(_refused(pod, port).encode())
+    await data.close()
+    await error.close()
+
+
+async def forward_websocket(
+    view: NodeView, pod: Object, ports: list[int], socket: WebSocket, protocol: str
+) -> None:
+    """Two channels per port, data and error; both begin with the port's number."""
+    channels = _PortChannels(socket, protocol)
+    for number, port in enumerate(ports):
+        for channel in (2 * number, 2 * number + 1):
+            await channels.write(channel, struct.pack("<H", port))
+    serving = [
+        asyncio.create_task(_serve_channel(view, pod, port, channels, 2 * number))
+        for number, port in enumerate(ports)
+    ]
+    try:
+        await channels.run()
+    finally:
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+
+
+async def _serve_channel(
+    view: NodeView, pod: Object, port: int, channels: "_PortChannels", channel: int
+) -> None:
+    async def read() -> bytes:
+        return await channels.queue(channel).get()
+
+    async def write(data: bytes) -> None:
+        await channels.write(channel, data)
+
+    if listens(view, pod, port):
+        await serve_connection(pod, read, write)
+    else:
+        await channels.write(channel + 1, _refused(pod, port).encode())
+
+
+class _PortChannels(WebSocketChannels):
+    """Any number of channels that are read."""
+
+    def __init__(self, socket: WebSocket, protocol: str) -> None:
+        super().__init__(socket, protocol, stdin=False)
+        self._queues: dict[int, asyncio.Queue[bytes]] = {}
+
+    def queue(self, channel: int) -> asyncio.Queue[bytes]:
+        return self._queues.setdefault(channel, asyncio.Queue())
+
+    async def run(self) -> None:
+        while (message := await self._socket.receive()) is not None:
+            channel, data = self._opened(message.data)
+            if data:
+                self.queue(channel).put_nowait(data)

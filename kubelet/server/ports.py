@@ -1,0 +1,83 @@
+"""What listens in fake pods: a small HTTP server, which echoes what is no HTTP.
+
+A port answers if a container that runs declares it; in a pod that declares none, every port does.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from kubelet import pod_spec
+from kubelet.server.view import NodeView
+
+Object = dict[str, Any]
+Read = Callable[[], Awaitable[bytes]]
+Write = Callable[[bytes], Awaitable[None]]
+
+_HTTP = re.compile(rb"[A-Z]+ \S* HTTP/1\.[01]\r?\n")
+_HTTP_BEGINNING = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE) ")
+_LARGEST_HEAD = 1 << 16
+
+
+def listens(view: NodeView, pod: Object, port: int) -> bool:
+    """Whether somebody in the pod answers at a port."""
+    sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
+    if sandbox is None or not sandbox.running(view.clock.now()):
+        return False
+    declared = {
+        int(one["containerPort"]) for spec in pod_spec.containers(pod) for one in spec.get("ports") or []
+    }
+    return not declared or port in declared
+
+
+def respond(pod: Object, method: str, target: str, body: bytes = b"") -> bytes:
+    """What a fake container says to an HTTP request: who it is and what it was asked."""
+    answer = {
+        "pod": pod_spec.name_of(pod),
+        "namespace": pod_spec.namespace_of(pod),
+        "node": pod["spec"].get("nodeName", ""),
+        "method": method,
+        "path": target,
+    }
+    if body:
+        answer["body"] = body.decode("utf-8", "replace")
+    return orjson.dumps(answer) + b"\n"
+
+
+async def serve_connection(pod: Object, read: Read, write: Write) -> None:
+    """Answer one connection until the client ends it."""
+    held = b""
+    while True:
+        data = await read()
+        if not data:
+            return
+        held += data
+        if not _HTTP_BEGINNING.match(held):
+            await write(held)
+            held = b""
+            continue
+        while (found := _request(held)) is not None:
+            method, target, body, held = found
+            content = respond(pod, method, target, body)
+            head = (
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServer: kubeskew\r\n"
+                f"Content-Length: {len(content)}\r\n\r\n"
+            )
+            await write(head.encode() + (b"" if method == "HEAD" else content))
+        if len(held) > _LARGEST_HEAD:
+            return
+
+
+def _request(data: bytes) -> tuple[str, str, bytes, bytes] | None:
+    """(method, target, body, what follows); None while it is not whole."""
+    head, end, rest = data.partition(b"\r\n\r\n")
+    if not end or not _HTTP.match(data):
+        return None
+    length = re.search(rb"(?i)\r\ncontent-length:\s*(\d+)", head)
+    size = int(length[1]) if length else 0
+    if len(rest) < size:
+        return None
+    method, target = head.split(b"\r\n")[0].decode("latin-1").split(" ")[:2]
+    return method, target, rest[:size], rest[size:]

@@ -1,0 +1,55 @@
+"""What the server sees of its node."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.clock import Clock
+from kubelet import pod_spec
+from kubelet.behaviour import Behaviour
+from kubelet.insides import Inside
+from kubelet.runtime import Container, FakeRuntime, Sandbox
+
+Object = dict[str, Any]
+
+
+class ServerError(Exception):
+    """An answer that is no success: a status and plain text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node. `pods` gives those the kubelet knows, each with its newest status."""
+
+    name: str
+    clock: Clock
+    runtime: FakeRuntime
+    pods: Callable[[], list[Object]]
+    behaviour: Behaviour
+    load: Callable[[Object], Any]  # awaitable: have the files of the pod's volumes
+
+    def pod(self, namespace: str, name: str) -> Object | None:
+        found = (namespace, name)
+        return next(
+            (pod for pod in self.pods() if (pod_spec.namespace_of(pod), pod_spec.name_of(pod)) == found), None
+        )
+
+    async def running(self, namespace: str, name: str, container: str) -> Inside:
+        """A running container. Raises ServerError as exec and attach do."""
+        pod = self.pod(namespace, name)
+        if pod is None:
+            raise ServerError(404, "pod does not exist")
+        sandbox = self.runtime.sandbox(pod_spec.uid_of(pod))
+        latest = sandbox.latest(container) if sandbox is not None else None
+        if sandbox is None or latest is None or not latest.running(self.clock.now()):
+            raise ServerError(500, f'container not found ("{container}")')
+        return await self.inside(pod, sandbox, latest)
+
+    async def inside(self, pod: Object, sandbox: Sandbox, container: Container) -> Inside:
+        await self.load(pod)
+        return self.runtime.inside(sandbox, container)
