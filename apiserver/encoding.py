@@ -4,13 +4,13 @@ Stored bytes have no resourceVersion and begin with `{"kind":"K","apiVersion":"V
 never empty (it has a name). That is what makes splicing possible.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 
 from apimachinery.errors import Object
-from apimachinery.resources import GroupVersionKind
+from apimachinery.resources import GroupVersionKind, Resource
 
 _METADATA = b'"metadata":{'
 _METADATA_LENGTH = len(_METADATA)
@@ -46,12 +46,6 @@ def with_revision(value: bytes, revision: int) -> bytes:
     return b'%b"resourceVersion":"%d",%b' % (value[:at], revision, value[at:])
 
 
-def as_item(value: bytes, revision: int) -> bytes:
-    """`value` as in a list of a built-in kind: with its resourceVersion, without kind and apiVersion."""
-    at = value.index(_METADATA) + _METADATA_LENGTH
-    return b'{"metadata":{"resourceVersion":"%d",%b' % (revision, value[at:])
-
-
 def object_of(value: bytes, revision: int) -> Object:
     """The object that stored bytes hold, with its resourceVersion."""
     obj: Object = orjson.loads(value)
@@ -59,10 +53,27 @@ def object_of(value: bytes, revision: int) -> Object:
     return obj
 
 
-def list_bytes(kind: str, api_version: str, metadata: Object, items: Iterable[bytes]) -> bytes:
-    """A list as upstream writes it."""
-    head = dumps({"kind": kind, "apiVersion": api_version, "metadata": metadata})
-    return b'%b,"items":[%b]}\n' % (head[:-1], b",".join(items))
+def list_pieces(
+    resource: Resource, metadata: Object, items: Sequence[tuple[bytes, int]], per_piece: int
+) -> Iterator[bytes]:
+    """A list as upstream writes it, in pieces of so many items; `items` are served bytes and revisions.
+
+    Items of built-in kinds come without kind and apiVersion. Slices are not copied before the join.
+    """
+    whole = prefix(resource.gvk)
+    head = dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
+    before = b"," + (whole if resource.custom else b'{"metadata":{').replace(b"%", b"%%")
+    template, skipped = before + b'"resourceVersion":"%d",', len(whole)
+    parts: list[bytes | memoryview] = [head[:-1], b',"items":[']
+    for position, (value, revision) in enumerate(items):
+        beginning = template % revision
+        parts.append(beginning if position else beginning[1:])
+        parts.append(memoryview(value)[skipped:])
+        if position % per_piece == per_piece - 1:
+            yield b"".join(parts)
+            parts.clear()
+    parts.append(b"]}\n")
+    yield b"".join(parts)
 
 
 def event_bytes(kind: str, obj: bytes) -> bytes:

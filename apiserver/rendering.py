@@ -2,7 +2,8 @@
 
 import asyncio
 import gzip
-from collections.abc import Sequence
+import zlib
+from collections.abc import AsyncIterator, Sequence
 
 from apimachinery import errors
 from apimachinery.errors import Object, StatusError
@@ -10,7 +11,7 @@ from apiserver import media_types
 from apiserver.encoding import dumps, loads, with_revision
 from apiserver.media_types import Accepted
 from apiserver.registry.writes import Written
-from apiserver.request import Request, Response
+from apiserver.request import Request, Response, Upgrade
 from apiserver.services import Scope
 
 _COMPRESSED_FROM = 128 * 1024  # bytes; as upstream
@@ -141,10 +142,20 @@ def table(
 async def compressed(request: Request, response: Response) -> Response:
     """The same answer, compressed if it is large and the client takes that."""
     body = response.body
-    if not isinstance(body, bytes) or len(body) < _COMPRESSED_FROM:
+    small = isinstance(body, bytes) and len(body) < _COMPRESSED_FROM
+    if small or isinstance(body, Upgrade) or "gzip" not in request.headers.get("accept-encoding", ""):
         return response
-    if "gzip" not in request.headers.get("accept-encoding", ""):
-        return response
-    response.body = await asyncio.to_thread(gzip.compress, body, _LEVEL, mtime=0)
+    if isinstance(body, bytes):
+        response.body = await asyncio.to_thread(gzip.compress, body, _LEVEL, mtime=0)
+    else:
+        response.body = _zipped(body)
     response.headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
     return response
+
+
+async def _zipped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Pieces of a stream as those of its gzip file; the work is done beside the loop."""
+    compressor = zlib.compressobj(_LEVEL, wbits=zlib.MAX_WBITS | 16)  # 16: as a gzip file
+    async for piece in pieces:
+        yield await asyncio.to_thread(compressor.compress, piece)
+    yield compressor.flush()

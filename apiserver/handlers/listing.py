@@ -3,12 +3,13 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource) and storage/cacher, 1.36.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from apimachinery import errors
 from apimachinery.errors import Object
 from apiserver import continuing, parameters, rendering
-from apiserver.encoding import as_item, list_bytes, loads, with_revision
+from apiserver.encoding import list_pieces, loads, with_revision
 from apiserver.media_types import Accepted
 from apiserver.parameters import EXACT, ListOptions
 from apiserver.request import Request, Response
@@ -18,6 +19,7 @@ from apiserver.services import Scope
 from apiserver.storage.interfaces import CompactedError, Entry, FutureRevisionError, Key, Page
 
 _PLAIN = Accepted("application/json")
+_PIECE = 256  # items; some hundred kilobytes of pods
 
 
 async def list_objects(request: Request, scope: Scope) -> Response:
@@ -30,7 +32,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     page = await page_of(scope, namespace, options, wanted)
     metadata = _metadata(scope, page, namespace, wanted)
     if form == _PLAIN:
-        response = Response(200, _bytes(scope, page.entries, metadata))
+        response = Response(200, _body(scope, page.entries, metadata))
     else:
         codec = scope.services.codec
         items = [codec.object(scope.resource, one.value, one.revision) for one in page.entries]
@@ -38,11 +40,21 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     return await rendering.compressed(request, response)
 
 
-def _bytes(scope: Scope, entries: Sequence[Entry], metadata: Object) -> bytes:
-    splice = with_revision if scope.resource.custom else as_item
+def _body(scope: Scope, entries: Sequence[Entry], metadata: Object) -> bytes | AsyncIterator[bytes]:
+    """The list as bytes; a long one comes in pieces, so that others have their turn in between.
+
+    What cannot be decoded is found before the first piece is sent.
+    """
     served, resource = scope.services.codec.served, scope.resource
-    items = [splice(served(resource, one.value, one.revision), one.revision) for one in entries]
-    return list_bytes(resource.list_kind, resource.api_version, metadata, items)
+    items = [(served(resource, one.value, one.revision), one.revision) for one in entries]
+    pieces = list_pieces(resource, metadata, items, _PIECE)
+    return b"".join(pieces) if len(items) <= _PIECE else _in_turns(pieces)
+
+
+async def _in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+        await asyncio.sleep(0)
 
 
 def _metadata(scope: Scope, page: Page, namespace: str | None, wanted: Selection) -> Object:

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from server_in_process import MAPS, close_server, config_map, open_server
+from server_in_process import MAPS, Caller, close_server, config_map, open_server
 
 
 class Authority:
@@ -140,6 +140,22 @@ async def test_large_lists_are_compressed(listening, authority):
             assert len((await answer.json())["items"]) == 2 - 1
         async with alice.get(MAPS, headers={"Accept-Encoding": "identity"}) as answer:
             assert "Content-Encoding" not in answer.headers
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+async def test_long_lists_come_in_pieces(listening, authority, encoding):
+    """A list of many objects is sent while it is written, and is the same list, compressed or not."""
+    api = Caller(listening)
+    await asyncio.gather(*(api.post(MAPS, config_map(f"m-{n:03}")) for n in range(600)))
+    async with client(listening, authority, *authority.issue("alice", "system:masters")) as alice:
+        async with alice.get(MAPS, headers={"Accept-Encoding": encoding}) as answer:
+            assert answer.headers["Transfer-Encoding"] == "chunked"
+            assert answer.headers.get("Content-Encoding", "identity") == encoding
+            found = await answer.json()
+
+    assert [one["metadata"]["name"] for one in found["items"]] == [f"m-{n:03}" for n in range(600)]
+    assert set(found["items"][599]) == {"metadata"}
+    assert found["items"][599]["metadata"]["resourceVersion"]
 
 
 async def test_orderly_stop(authority):
