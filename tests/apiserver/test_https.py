@@ -147,11 +147,11 @@ async def test_long_lists_come_in_pieces(listening, authority, encoding):
     """A list of many objects is sent while it is written, and is the same list, compressed or not."""
     api = Caller(listening)
     await asyncio.gather(*(api.post(MAPS, config_map(f"m-{n:03}")) for n in range(600)))
-    async with client(listening, authority, *authority.issue("alice", "system:masters")) as alice:
-        async with alice.get(MAPS, headers={"Accept-Encoding": encoding}) as answer:
-            assert answer.headers["Transfer-Encoding"] == "chunked"
-            assert answer.headers.get("Content-Encoding", "identity") == encoding
-            found = await answer.json()
+    alice = client(listening, authority, *authority.issue("alice", "system:masters"))
+    async with alice, alice.get(MAPS, headers={"Accept-Encoding": encoding}) as answer:
+        assert answer.headers["Transfer-Encoding"] == "chunked"
+        assert answer.headers.get("Content-Encoding", "identity") == encoding
+        found = await answer.json()
 
     assert [one["metadata"]["name"] for one in found["items"]] == [f"m-{n:03}" for n in range(600)]
     assert set(found["items"][599]) == {"metadata"}
