@@ -13,6 +13,7 @@ from apiserver.admission.escalation import Escalation
 from apiserver.admission.limit_ranger import LimitRanger
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
+from apiserver.admission.podsecurity.plugin import PodSecurity
 from apiserver.admission.priority import Priority
 from apiserver.admission.resource_quota import ResourceQuota
 from apiserver.admission.service_account import ServiceAccount
@@ -36,7 +37,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "TaintNodesByCondition": lambda _: TaintNodesByCondition(),
     "AlwaysPullImages": None,
     "ImagePolicyWebhook": None,
-    "PodSecurity": None,
+    "PodSecurity": PodSecurity,
     "PodNodeSelector": None,
     "Priority": lambda services: Priority(services.store),
     "DefaultTolerationSeconds": lambda _: DefaultTolerationSeconds(),

@@ -1,0 +1,87 @@
+"""What a check is, and what the checks have in common.
+
+Source: k8s.io/pod-security-admission/policy (checks.go, visitor.go, helpers.go), 1.36.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from apimachinery.errors import Object
+
+
+class Violation(NamedTuple):
+    """Why a pod breaks a check: in a word, and in full."""
+
+    reason: str
+    detail: str
+
+
+class Pod(NamedTuple):
+    """A pod, or what a controller would make one of; `relaxes`: user namespaces loosen some checks."""
+
+    annotations: dict[str, str]
+    spec: Object
+    relaxes: bool = False
+
+    @property
+    def in_user_namespace(self) -> bool:
+        return self.relaxes and self.spec.get("hostUsers") is False
+
+    @property
+    def is_windows(self) -> bool:
+        return (self.spec.get("os") or {}).get("name") == "windows"
+
+    def containers(self) -> Iterator[Object]:
+        for field in ("initContainers", "containers", "ephemeralContainers"):
+            yield from self.spec.get(field) or ()
+
+
+Check = Callable[[Pod], Violation | None]
+
+
+class Versioned(NamedTuple):
+    """A check by its id; the one with the largest minor that is not beyond the policy's is run.
+
+    `overrides` names checks of the baseline that this one says all of.
+    """
+
+    id: str
+    versions: Sequence[tuple[int, Check]]
+    overrides: frozenset[str] = frozenset()
+
+    def at(self, minor: int) -> Check | None:
+        found = [check for since, check in self.versions if since <= minor]
+        return found[-1] if found else None
+
+
+def security(holder: Object, name: str) -> Any:
+    """A field of the securityContext of a pod's spec or of a container; None if there is none."""
+    return (holder.get("securityContext") or {}).get(name)
+
+
+def plural(one: str, many: str, number: int) -> str:
+    return one if number == 1 else many
+
+
+def quoted(names: Iterable[str]) -> str:
+    """`"a", "b"`."""
+    return ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
+
+
+def containers_named(names: Sequence[str]) -> str:
+    """`container "a"`, `containers "a", "b"`."""
+    return f"{plural('container', 'containers', len(names))} {quoted(names)}"
+
+
+def name_of(container: Object) -> str:
+    return container.get("name") or ""
+
+
+def setters(pod: Pod, is_bad: Callable[[Object], bool]) -> str:
+    """Who sets something bad: `pod`, `container "a"`, `pod and containers "a", "b"`, or nobody."""
+    found = ["pod"] if is_bad(pod.spec) else []
+    bad = [name_of(one) for one in pod.containers() if is_bad(one)]
+    if bad:
+        found.append(containers_named(bad))
+    return " and ".join(found)

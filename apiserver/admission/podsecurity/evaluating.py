@@ -1,0 +1,48 @@
+"""Whether a pod keeps to a level.
+
+Source: k8s.io/pod-security-admission/policy/registry.go, 1.36.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+from apimachinery.errors import Object
+from apiserver.admission.podsecurity import baseline, restricted
+from apiserver.admission.podsecurity.checking import Check, Pod, Violation
+from apiserver.admission.podsecurity.policies import BASELINE, PRIVILEGED, Level
+
+_RELAXED_SINCE = 35  # a pod's own user namespace loosens the standards
+
+
+class Evaluator:
+    """The standards as a release knows them: a later version of a level is its own latest."""
+
+    def __init__(self, minor: int) -> None:
+        self._minor = minor
+
+    def violations(self, level: Level, metadata: Object, spec: Object) -> list[Violation]:
+        """What the pod breaks, baseline first, by the checks' ids."""
+        if level.name == PRIVILEGED:
+            return []
+        wanted = self._minor if level.minor is None else min(level.minor, self._minor)
+        pod = Pod(metadata.get("annotations") or {}, spec, relaxes=wanted >= _RELAXED_SINCE)
+        found = (check(pod) for check in _checks(level.name, wanted))
+        return [violation for violation in found if violation is not None]
+
+
+@cache
+def _checks(level: str, minor: int) -> Sequence[Check]:
+    extra = () if level == BASELINE else restricted.CHECKS
+    overridden = {name for one in extra if one.at(minor) is not None for name in one.overrides}
+    kept = [one for one in baseline.CHECKS if one.id not in overridden]
+    found = (one.at(minor) for one in (*kept, *extra))
+    return tuple(check for check in found if check is not None)
+
+
+def details(violations: Sequence[Violation]) -> str:
+    """`privileged (container "c" must not …), hostPort (…)`."""
+    return ", ".join(f"{one.reason} ({one.detail})" if one.detail else one.reason for one in violations)
+
+
+def reasons(violations: Sequence[Violation]) -> str:
+    return ", ".join(one.reason for one in violations)

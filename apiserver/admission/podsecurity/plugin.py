@@ -1,0 +1,176 @@
+"""The admission plugin: refuses pods, warns of pods and of what makes them, and looks after namespaces.
+
+Source: k8s.io/pod-security-admission/admission/admission.go and
+plugin/pkg/admission/security/podsecurity/admission.go, 1.36. No exemptions, no defaults but privileged.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from apimachinery.errors import GroupKind, Object, internal, invalid
+from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
+from apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
+from apiserver.encoding import loads
+from apiserver.generations import Generations
+from apiserver.storage.interfaces import Key
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+_IGNORED = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
+# Where what makes pods keeps their template.
+_TEMPLATES = {
+    "podtemplates": ("template",),
+    "replicationcontrollers": ("spec", "template"),
+    "replicasets.apps": ("spec", "template"),
+    "deployments.apps": ("spec", "template"),
+    "statefulsets.apps": ("spec", "template"),
+    "daemonsets.apps": ("spec", "template"),
+    "jobs.batch": ("spec", "template"),
+    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
+}
+_NOTE = "pod-security.kubernetes.io/"
+_MOST_PODS = 3000
+_REMEMBERED = 1000
+
+
+class _Read(NamedTuple):
+    """What a namespace's labels say, as of a revision."""
+
+    revision: int
+    policy: Policy
+    problem: str
+
+
+class PodSecurity(Plugin):
+    operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"pods", "namespaces", *_TEMPLATES})
+    subresources = None
+
+    def __init__(self, services: "Services") -> None:
+        self._store = services.store
+        self._evaluator = Evaluator(services.world.version.minor)
+        self._read: Generations[str, _Read] = Generations(_REMEMBERED)
+
+    async def validate(self, attributes: Attributes) -> None:
+        resource, obj = attributes.resource.storage_resource, attributes.object
+        if obj is None or attributes.subresource in _IGNORED:
+            return
+        if resource == "pods":
+            if attributes.operation == CREATE or _matters(obj, attributes.old or {}):
+                self._check(attributes, obj["metadata"], obj["spec"], enforce=True)
+        elif attributes.subresource:
+            return
+        elif resource == "namespaces":
+            self._check_namespace(attributes, obj)
+        else:
+            template = _template(obj, resource)
+            if template is not None:
+                self._check(attributes, template.get("metadata") or {}, template.get("spec") or {})
+
+    # --- pods, and what makes them -------------------------------------------------------------------------
+
+    def _check(
+        self, attributes: Attributes, metadata: Object, spec: Object, *, enforce: bool = False
+    ) -> None:
+        known = self._policy(attributes.namespace)
+        policy = known.policy
+        loud = policy if enforce else policy._replace(enforce=Level())
+        if loud.is_privileged and not known.problem:
+            if enforce:
+                attributes.annotations[f"{_NOTE}enforce-policy"] = str(policy.enforce)
+            return
+        if known.problem:
+            attributes.annotations[f"{_NOTE}error"] = f"Failed to parse policy: {known.problem}"
+        found = {
+            level: details(self._evaluator.violations(level, metadata, spec)) for level in dict.fromkeys(loud)
+        }
+        if found[loud.audit]:
+            text = f'would violate PodSecurity "{loud.audit}": {found[loud.audit]}'
+            attributes.annotations[f"{_NOTE}audit-violations"] = text
+        if enforce:
+            attributes.annotations[f"{_NOTE}enforce-policy"] = str(policy.enforce)
+            if found[policy.enforce]:
+                raise attributes.refuse(f'violates PodSecurity "{policy.enforce}": {found[policy.enforce]}')
+        if found[loud.warn]:
+            attributes.warnings.append(f'would violate PodSecurity "{loud.warn}": {found[loud.warn]}')
+
+    def _policy(self, namespace: str) -> _Read:
+        entry = self._store.get(Key("namespaces", "", namespace))
+        if entry is None:
+            raise internal(f'failed to lookup namespace "{namespace}"')
+        known = self._read.get(namespace)
+        if known is None or known.revision != entry.revision:
+            policy, problems = read_policy(loads(entry.value)["metadata"].get("labels"))
+            texts = [str(problem) for problem in problems]
+            problem = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
+            known = _Read(entry.revision, policy, problem)
+            self._read.put(namespace, known)
+        return known
+
+    # --- namespaces ----------------------------------------------------------------------------------------
+
+    def _check_namespace(self, attributes: Attributes, namespace: Object) -> None:
+        """The labels must make sense if they are new; pods that the new level forbids are told of."""
+        name = namespace["metadata"].get("name") or ""
+        policy, problems = read_policy(namespace["metadata"].get("labels"))
+        before, known = read_policy(((attributes.old or {}).get("metadata") or {}).get("labels"))
+        updating = attributes.operation == UPDATE
+        if problems and not (updating and problems == known):
+            raise invalid(GroupKind("", "Namespace"), name, problems)
+        if updating and _is_stricter(policy.enforce, before.enforce):
+            attributes.warnings.extend(self._warnings(name, policy.enforce))
+
+    def _warnings(self, namespace: str, level: Level) -> list[str]:
+        """What is wrong with the pods that are there, those with the same faults in one line."""
+        entries = self._store.list("pods", namespace).entries
+        named: dict[str, list[str]] = {}
+        for entry in entries[:_MOST_PODS]:
+            pod = loads(entry.value)
+            text = reasons(self._evaluator.violations(level, pod["metadata"], pod["spec"]))
+            if text:
+                named.setdefault(text, []).append(entry.key.name)
+        found = []
+        if len(entries) > _MOST_PODS:
+            checked = f"{_MOST_PODS} of {len(entries)}"
+            found.append(
+                f"new PodSecurity enforce level only checked against the first {checked} existing pods"
+            )
+        if named:
+            new = f'the new PodSecurity enforce level "{level}"'
+            found.append(f'existing pods in namespace "{namespace}" violate {new}')
+        return found + sorted(f"{_listed(names)}: {text}" for text, names in named.items())
+
+
+def _listed(names: list[str]) -> str:
+    first, others = min(names), len(names) - 1
+    if not others:
+        return first
+    return f"{first} (and {others} other {'pod' if others == 1 else 'pods'})"
+
+
+def _is_stricter(new: Level, old: Level) -> bool:
+    """Whether pods that were allowed may not be any more."""
+    if new == old or new.name == PRIVILEGED:
+        return False
+    return new.version != old.version or LEVELS.index(new.name) > LEVELS.index(old.name)
+
+
+def _template(obj: Object, resource: str) -> Object | None:
+    found: Object | None = obj
+    for name in _TEMPLATES[resource]:
+        found = (found or {}).get(name)
+    return found
+
+
+def _matters(new: Object, old: Object) -> bool:
+    """Whether an update of a pod matters to the standards: another image, or another container."""
+    before, after = old.get("spec") or {}, new["spec"]
+    for field in ("containers", "initContainers"):
+        ours, theirs = after.get(field) or [], before.get(field) or []
+        if [one.get("image") for one in ours] != [one.get("image") for one in theirs]:
+            return True
+    images = {one.get("name"): one.get("image") for one in before.get("ephemeralContainers") or ()}
+    return any(
+        images.get(one.get("name"), "") != one.get("image") for one in after.get("ephemeralContainers") or ()
+    )

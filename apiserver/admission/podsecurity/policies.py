@@ -1,0 +1,92 @@
+"""Which level a namespace asks for, per mode, by its labels.
+
+Source: k8s.io/pod-security-admission/api/helpers.go, 1.36.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from apimachinery.field import FieldError, invalid, key
+
+PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
+LATEST = "latest"
+_PREFIX = "pod-security.kubernetes.io/"
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+_BAD_LEVEL = f"must be one of {', '.join(LEVELS)}"
+_BAD_VERSION = 'must be "latest" or "v1.x"'
+
+
+class Level(NamedTuple):
+    """A level as of a release of the standards: `restricted:v1.25`."""
+
+    name: str = PRIVILEGED
+    version: str = LATEST
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.version}"
+
+    @property
+    def minor(self) -> int | None:
+        """The minor of the version; None is the latest."""
+        return None if self.version == LATEST else int(self.version.removeprefix("v1."))
+
+
+class Policy(NamedTuple):
+    """What is refused, what is noted for the audit, what is warned of."""
+
+    enforce: Level = Level()
+    audit: Level = Level()
+    warn: Level = Level()
+
+    @property
+    def is_privileged(self) -> bool:
+        """Whether anything goes, silently."""
+        return all(level.name == PRIVILEGED for level in self)
+
+
+class _Reader:
+    """Reads one label after the other, and notes what cannot be read."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._labels = labels
+        self.errors: list[FieldError] = []
+
+    def level(self, mode: str, fallback: str) -> tuple[str, bool]:
+        """The level of a mode, and whether a label said it; `fallback` if it said nonsense."""
+        value = self._labels.get(_PREFIX + mode)
+        if value is None:
+            return PRIVILEGED, False
+        if value in LEVELS:
+            return value, True
+        self._refuse(mode, value, _BAD_LEVEL)
+        return fallback, False
+
+    def version(self, mode: str) -> str:
+        value = self._labels.get(f"{_PREFIX}{mode}-version")
+        if value is None or value == LATEST or _VERSION.fullmatch(value):
+            return value or LATEST
+        self._refuse(f"{mode}-version", value, _BAD_VERSION)
+        return LATEST
+
+    def has(self, label: str) -> bool:
+        return _PREFIX + label in self._labels
+
+    def _refuse(self, label: str, value: str, why: str) -> None:
+        self.errors.append(invalid(key("metadata.labels", _PREFIX + label), value, why))
+
+
+def read_policy(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError]]:
+    """The policy, and what is wrong with the labels; nonsense enforces the most, audits and warns nothing."""
+    if not labels:
+        return Policy(), []
+    reader = _Reader(labels)
+    enforced, enforcing = reader.level("enforce", RESTRICTED)
+    enforce = Level(enforced, reader.version("enforce"))
+    audit = Level(reader.level("audit", PRIVILEGED)[0], reader.version("audit"))
+    warn = Level(reader.level("warn", PRIVILEGED)[0], reader.version("warn"))
+    stricter = LEVELS.index(enforce.name) > LEVELS.index(warn.name)
+    if enforcing and stricter and not reader.has("warn"):
+        version = warn.version if reader.has("warn-version") else enforce.version
+        warn = Level(enforce.name, version)
+    return Policy(enforce, audit, warn), reader.errors
