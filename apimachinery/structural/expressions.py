@@ -5,7 +5,9 @@ from apimachinery.field import FieldError
 from apimachinery.structural.model import Structural
 
 
-def validate_rules(obj: Object, old: Object | None, structural: Structural) -> list[FieldError]:
+def validate_rules(
+    obj: Object, old: Object | None, structural: Structural, path: str = ""
+) -> list[FieldError]:
     """Faults that the rules of a schema find."""
-    del obj, old, structural
+    del obj, old, structural, path
     return []

@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any
 
-from apimachinery.cel.standard import regular_expression
+from apimachinery.cel.regular import regular_expression
 
 _LARGEST_EXACT = 2**53 - 1  # swag: the largest integer that JSON and float64 agree on
 _EPSILON = 1e-9

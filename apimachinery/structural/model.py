@@ -65,11 +65,6 @@ class Structural:
         return tuple((name, below) for name, below in self.properties.items() if below.has_default)
 
     @cached_property
-    def may_hold_nulls(self) -> bool:
-        """Whether a null below could have to go."""
-        return bool(self.below)
-
-    @cached_property
     def has_keyed_lists(self) -> bool:
         """Whether this node or one below is a set or a map list."""
         return self.list_type != "atomic" or any(each.has_keyed_lists for each in self.below)

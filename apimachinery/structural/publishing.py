@@ -1,7 +1,7 @@
 """What OpenAPI publishes of a definition's schema.
 
-Source: apiextensions-apiserver pkg/controller/openapi/{builder,v2}, 1.36. v3 says everything; v2, with which clients
-validate, leaves out what it cannot say, and then whole parts: a field that may be null has no type.
+Source: apiextensions-apiserver pkg/controller/openapi/{builder,v2}, 1.36. v3 says everything; v2, with which
+clients validate, leaves out what it cannot say, and then whole parts: a field that may be null has no type.
 """
 
 from collections.abc import Callable
