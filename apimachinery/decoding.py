@@ -13,9 +13,10 @@ from apimachinery import json_syntax, protobuf, shapes, yaml_body
 from apimachinery.errors import Object, StatusError, bad_request
 from apimachinery.json_values import load_repeated, nests_deeper_than
 from apimachinery.normalising import WrongShape, normalise_and_report
-from apimachinery.pruning import prune
+from apimachinery.pruning import coerce, duplicates
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 from apimachinery.schema import Schema
+from apimachinery.structural import Structural
 
 MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
 MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; what writes JSON here allows 254
@@ -125,10 +126,9 @@ def decode(
     gvk = _kind_of(parsed.value, expected, body)
     if gvk != expected:
         _refuse_other_kind(gvk, expected, table)
+    structural = None
     if isinstance(resource, Resource):
-        schema, custom = resource.schema, resource.custom
-    else:
-        custom = False
+        schema, structural = resource.schema, resource.structural
     if schema is None:
         by_name = getattr(table, "kind_schema", None)  # the catalogue knows kinds that are no resources
         schema = by_name(*gvk) if by_name is not None else None
@@ -136,10 +136,10 @@ def decode(
         owner = table.by_kind(*gvk)
         if owner is None:
             raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
-        schema, custom = owner.schema, owner.custom
+        schema, structural = owner.schema, owner.structural
     if envelope is not None:
         parsed = _read_message(envelope, gvk, expected.kind, schema)
-    return decode_value(parsed, gvk, schema, validation, custom=custom)
+    return decode_value(parsed, gvk, schema, validation, structural=structural)
 
 
 def unreadable(error: ValueError, content_type: str) -> str:
@@ -160,25 +160,45 @@ def _read_message(envelope: protobuf.Envelope, gvk: GroupVersionKind, kind: str,
 
 
 def decode_value(
-    parsed: Parsed, gvk: GroupVersionKind, schema: Schema, validation: str, *, custom: bool = False
+    parsed: Parsed,
+    gvk: GroupVersionKind,
+    schema: Schema,
+    validation: str,
+    *,
+    structural: Structural | None = None,
 ) -> Decoded:
-    """The typed part of `decode`, for a value that is already parsed (a patched object, for example)."""
+    """The typed part of `decode`, for a value that is already parsed (a patched object, for example).
+
+    `structural` is what a custom resource may be: it is pruned along that, not typed along its schema.
+    """
     value = {} if parsed.value is None else parsed.value
-    warnings: list[str] = []
     try:
-        walked, dropped = (prune if custom else normalise_and_report)(value, schema)
+        if structural is None:
+            walked, dropped = normalise_and_report(value, schema)
+            unknown: list[str] = []
+        else:
+            walked, unknown = coerce(value, structural, _metadata(schema))
+            dropped = bool(unknown)
     except WrongShape:
         raise cannot_handle(gvk, gvk.kind, shapes.explain(value, schema)) from None
     except RecursionError:
         raise cannot_handle(gvk, gvk.kind, "exceeded max depth") from None
+    warnings: list[str] = []
     if validation != "Ignore":
         warnings = list(parsed.duplicates)
-        if dropped or _has_repeated(value):
+        if structural is not None:
+            warnings += [*(duplicates(value) if _has_repeated(value) else ()), *unknown]
+        elif dropped or _has_repeated(value):
             warnings += shapes.strict_errors(value, schema)
     if warnings and validation == "Strict":
         raise cannot_handle(gvk, gvk.kind, f"strict decoding error: {', '.join(warnings)}")
     walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
     return Decoded(walked, warnings, gvk)
+
+
+def _metadata(schema: Schema) -> Schema | None:
+    field = schema.fields.get("metadata")
+    return field.schema if field is not None else None
 
 
 def _has_repeated(value: Any) -> bool:

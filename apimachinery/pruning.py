@@ -1,50 +1,53 @@
 """What decoding does to a custom resource: fields that its schema does not have go, the rest stays as sent.
 
 Types are not looked at (validation does), except those of metadata, which is a Go struct here too.
-Source: apiextensions-apiserver pkg/apiserver/schema/pruning and objectmeta, 1.36.
+Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (unstructuredSchemaCoercer), 1.36.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
+from apimachinery import shapes
+from apimachinery.errors import Object
+from apimachinery.field import child, index
 from apimachinery.normalising import normalise_and_report
-from apimachinery.schema import Kind, Schema
+from apimachinery.schema import Schema
+from apimachinery.structural import Structural, prune
 
-_TOP = ("apiVersion", "kind", "metadata")
-
-
-def prune(value: Any, schema: Schema) -> tuple[Any, bool]:
-    """The pruned copy of a custom resource, and whether a field was dropped; WrongShape for metadata."""
-    unknown: list[str] = []
-    body = {key: item for key, item in value.items() if key not in _TOP}
-    kept = _prune(body, schema, unknown)
-    metadata = schema.fields.get("metadata")
-    dropped = False
-    if metadata is not None:
-        kept["metadata"], dropped = normalise_and_report(value.get("metadata") or {}, metadata.schema)
-    elif "metadata" in value:
-        kept["metadata"] = value["metadata"]
-    return kept, bool(unknown) or dropped
+_META = "metadata"
 
 
-def _prune(value: Any, schema: Schema | None, unknown: list[str]) -> Any:
-    if schema is None or schema.kind is Kind.ANY:
-        return _plain(value)
-    if isinstance(value, dict) and schema.kind is Kind.MAP:
-        return {key: _prune(item, schema.items, unknown) for key, item in value.items()}
-    if isinstance(value, dict) and schema.kind is Kind.OBJECT:
-        kept = {}
-        for key, item in value.items():
-            field = schema.fields.get(key)
-            if field is not None:
-                kept[key] = _prune(item, field.schema, unknown)
-            elif schema.preserve_unknown:
-                kept[key] = _plain(item)
-            else:
-                unknown.append(key)
-        return kept
-    if isinstance(value, list) and schema.kind is Kind.LIST:
-        return [_prune(item, schema.items, unknown) for item in value]
-    return _plain(value)
+def coerce(value: Object, structural: Structural, metadata: Schema | None) -> tuple[Object, list[str]]:
+    """The pruned copy of a custom resource, and what was dropped: `unknown field "a.b"`.
+
+    Raises WrongShape for metadata that does not fit.
+    """
+    kept: Object = {name: _plain(item) for name, item in value.items() if name != _META}
+    dropped: list[str] = []
+    if metadata is not None and _META in value:
+        kept[_META], lost = normalise_and_report(value[_META] or {}, metadata)
+        if lost:
+            told = shapes.strict_errors(value[_META], metadata)
+            dropped += [f'unknown field "metadata.{one[15:]}' for one in told if one.startswith("unknown")]
+    elif _META in value:
+        kept[_META] = value[_META]
+    return kept, [*dropped, *(f'unknown field "{path}"' for path in prune(kept, structural))]
+
+
+def duplicates(value: Any, path: str = "") -> Iterator[str]:
+    """`duplicate field "a.b"` for every key given twice, in the order of the document."""
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from duplicates(item, index(path, position))
+    elif isinstance(value, dict):
+        seen: set[str] = set()
+        for key in value.keys_in_order if isinstance(value, shapes.Repeated) else value:
+            at = child(path, key)
+            if key in seen:
+                yield f'duplicate field "{at}"'
+                continue
+            seen.add(key)
+            yield from duplicates(value[key], at)
 
 
 def _plain(value: Any) -> Any:
@@ -53,6 +56,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return float(value)  # as Go reads it
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return value

@@ -7,10 +7,13 @@ knows a kind by name except through such a value (or a strategy registered for i
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from apimachinery.errors import GroupKind, GroupResource
 from apimachinery.schema import Schema
+
+if TYPE_CHECKING:
+    from apimachinery.structural import Structural
 
 STANDARD_VERBS = frozenset(
     {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -72,6 +75,7 @@ class Resource:
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
     custom: bool = False  # made by a CustomResourceDefinition
+    structural: "Structural | None" = None  # what objects of a custom resource may be
 
     @property
     def gvk(self) -> GroupVersionKind:

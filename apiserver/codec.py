@@ -5,56 +5,108 @@ server would write, they are served as they are. Versions, fields and defaults t
 have upstream's effect: the first an error, the others are dropped on reading.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
-from apimachinery import conversion, defaulting
+from apimachinery import conversion, defaulting, structural
 from apimachinery.component import World
 from apimachinery.errors import Object, StatusError, internal
 from apimachinery.normalising import WrongShape, normalise
-from apimachinery.pruning import prune
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable
+from apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
 from apiserver.encoding import encode, loads
 from apiserver.generations import Generations
+from apiserver.webhooks.client import WebhookClient
 
 _REMEMBERED = 20_000  # revisions x versions, twice; 100 bytes each when served as stored
 _WRITING = 500
 _BYTES_MAX = 16 << 20  # of values, in each generation of either memory
 _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
+# What an object is served as: built-in versions stay as they are, custom ones change with their definition.
+Form = str | Resource
+
+
+def form_of(resource: Resource) -> Form:
+    """The form in which objects of a resource are served."""
+    return resource if resource.custom else resource.api_version
+
 
 class Codec:
     """Encodes for the store and decodes from it, at one version and gate set."""
 
-    def __init__(self, table: ResourceTable, world: World) -> None:
+    def __init__(self, table: ResourceTable, world: World, client: WebhookClient) -> None:
         self.table = table
         self.world = world
-        # Served bytes by (revision, apiVersion); True: the stored bytes themselves.
-        self._served: Generations[tuple[int, str], bytes | bool] = Generations(
+        # Served bytes by (revision, form); True: the stored bytes themselves.
+        self._served: Generations[tuple[int, Form], bytes | bool] = Generations(
             _REMEMBERED, lambda _, served: 0 if isinstance(served, bool) else len(served), _BYTES_MAX
         )
         # What this server has just written or is writing: watchers see it before its revision is known here.
-        self._own: Generations[bytes, str] = Generations(_WRITING, lambda value, _: len(value), _BYTES_MAX)
+        self._own: Generations[bytes, Form] = Generations(_WRITING, lambda value, _: len(value), _BYTES_MAX)
+        self._converter = Converter(client, world.entropy)
 
     def hub(self, resource: Resource) -> Resource:
-        """The resource in the version that this server stores."""
+        """The resource in the version that this server stores.
+
+        Versions of a custom resource have schemas of their own: each is worked with in itself.
+        """
+        if resource.custom or resource.gvk == resource.storage:
+            return resource
+        return self.table.by_kind(*resource.storage) or resource
+
+    def storage(self, resource: Resource) -> Resource:
+        """The resource in the version that is written, of a custom resource too."""
         if resource.gvk == resource.storage:
             return resource
         return self.table.by_kind(*resource.storage) or resource
 
+    async def stored(self, resource: Resource, obj: Object) -> tuple[bytes, Resource]:
+        """`obj`, in the version of `resource`, as it is written, and the resource in that version."""
+        target = self.storage(resource) if resource.custom else resource
+        if target is resource:
+            return encode(obj), target
+        webhook = webhook_of(resource)
+        if webhook is None:
+            return encode(relabelled(obj, target)), target
+        (converted,) = await self._converter.convert(webhook, [obj], target)
+        return encode(pruned(converted, target)), target
+
+    async def prepare(self, resource: Resource, found: Iterable[tuple[bytes, int]]) -> None:
+        """Have a webhook convert what it must of (value, revision) for `served`; nothing for most."""
+        webhook = webhook_of(resource)
+        if webhook is None:
+            return
+        waiting: dict[str, list[tuple[int, Object]]] = {}
+        for value, revision in found:
+            if self._served.get((revision, resource)) is None:
+                obj = self._read(loads(value))
+                if obj["apiVersion"] == resource.api_version:
+                    continue
+                waiting.setdefault(obj["apiVersion"], []).append((revision, obj))
+        for same in waiting.values():
+            converted = await self._converter.convert(webhook, [obj for _, obj in same], resource)
+            for (revision, _), obj in zip(same, converted, strict=True):
+                self._served.put((revision, resource), encode(pruned(obj, resource)))
+
+    def is_stored(self, resource: Resource, value: bytes, revision: int) -> bool:
+        """Whether `value` is what this server would write of the object that it is."""
+        return self.served(self.storage(resource), value, revision) is value
+
     def expect(self, value: bytes, resource: Resource) -> None:
         """This server is about to write `value`, in the version of `resource`."""
-        self._own.put(value, resource.api_version)
+        self._own.put(value, form_of(resource))
 
     def remember(self, revision: int, resource: Resource) -> None:
         """The value at `revision` was written by this server, in the version of `resource`."""
-        self._served.put((revision, resource.api_version), True)
+        self._served.put((revision, form_of(resource)), True)
 
     def served(self, resource: Resource, value: bytes, revision: int) -> bytes:
         """The stored `value` in the version of `resource`, without resourceVersion."""
-        key = (revision, resource.api_version)
+        key = revision, form_of(resource)
         found = self._served.get(key)
         if found is None:
-            own = self._own.get(value) == resource.api_version
+            own = self._own.get(value) == key[1]
             found = own or self._examine(resource, value)
             self._served.put(key, found)
         return value if isinstance(found, bool) else found
@@ -73,6 +125,9 @@ class Codec:
 
     def default(self, obj: Object, resource: Resource) -> Object:
         """`obj` with the defaults of its version."""
+        if resource.structural is not None:
+            structural.default(obj, resource.structural)
+            return obj
         return defaulting.apply_defaults(obj, resource.schema, self.defaults())
 
     def defaults(self) -> Any:
@@ -80,14 +135,23 @@ class Codec:
 
     def _examine(self, resource: Resource, value: bytes) -> bytes | bool:
         obj = loads(value)
+        known = self._read(obj)
+        if resource.custom and known["apiVersion"] != resource.api_version:
+            if webhook_of(resource) is not None:
+                raise internal("the object has not been converted")  # `prepare` was not called
+            return encode(relabelled(known, resource))
+        served = self.convert(known, resource)
+        return True if served == obj else encode(served)
+
+    def _read(self, obj: Object) -> Object:
+        """A stored object as this server decodes it, with defaults, in the version it is stored in."""
         stored = self._stored_as(obj)
         try:
-            known = prune(obj, stored.schema)[0] if stored.custom else normalise(obj, stored.schema)
+            known = pruned(obj, stored) if stored.custom else normalise(obj, stored.schema)
         except WrongShape as error:
             raise internal(f"unable to decode the stored object: {error}") from error
         known.update(kind=obj["kind"], apiVersion=obj["apiVersion"])
-        served = self.convert(self.default(known, stored), resource)
-        return True if served == obj else encode(served)
+        return self.default(known, stored)
 
     def _stored_as(self, obj: Object) -> Resource:
         group, _, version = obj["apiVersion"].rpartition("/")

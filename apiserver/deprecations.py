@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from apimachinery.resources import Resource
 from apimachinery.versions import Version
+from apiserver.definitions.model import CustomResource
 
 
 class _End(NamedTuple):
@@ -44,9 +45,11 @@ _VERSIONS = {
 
 def deprecation_warning(resource: Resource, version: Version) -> str:
     """The text of the Warning header at a server of `version`; empty if there is nothing to say."""
+    if isinstance(resource, CustomResource):
+        return resource.warning
     api_version, kind = resource.api_version, resource.kind
     end = _KINDS.get((api_version, kind)) or _VERSIONS.get(api_version)
-    if end is None or resource.custom or version.minor < end.deprecated:
+    if end is None or version.minor < end.deprecated:
         return ""
     gone = f", unavailable in v1.{end.removed}+" if end.removed else ""
     instead = f"; use {end.instead.format(kind=kind)}" if end.instead else ""

@@ -9,12 +9,15 @@ from apimachinery.catalogue import catalogue_for
 from apimachinery.component import World, settle_memory
 from apiserver import bootstrap, pipeline
 from apiserver.admission.chain import admission_chain
-from apiserver.authentication import Authenticator
+from apiserver.accounts.keys import AccountKeys
+from apiserver.authentication.accounts import AccountTokens
 from apiserver.authentication.certificates import CertificateAuthenticator
-from apiserver.authentication.tokens import TokenAuthenticator
+from apiserver.authentication.tokens import TokenFile
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization.access import Access
 from apiserver.codec import Codec
+from apiserver.definitions.controllers import DefinitionControllers
+from apiserver.definitions.table import composed
 from apiserver.handlers.dispatching import Dispatcher, is_served
 from apiserver.handlers.paths import Paths
 from apiserver.health import HealthChecks
@@ -34,8 +37,11 @@ class APIServer:
     """A server over a store. `handle` is the whole pipeline, `services` what is behind it."""
 
     def __init__(self, options: ServerOptions, world: World, store: Store, event_log: Log) -> None:
-        table = catalogue_for(world.version, world.gates, options.runtime_config)
+        builtin = catalogue_for(world.version, world.gates, options.runtime_config)
+        table = composed(builtin, store, world.gates)
         resolver = ServiceResolver(store, options.webhook_services)
+        webhooks = WebhookClient(resolver, world.clock)
+        keys = _account_keys(options)
         self.options = options
         self.services = Services(
             name=options.name,
@@ -43,21 +49,24 @@ class APIServer:
             table=table,
             store=store,
             log=event_log,
-            codec=Codec(table, world),
-            authenticator=_authenticator(options),
+            codec=Codec(table, world, webhooks),
+            authenticator=_authenticator(options, keys, store, world),
+            account_keys=keys,
             authorizer=Access(store, world),
             metrics=RequestMetrics(partial(is_served, table)),
             lifetime=Lifetime(),
             health=HealthChecks(),
             service_ip_range=options.service_cluster_ip_range,
-            definitions=table.definitions(),
+            definitions=builtin.definitions(),
             service_resolver=resolver,
-            webhooks=WebhookClient(resolver, world.clock),
+            webhooks=webhooks,
         )
         self.services.admission = admission_chain(
             self.services, options.enable_admission_plugins, options.disable_admission_plugins
         )
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
+        definitions = DefinitionControllers(self.services, self._dispatcher.dispatch)
+        self.services.background.add("definitions", definitions.run)
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
         self.front = Front(self.handle, world.clock)
@@ -132,10 +141,23 @@ class APIServer:
         await self.services.log.record(event)
 
 
-def _authenticator(options: ServerOptions) -> Authenticator:
+def _account_keys(options: ServerOptions) -> AccountKeys:
+    return AccountKeys(
+        options.service_account_issuer,
+        options.service_account_signing_key_file,
+        options.service_account_key_files,
+        options.api_audiences,
+    )
+
+
+def _authenticator(
+    options: ServerOptions, keys: AccountKeys, store: Store, world: World
+) -> UnionAuthenticator:
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
+    accounts = AccountTokens(keys, store, world.clock, world.gates)
+    tokens = [TokenFile(lines, keys.audiences), accounts]
     return UnionAuthenticator(
-        [CertificateAuthenticator(), TokenAuthenticator(lines)], anonymous=options.anonymous_auth
+        CertificateAuthenticator(), tokens, keys.audiences, anonymous=options.anonymous_auth
     )
 
 

@@ -5,13 +5,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from apimachinery.component import World
-from apimachinery.resources import Resource, ResourceTable
+from apimachinery.resources import Resource
 from apimachinery.schema import Schema
 from apiserver.admission import AdmissionChain
-from apiserver.authentication import Authenticator
+from apiserver.accounts.keys import AccountKeys
+from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization.access import Access
 from apiserver.background import Background
 from apiserver.codec import Codec
+from apiserver.definitions.table import ComposedTable
 from apiserver.generations import Generations
 from apiserver.metrics import RequestMetrics
 from apiserver.registry.registry import Registry
@@ -33,11 +35,12 @@ class Services:
 
     name: str
     world: World
-    table: ResourceTable
+    table: ComposedTable
     store: Store
     log: Log
     codec: Codec
-    authenticator: Authenticator
+    authenticator: UnionAuthenticator
+    account_keys: AccountKeys
     authorizer: Access
     metrics: RequestMetrics
     lifetime: Lifetime
@@ -52,19 +55,19 @@ class Services:
     encoded_events: Generations[tuple[int, str, str], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
     )
-    registries: dict[int, Registry] = field(default_factory=dict)
+    registries: dict[tuple[str, str], Registry] = field(default_factory=dict)
 
     def definition(self, name: str) -> Schema | None:
         """A built-in type that is no resource, by its OpenAPI name."""
         return self.definitions.get(name)
 
     def registry(self, resource: Resource) -> Registry:
-        """The registry of a resource; the versions of one resource share theirs."""
+        """The registry of a resource; the versions of a built-in one share theirs."""
         hub = self.codec.hub(resource)
-        registry = self.registries.get(id(hub))
-        if registry is None:
-            registry = Registry(self, hub)
-            self.registries[id(hub)] = registry
+        key = hub.storage_resource, hub.version if hub.custom else ""
+        registry = self.registries.get(key)
+        if registry is None or registry.resource is not hub:  # its definition has changed
+            registry = self.registries[key] = Registry(self, hub)
         return registry
 
 

@@ -69,9 +69,9 @@ def definition(obj: Object, _: DefaultingContext) -> None:
     names = struct(spec, "names")
     if names.get("kind"):
         fill(names, singular=names["kind"].lower(), listKind=f"{names['kind']}List")
-    conversion = struct(spec, "conversion")
-    fill(conversion, strategy="None")
-    _service(((conversion.get("webhook") or {}).get("clientConfig")) or {})
+    if spec.get("conversion") is None:
+        spec["conversion"] = {"strategy": "None"}
+    _service(((spec["conversion"].get("webhook") or {}).get("clientConfig")) or {})
 
 
 def api_service(obj: Object, _: DefaultingContext) -> None:

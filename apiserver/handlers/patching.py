@@ -16,6 +16,7 @@ from apimachinery.patching.merge_patch import apply_merge_patch
 from apimachinery.patching.strategic import apply_strategic
 from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Schema
+from apimachinery.structural import Structural
 from apiserver import bodies, media_types, parameters, rendering
 from apiserver.encoding import dumps
 from apiserver.handlers.creating import managed, write_of
@@ -115,14 +116,18 @@ def decoded(request: Request, scope: Scope, patched: Any, validation: str) -> Ob
     if not isinstance(patched, dict):
         raise unreadable_patch(patched, decoding.no_object(patched))
     _check_kind(scope, patched)
-    found = decode_patched(patched, resource.gvk, resource.schema, validation, custom=resource.custom)
+    found = decode_patched(patched, resource.gvk, resource.schema, validation, resource.structural)
     request.warnings.extend(found.warnings)
     found.object.setdefault("metadata", {})
     return scope.services.codec.default(found.object, resource)
 
 
 def decode_patched(
-    patched: Any, gvk: GroupVersionKind, schema: Schema, validation: str, *, custom: bool = False
+    patched: Any,
+    gvk: GroupVersionKind,
+    schema: Schema,
+    validation: str,
+    structural: Structural | None = None,
 ) -> Decoded:
     """Decode what a patch has made; what does not fit is 422 here, and the value is the whole object."""
     try:
@@ -132,7 +137,7 @@ def decode_patched(
     if not isinstance(patched, dict):
         raise unreadable_patch(patched, decoding.no_object(patched))
     try:
-        return decoding.decode_value(Parsed(patched), gvk, schema, validation, custom=custom)
+        return decoding.decode_value(Parsed(patched), gvk, schema, validation, structural=structural)
     except errors.StatusError as error:
         why = error.message.partition(f"cannot be handled as a {gvk.kind}: ")[2] or error.message
         raise unreadable_patch(patched, why) from None

@@ -6,7 +6,7 @@ from apimachinery.field import FieldError
 from apimachinery.gating import drop_disabled
 from apimachinery.normalising import zero
 from apimachinery.schema import Kind
-from apimachinery.validation import object_meta, structural
+from apimachinery.validation import object_meta
 from apiserver.registry.registry import Registry
 from apiserver.registry.strategy import Strategy, StrategyContext
 
@@ -26,27 +26,20 @@ def complete(registry: Registry, obj: Object) -> None:
 def check_new(registry: Registry, strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:
     """Raise 422 if a new object breaks a rule."""
     resource = registry.resource
-    problems = object_meta.validate_object_meta(
-        obj["metadata"], resource.namespaced, strategy.name_check, core=not resource.custom
+    metadata = object_meta.validate_object_meta(
+        obj["metadata"], resource.namespaced, strategy.name_check, core=strategy.core_metadata
     )
-    problems += structural.validate(obj, resource.schema)
-    problems += strategy.validate(obj, ctx)
-    _raise(registry, obj, problems)
+    _raise(registry, obj, strategy.check_new(obj, ctx, metadata))
 
 
 def check_change(
     registry: Registry, strategy: Strategy, new: Object, old: Object, ctx: StrategyContext
 ) -> None:
-    """Raise 422 if a change breaks a rule. Upstream looks at metadata twice, and so do the causes."""
-    resource = registry.resource
+    """Raise 422 if a change breaks a rule."""
     metadata = object_meta.validate_object_meta_update(
-        new["metadata"], old["metadata"], core=not resource.custom
+        new["metadata"], old["metadata"], core=strategy.core_metadata
     )
-    problems = [*metadata, *metadata]
-    if not ctx.subresource:
-        problems += structural.validate_update(new, old, resource.schema)
-    problems += strategy.validate_update(new, old, ctx)
-    _raise(registry, new, problems)
+    _raise(registry, new, strategy.check_change(new, old, ctx, metadata))
 
 
 def _raise(registry: Registry, obj: Object, problems: list[FieldError]) -> None:

@@ -8,7 +8,7 @@ from apimachinery.clock import timestamp
 from apimachinery.errors import Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
-from apiserver.encoding import encode, loads
+from apiserver.encoding import loads
 from apiserver.registry import checks
 from apiserver.registry.registry import Registry
 from apiserver.registry.writes import Write, Written
@@ -44,7 +44,7 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     )
     _check_no_revision(metadata)
     key = registry.key(write.namespace, metadata["name"])
-    value = encode(obj)
+    value, stored_as = await services.codec.stored(registry.resource, obj)
     if write.dry_run:
         await services.store.refresh()
         current = services.store.get(key)
@@ -53,12 +53,12 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
         return Written(obj, 0, None, created=True)
     now = services.world.clock.now()
     change = Change(Verb.CREATE, key, metadata["uid"], value, 0, write.author, now)
-    services.codec.expect(value, registry.resource)
+    services.codec.expect(value, stored_as)
     try:
         event = await services.store.write(change)
     except ConflictError as conflict:
         raise _exists(registry, conflict.current, metadata["name"], generated) from None
-    services.codec.remember(event.revision, registry.resource)
+    services.codec.remember(event.revision, stored_as)
     registry.learn(obj, event.revision)
     metadata["resourceVersion"] = str(event.revision)
     return Written(obj, event.revision, value, created=True)

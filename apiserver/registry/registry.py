@@ -10,6 +10,8 @@ from apimachinery.errors import GroupKind, Object, not_found
 from apimachinery.managedfields import FieldSet
 from apimachinery.resources import Resource
 from apiserver.admission import Attributes
+from apiserver.definitions.instances import InstanceStatusStrategy, InstanceStrategy
+from apiserver.definitions.model import CustomResource
 from apiserver.encoding import loads, object_of
 from apiserver.generations import Generations
 from apiserver.registry.field_managers import field_manager
@@ -37,8 +39,13 @@ class Registry:
     def __init__(self, services: "Services", resource: Resource) -> None:
         self.services = services
         self.resource = resource
-        self.strategy = STRATEGIES.get(resource.group_resource, Strategy)()
-        self._subresources: dict[str, Strategy] = {"": self.strategy, "status": self.strategy.status()}
+        if isinstance(resource, CustomResource):
+            self.strategy: Strategy = InstanceStrategy(resource)
+            status: Strategy = InstanceStatusStrategy(resource)
+        else:
+            self.strategy = STRATEGIES.get(resource.group_resource, Strategy)()
+            status = self.strategy.status()
+        self._subresources: dict[str, Strategy] = {"": self.strategy, "status": status}
         for name, strategy in self.strategy.subresources.items():
             self._subresources[name] = strategy()
         self._selectable: Generations[int, Selectable] = Generations(_REMEMBERED)

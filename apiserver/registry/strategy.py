@@ -23,6 +23,7 @@ from apimachinery.errors import Object
 from apimachinery.field import FieldError
 from apimachinery.gates import FeatureGates
 from apimachinery.resources import Resource, ResourceTable
+from apimachinery.validation import structural
 from apimachinery.versions import Version
 from apiserver.user import User
 
@@ -65,6 +66,8 @@ class Strategy:
     is_graceful: ClassVar[bool] = False  # a delete is first marked, even with no grace at all (pods)
     returns_deleted_object: ClassVar[bool] = False  # DELETE answers the object, not a Status
     default_propagation: ClassVar[str] = "Background"  # what DELETE without a policy does with dependents
+    generation_ignores: ClassVar[frozenset[str]] = frozenset({"metadata", "status"})  # what does not count
+    core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not asked by apiextensions
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
     scale: ClassVar[ScalePaths | None] = None
     status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below
@@ -89,6 +92,19 @@ class Strategy:
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """The kind's rules for a change. The default checks the new object as a new one."""
         return self.validate(new, ctx)
+
+    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
+        """All faults of a new object; `metadata` are those of its metadata."""
+        return [*metadata, *structural.validate(obj, ctx.resource.schema), *self.validate(obj, ctx)]
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        """All faults of a change. Upstream looks at metadata twice, and so do the causes."""
+        faults = [*metadata, *metadata]
+        if not ctx.subresource:
+            faults += structural.validate_update(new, old, ctx.resource.schema)
+        return faults + self.validate_update(new, old, ctx)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         """Texts of Warning headers for a create."""

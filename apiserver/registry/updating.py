@@ -11,7 +11,6 @@ from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
-from apiserver.encoding import encode
 from apiserver.registry import checks, creating
 from apiserver.registry.registry import Registry
 from apiserver.registry.settling import confirm, settle
@@ -67,13 +66,17 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     old = registry.object(entry)
     new = await transform(copy.deepcopy(old))
     strategy = registry.strategy_of(write.subresource)
+    if not write.admitted:
+        await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
     _check_revision(registry, strategy, new, entry)
-    await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
     prepare(registry, strategy, new, old, write)
-    await services.admission.validate(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
+    if not write.admitted:
+        await services.admission.validate(
+            registry.attributes(admission.UPDATE, write, entry.key.name, new, old)
+        )
     if ends(registry, new, old):
         return await _delete(registry, entry, new, write)
-    if new == old and services.codec.served(registry.resource, entry.value, entry.revision) is entry.value:
+    if new == old and services.codec.is_stored(registry.resource, entry.value, entry.revision):
         await confirm(services.store, entry)
         return Written(old, entry.revision, entry.value)
     return await store(registry, entry, new, write)
@@ -108,7 +111,7 @@ def prepare(registry: Registry, strategy: Strategy, new: Object, old: Object, wr
     else:
         metadata["generation"] = generation
     strategy.prepare_for_update(new, old, ctx)
-    if strategy.counts_generation(ctx) and _differs(new, old):
+    if strategy.counts_generation(ctx) and _differs(new, old, strategy.generation_ignores):
         metadata["generation"] = (generation or 0) + 1
     checks.drop_disabled_fields(registry, new, old)
     checks.complete(registry, new)
@@ -116,9 +119,9 @@ def prepare(registry: Registry, strategy: Strategy, new: Object, old: Object, wr
     write.warnings.extend(strategy.update_warnings(new, old, ctx))
 
 
-def _differs(new: Object, old: Object) -> bool:
-    """Whether anything but metadata and status differs (a deletion counts by itself, when it is marked)."""
-    names = (new.keys() | old.keys()) - {"metadata", "status", "apiVersion", "kind"}
+def _differs(new: Object, old: Object, ignored: frozenset[str]) -> bool:
+    """Whether anything that counts differs (a deletion counts by itself, when it is marked)."""
+    names = (new.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
     return any(new.get(name) != old.get(name) for name in names)
 
 
@@ -155,12 +158,12 @@ async def store(registry: Registry, entry: Entry, new: Object, write: Write) -> 
         new["metadata"]["resourceVersion"] = str(entry.revision)
         return Written(new, entry.revision)
     services = registry.services
-    value = encode(new)
+    value, stored_as = await services.codec.stored(registry.resource, new)
     now = services.world.clock.now()
     change = Change(Verb.UPDATE, entry.key, entry.uid, value, entry.revision, write.author, now)
-    services.codec.expect(value, registry.resource)
+    services.codec.expect(value, stored_as)
     event = await services.store.write(change)
-    services.codec.remember(event.revision, registry.resource)
+    services.codec.remember(event.revision, stored_as)
     registry.learn(new, event.revision)
     new["metadata"]["resourceVersion"] = str(event.revision)
     return Written(new, event.revision, value)

@@ -12,7 +12,18 @@ from types import MappingProxyType
 from apimachinery.clock import parse_timestamp, timestamp
 from apimachinery.errors import GroupKind, Object
 from apimachinery.resources import Column, Resource
-from apiserver.tables import control, core, dynamic_resources, networking, pods, security, storage, workloads
+from apiserver.definitions.model import CustomResource
+from apiserver.tables import (
+    control,
+    core,
+    custom,
+    dynamic_resources,
+    networking,
+    pods,
+    security,
+    storage,
+    workloads,
+)
 from apiserver.tables.autoscaling import scale
 from apiserver.tables.subjects import Cell, Cells, CellsOf, CellTable, Subject, at
 
@@ -63,10 +74,7 @@ _FLOW_SCHEMA = GroupKind("flowcontrol.apiserver.k8s.io", "FlowSchema")
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """How the objects of one resource become rows: the columns, and for an object its cells in their order.
-
-    A custom resource with printer columns of its own needs just another `cells`.
-    """
+    """How the objects of one resource become rows: the columns, and an object's cells in their order."""
 
     columns: Sequence[Column]
     cells: Callable[[Subject], list[Cell]]
@@ -76,13 +84,18 @@ class Printer:
 
 def printer_for(resource: Resource, kind: GroupKind) -> Printer:
     """Of objects of `kind`, which a resource answered with: its own, or Scale."""
-    return _printer(kind, resource.columns if kind == resource.group_kind else (), resource.custom)
+    if isinstance(resource, CustomResource) and kind == resource.group_kind:
+        return _custom(resource)
+    return _printer(kind, resource.columns if kind == resource.group_kind else ())
+
+
+def _custom(resource: CustomResource) -> Printer:
+    columns, paths = resource.columns, resource.paths
+    return Printer((custom.NAME, *columns), lambda subject: custom.cells(subject, columns, paths))
 
 
 @lru_cache(maxsize=1024)
-def _printer(kind: GroupKind, columns: tuple[Column, ...], custom: bool) -> Printer:
-    if custom and kind not in _COLUMNS:
-        return Printer((_NAME, Column("Age", "date")), _by_name(("Name", "Age"), _nothing_more))
+def _printer(kind: GroupKind, columns: tuple[Column, ...]) -> Printer:
     columns = columns or _COLUMNS.get(kind, ())
     if not columns:
         return Printer((_NAME, _CREATED_AT), _name_and_creation)

@@ -1,6 +1,5 @@
 """The Table document around the cells."""
 
-from dataclasses import replace
 
 import pytest
 from server_in_process import Caller
@@ -76,16 +75,6 @@ def test_a_scale_has_its_own_columns():
     names = [column["name"] for column in made["columnDefinitions"]]
     assert names == ["Name", "Desired", "Available", "Age"]
     assert made["rows"][0]["cells"] == ["x", 3, 2, "<unknown>"]
-
-
-def test_a_custom_resource_without_columns():
-    """Name and age, the latter a date as text for people."""
-    custom = replace(resource("v1", "Secret"), group="example.com", kind="Widget", columns=(), custom=True)
-    obj = {"metadata": {"name": "w", "creationTimestamp": FIVE_MINUTES_AGO}}
-    made = tables.render(custom, [obj], now=NOW, metadata={})
-    columns = [(column["name"], column["type"]) for column in made["columnDefinitions"]]
-    assert columns == [("Name", "string"), ("Age", "date")]
-    assert made["rows"][0]["cells"] == ["w", "5m"]
 
 
 async def test_the_server_answers_with_tables(api: Caller):

@@ -1,6 +1,7 @@
 """What is particular to the built-in kinds; `STRATEGIES` is the one place where they are registered."""
 
 from apimachinery.errors import GroupResource
+from apiserver.definitions.strategy import DefinitionStrategy
 from apiserver.registry.strategies.apps import STRATEGIES as _APPS
 from apiserver.registry.strategies.batch import STRATEGIES as _BATCH
 from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATION
@@ -22,4 +23,5 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_COORDINATION,
     **_DYNAMIC_RESOURCES,
     **_OTHERS,
+    GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy,
 }

@@ -1,0 +1,7 @@
+"""CustomResourceDefinitions: the resources they make, and what the server does for their own sake.
+
+`stored` reads definitions from the store, `resource` makes resources of them, `table` puts these beside the
+built-in ones; `strategy` and `validation` are the kind's own rules, `naming` and
+`finalizing` its controllers.
+Source: k8s.io/apiextensions-apiserver, 1.36.
+"""

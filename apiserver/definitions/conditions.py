@@ -1,0 +1,68 @@
+"""The conditions of a definition.
+
+Source: apiextensions-apiserver pkg/apihelpers/helpers.go, 1.36.
+"""
+
+from datetime import datetime
+
+from apimachinery.clock import timestamp
+from apimachinery.errors import Object
+
+ESTABLISHED = "Established"
+NAMES_ACCEPTED = "NamesAccepted"
+NON_STRUCTURAL = "NonStructuralSchema"
+TERMINATING = "Terminating"
+APPROVED = "KubernetesAPIApprovalPolicyConformant"
+
+
+def condition(kind: str, status: str, reason: str, message: str) -> Object:
+    """A condition without its time."""
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def find(obj: Object, kind: str) -> Object | None:
+    """The condition of a type."""
+    listed = (obj.get("status") or {}).get("conditions") or []
+    return next((one for one in listed if one.get("type") == kind), None)
+
+
+def is_true(obj: Object, kind: str) -> bool:
+    """Whether the definition has that condition."""
+    return (find(obj, kind) or {}).get("status") == "True"
+
+
+def is_equivalent(one: Object | None, other: Object | None) -> bool:
+    """Whether two conditions say the same; when they began does not matter."""
+    if one is None or other is None:
+        return one is other
+    return all(one.get(name) == other.get(name) for name in ("type", "status", "reason", "message"))
+
+
+def put(obj: Object, new: Object, now: datetime) -> None:
+    """Set a condition; its time is that of the last change of its status."""
+    status = obj.setdefault("status", {})
+    listed = status["conditions"] = list(status.get("conditions") or [])
+    old = find(obj, new["type"])
+    if old is None:
+        listed.append(_at(new, timestamp(now)))
+        return
+    moment = (old.get("lastTransitionTime") if old.get("status") == new["status"] else "") or timestamp(now)
+    listed[listed.index(old)] = _at(new, moment)
+
+
+def drop(obj: Object, kind: str) -> None:
+    """Remove the condition of a type."""
+    status = obj.get("status") or {}
+    if find(obj, kind) is not None:
+        status["conditions"] = [one for one in status["conditions"] if one.get("type") != kind]
+
+
+def _at(given: Object, moment: str) -> Object:
+    """The condition in Go's order of fields."""
+    return {
+        "type": given["type"],
+        "status": given["status"],
+        "lastTransitionTime": moment,
+        "reason": given["reason"],
+        "message": given["message"],
+    }

@@ -1,0 +1,46 @@
+"""The stored definitions as this server knows them: read again only when one has changed."""
+
+from collections.abc import Iterable, Mapping
+
+from apimachinery.schema import Schema
+from apimachinery.structural import Rules
+from apiserver.definitions.resource import STORED_AS, Definition
+from apiserver.encoding import object_of
+from apiserver.storage.interfaces import Entry, Store
+
+
+class StoredDefinitions:
+    """Follows the store; a definition that did not change stays the same value, and so do its resources."""
+
+    def __init__(self, store: Store, metadata: Schema, rules: Rules) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._rules = rules
+        self._known: dict[str, Definition] = {}
+        self._seen = -1
+        self.generation = 0  # grows with every change
+
+    def get(self) -> Mapping[str, Definition]:
+        """All definitions by name, as of the newest revision this server has applied."""
+        seen = self._store.changed(STORED_AS)
+        if seen != self._seen:
+            self._seen = seen
+            self._read(self._store.list(STORED_AS).entries)
+        return self._known
+
+    def _read(self, entries: Iterable[Entry]) -> None:
+        self._known = {entry.key.name: self._definition(entry) for entry in entries}
+        self.generation += 1
+
+    def _definition(self, entry: Entry) -> Definition:
+        known = self._known.get(entry.key.name)
+        if known is not None and known.revision == entry.revision:
+            return known
+        obj = object_of(entry.value, entry.revision)
+        found = Definition(obj, entry.revision, entry.created, self._metadata, self._rules)
+        if known is not None and known.makes_same_as(found):
+            known.follow(found)
+            return known
+        if known is None or known.uid != found.uid:
+            self._store.raise_horizon(found.stored_as, entry.created)
+        return found

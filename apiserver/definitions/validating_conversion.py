@@ -1,0 +1,87 @@
+"""The rules of `spec.conversion`.
+
+Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go
+(validateCustomResourceConversion) and apiserver pkg/util/webhook/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from apimachinery.errors import Object
+from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from apimachinery.validation import names
+from apiserver.webhooks.validation import validate_ca_bundle, validate_service, validate_url
+
+_PATH = "spec.conversion"
+_CLIENT = f"{_PATH}.webhookClientConfig"
+_REVIEWS = f"{_PATH}.conversionReviewVersions"
+_KNOWN = ("v1", "v1beta1")
+
+
+def validate_conversion(spec: Object, old: Object | None, *, established: bool) -> list[FieldError]:
+    """What is wrong with the conversion of a definition; `old` is the spec before, None for a new one."""
+    conversion = spec.get("conversion")
+    if conversion is None:
+        return []
+    strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
+    client, reviews = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    faults = list(_strategy(strategy))
+    if strategy != "Webhook":
+        unset = "should not be set when strategy is not set to Webhook"
+        if client is not None:
+            faults.append(forbidden(_CLIENT, unset))
+        return [*faults, *([forbidden(_REVIEWS, unset)] if reviews else [])]
+    before = ((old or {}).get("conversion") or {}).get("webhook") or {}
+    if client is None:
+        faults.append(required(_CLIENT, "required when strategy is set to Webhook"))
+    else:
+        faults += _client(client)
+        if established and not _has_bad_bundle(before.get("clientConfig") or {}):
+            faults += _bundle(client)
+    lenient = old is not None and not _is_known(before.get("conversionReviewVersions") or ())
+    return [*faults, *_review_versions(reviews, lenient=lenient)]
+
+
+def _strategy(strategy: str) -> Iterator[FieldError]:
+    if not strategy:
+        yield required(f"{_PATH}.strategy")
+    elif strategy not in {"None", "Webhook"}:
+        yield not_supported(f"{_PATH}.strategy", strategy, ("None", "Webhook"))
+
+
+def _client(client: Object) -> list[FieldError]:
+    url, service = client.get("url"), client.get("service")
+    if (url is None) == (service is None):
+        return [required(_CLIENT, "exactly one of url or service is required")]
+    if url is not None:
+        return list(validate_url(child(_CLIENT, "url"), url))
+    return list(validate_service(child(_CLIENT, "service"), service or {}))
+
+
+def _bundle(client: Object) -> list[FieldError]:
+    bundle = client.get("caBundle") or ""
+    return list(validate_ca_bundle(child(_CLIENT, "caBundle"), bundle)) if bundle else []
+
+
+def _has_bad_bundle(client: Object) -> bool:
+    return bool(_bundle(client))
+
+
+def _is_known(versions: Sequence[str]) -> bool:
+    return not versions or any(one in _KNOWN for one in versions)
+
+
+def _review_versions(versions: Sequence[Any], *, lenient: bool) -> Iterator[FieldError]:
+    if not versions:
+        yield required(_REVIEWS)
+        return
+    seen: set[str] = set()
+    for position, version in enumerate(versions):
+        if version in seen:
+            yield invalid(index(_REVIEWS, position), version, "duplicate version")
+            continue
+        seen.add(version)
+        for problem in names.dns1035_label(version):
+            yield invalid(index(_REVIEWS, position), version, problem)
+    if not lenient and not seen & set(_KNOWN):
+        yield invalid(_REVIEWS, list(versions), f"must include at least one of {', '.join(_KNOWN)}")

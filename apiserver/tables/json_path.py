@@ -1,0 +1,223 @@
+"""JSONPath as printer columns and selectable fields use it.
+
+What is missing on the way gives no value, and so does a step that does not fit what it meets.
+Source: k8s.io/client-go/util/jsonpath/{parser,jsonpath}.go, 1.36.
+"""
+
+import json
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from apimachinery.errors import Object
+
+Step = Callable[[Any], Iterator[Any]]
+
+_NAME = re.compile(r"(?:\\.|[^\s.\[\]$@{}\\])+")
+_QUOTED = re.compile(r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"")
+_NUMBERS = re.compile(r"(-?\d*)(?::(-?\d*))?(?::(-?\d*))?")
+_FILTER = re.compile(r"\?\(\s*(.+?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)", re.DOTALL)
+
+
+class JSONPathError(ValueError):
+    """A path that cannot be read."""
+
+
+class JSONPath:
+    """A path such as `.spec.ports[*].name`; `values` are what it leads to."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._steps = _steps(text)
+
+    def values(self, obj: Any) -> list[Any]:
+        """Everything the path leads to, in order."""
+        found = [obj]
+        for step in self._steps:
+            found = [value for one in found for value in step(one)]
+        return found
+
+
+def text_of(value: Any) -> str:
+    """A value as it is printed into text."""
+    if value is None:
+        return "<no value>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return str(value)
+
+
+def selected(obj: Object, path: JSONPath) -> str:
+    """The value of a selectable field, empty if there is none."""
+    values = path.values(obj)
+    return text_of(values[0]) if values and values[0] is not None else ""
+
+
+def _steps(text: str) -> list[Step]:
+    steps: list[Step] = []
+    position = 1 if text[:1] in {"$", "@"} else 0
+    while position < len(text):
+        if text.startswith("..", position):
+            steps.append(_everything_below)
+            position += 1 if text[position + 2 : position + 3] not in {"[", ""} else 2
+        elif text[position] == ".":
+            position = _named(text, position + 1, steps)
+        elif text[position] == "[":
+            end = _closing(text, position)
+            steps.append(_bracket(text[position + 1 : end].strip()))
+            position = end + 1
+        elif position == 0:
+            position = _named(text, 0, steps)
+        else:
+            raise JSONPathError(f"unrecognized character in action: {text[position]!r}")
+    return steps
+
+
+def _named(text: str, position: int, steps: list[Step]) -> int:
+    if text.startswith("*", position):
+        steps.append(_children)
+        return position + 1
+    found = _NAME.match(text, position)
+    if found is None:
+        if position >= len(text) or text[position] == "[":
+            return position
+        raise JSONPathError(f"unrecognized character in action: {text[position]!r}")
+    steps.append(_field(re.sub(r"\\(.)", r"\1", found[0])))
+    return found.end()
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the bracket that opens at `start` ends; quotes hide brackets."""
+    depth, position = 0, start
+    while position < len(text):
+        quoted = _QUOTED.match(text, position)
+        if quoted is not None:
+            position = quoted.end()
+            continue
+        depth += {"[": 1, "]": -1}.get(text[position], 0)
+        if depth == 0:
+            return position
+        position += 1
+    raise JSONPathError("unterminated array")
+
+
+def _bracket(inside: str) -> Step:
+    if inside.startswith("?"):
+        return _filter(inside)
+    if inside in {"*", ""}:
+        return _children
+    parts = [part.strip() for part in re.split(r",(?=(?:[^'\"]*['\"][^'\"]*['\"])*[^'\"]*$)", inside)]
+    steps = [_element(part) for part in parts]
+    return steps[0] if len(steps) == 1 else _union(steps)
+
+
+def _element(part: str) -> Step:
+    quoted = _QUOTED.fullmatch(part)
+    if quoted is not None:
+        return _field(re.sub(r"\\(.)", r"\1", quoted[1] if quoted[1] is not None else quoted[2]))
+    numbers = _NUMBERS.fullmatch(part)
+    if numbers is None or part in {"", "-"}:
+        raise JSONPathError(f"invalid array index {part}")
+    return _range(*((int(one) if one else None) for one in numbers.groups()), single=":" not in part)
+
+
+def _field(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _range(start: int | None, end: int | None, stride: int | None, *, single: bool) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if not isinstance(value, list):
+            return
+        if not single:
+            yield from value[start : end : stride or 1] if (stride or 1) > 0 else ()
+        elif start is not None and -len(value) <= start < len(value):
+            yield value[start]
+
+    return step
+
+
+def _union(steps: list[Step]) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        for one in steps:
+            yield from one(value)
+
+    return step
+
+
+def _children(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _everything_below(value: Any) -> Iterator[Any]:
+    yield value
+    for one in _children(value):
+        if isinstance(one, dict | list):
+            yield from _everything_below(one)
+
+
+def _filter(inside: str) -> Step:
+    found = _FILTER.fullmatch(inside)
+    if found is None:
+        raise JSONPathError("unterminated filter")
+    left, how = _operand(found[1]), found[2]
+    right = _operand(found[3]) if found[3] else None
+
+    def step(value: Any) -> Iterator[Any]:
+        for one in value if isinstance(value, list) else _children(value):
+            ours = left(one)
+            if right is None:
+                if ours:
+                    yield one
+                continue
+            theirs = right(one)
+            if ours and theirs and _compare(ours[0], how, theirs[0]):
+                yield one
+
+    return step
+
+
+def _operand(text: str) -> Callable[[Any], list[Any]]:
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is not None:
+        constant: Any = quoted[1] if quoted[1] is not None else quoted[2]
+        return lambda _: [constant]
+    if text.startswith(("@", "$")):
+        return JSONPath(text).values
+    if text in {"true", "false"}:
+        return lambda _: [text == "true"]
+    try:
+        number = float(text) if "." in text else int(text)
+    except ValueError:
+        return JSONPath(text).values
+    return lambda _: [number]
+
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+
+
+def _compare(ours: Any, how: str, theirs: Any) -> bool:
+    numeric = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (ours, theirs))
+    if not numeric and type(ours) is not type(theirs):
+        return False
+    try:
+        return bool(_COMPARISONS[how](ours, theirs))
+    except TypeError:
+        return False
