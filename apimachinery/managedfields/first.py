@@ -46,7 +46,10 @@ def _below(value: Any, schema: Schema) -> Fields:
         return {}
     found: Fields = {".": {}}
     for name in sorted(value):
-        found[path_elements.field(name)] = _below(value[name], atoms.field_schema(schema, name) or atoms.ANY)
+        item = value[name]
+        deep = item and isinstance(item, dict | list)
+        there = (atoms.field_schema(schema, name) or atoms.ANY) if deep else atoms.ANY
+        found[path_elements.field(name)] = _below(item, there) if deep else {}
     return found
 
 

@@ -26,7 +26,13 @@ def field(name: str) -> str:
 
 def keyed(keys: Mapping[str, Any]) -> str:
     """The element of a list's item by its keys."""
-    return "k:" + _json({name: _number(keys[name]) for name in sorted(keys)})
+    return _keyed(*(part for name in sorted(keys) for part in (name, _number(keys[name]))))
+
+
+@lru_cache(maxsize=8192, typed=True)
+def _keyed(*parts: Any) -> str:
+    """Of names and values in turn; the same few come again and again."""
+    return "k:" + _json(dict(zip(parts[::2], parts[1::2], strict=True)))
 
 
 def valued(value: Any) -> str:
@@ -61,6 +67,7 @@ def canonical(text: str) -> str | None:
     return keyed(keys)
 
 
+@lru_cache(maxsize=8192)
 def sort_key(element: str) -> tuple[Any, ...]:
     """The order of elements: fields, then keys, then values, then positions."""
     kind, content = _KINDS[element[0]], element[2:]

@@ -3,10 +3,12 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/priority/admission.go, 1.36.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from apimachinery.errors import Object
 from apiserver.admission import CREATE, Attributes, Plugin
+from apiserver.derived import Derived
 from apiserver.encoding import loads
 from apiserver.storage.interfaces import Key, Store
 
@@ -21,6 +23,7 @@ class Priority(Plugin):
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._default = Derived(store, [_RESOURCE], _default_of)
 
     async def admit(self, attributes: Attributes) -> None:
         obj = attributes.object
@@ -28,7 +31,7 @@ class Priority(Plugin):
             return
         spec = obj["spec"]
         wanted = spec.get("priorityClassName") or ""
-        found = self._class(wanted) if wanted else self._default()
+        found = self._class(wanted) if wanted else self._default.get().found
         if wanted and found is None:
             raise attributes.refuse(f"no PriorityClass with name {wanted} was found")
         priority = found["value"] if found else 0
@@ -51,9 +54,13 @@ class Priority(Plugin):
         entry = self._store.get(Key(_RESOURCE, "", name))
         return loads(entry.value) if entry else None
 
-    def _default(self) -> Object | None:
-        defaults = (one for one in self._classes() if one.get("globalDefault"))
-        return min(defaults, key=lambda one: int(one["value"]), default=None)
 
-    def _classes(self) -> Iterator[Object]:
-        return (loads(entry.value) for entry in self._store.list(_RESOURCE).entries)
+class _Default(NamedTuple):
+    """The class of pods that name none, if there is one."""
+
+    found: Object | None
+
+
+def _default_of(classes: Sequence[Object]) -> _Default:
+    defaults = (one for one in classes if one.get("globalDefault"))
+    return _Default(min(defaults, key=lambda one: int(one["value"]), default=None))
