@@ -17,6 +17,7 @@ from apimachinery.component import (
     version_option,
 )
 from apimachinery.versions import Version
+from apiserver.accounts import ISSUER
 from apiserver.options import ServerOptions
 
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -56,6 +57,25 @@ _FILE = click.Path(exists=True, dir_okay=False)
     show_default=True,
     help="Serve requests without credentials as system:anonymous.",
 )
+@click.option(
+    "--service-account-issuer",
+    "issuers",
+    multiple=True,
+    default=(ISSUER,),
+    show_default=True,
+    help="Who issues service account tokens; all are believed, the first signs.",
+)
+@click.option(
+    "--service-account-signing-key-file", type=_FILE, default=None, help="The key that signs those tokens."
+)
+@click.option(
+    "--service-account-key-file",
+    "account_keys",
+    type=_FILE,
+    multiple=True,
+    help="A key whose tokens are believed; by default the signing key.",
+)
+@click.option("--api-audiences", default="", help="Whom tokens must be for; by default the issuer.")
 @click.option(
     "--service-cluster-ip-range", default="10.96.0.0/12", show_default=True, help="Addresses of services."
 )
@@ -113,6 +133,10 @@ def apiserver(
     client_ca_file: str | None,
     token_auth_file: str | None,
     anonymous_auth: bool,
+    issuers: tuple[str, ...],
+    service_account_signing_key_file: str | None,
+    account_keys: tuple[str, ...],
+    api_audiences: str,
     service_cluster_ip_range: str,
     kubelet_certificate_authority: str | None,
     kubelet_client_certificate: str | None,
@@ -149,6 +173,10 @@ def apiserver(
         client_ca_file=_path(client_ca_file),
         token_auth_file=_path(token_auth_file),
         anonymous_auth=anonymous_auth,
+        service_account_issuer=issuers,
+        service_account_signing_key_file=_path(service_account_signing_key_file),
+        service_account_key_files=tuple(map(_path, account_keys)),
+        api_audiences=tuple(filter(None, api_audiences.split(","))),
         runtime_config=config,
         service_cluster_ip_range=service_cluster_ip_range,
         kubelet_certificate_authority=_path(kubelet_certificate_authority),

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from apiserver.accounts import ISSUER
+
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
@@ -20,6 +22,10 @@ class ServerOptions:
     client_ca_file: str = ""
     token_auth_file: str = ""
     anonymous_auth: bool = True
+    service_account_issuer: tuple[str, ...] = (ISSUER,)  # the first signs
+    service_account_signing_key_file: str = ""
+    service_account_key_files: tuple[str, ...] = ()
+    api_audiences: tuple[str, ...] = ()  # default: the first issuer
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     service_cluster_ip_range: str = "10.96.0.0/12"
     webhook_services: Mapping[str, str] = field(default_factory=dict)  # NAMESPACE/NAME: HOST:PORT

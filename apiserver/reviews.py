@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from apimachinery.clock import Clock, timestamp
 from apimachinery.errors import GroupKind, Object, bad_request, invalid
 from apimachinery.field import ErrorType, FieldError
-from apiserver.authentication import Authenticator
+from apiserver.authentication import TokenError
+from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization import Authorizer
-from apiserver.request import Request
 from apiserver.request_info import RequestInfo
 from apiserver.user import User
 
@@ -26,7 +26,7 @@ class Judge:
     """Who answers. `user` is the one who asks."""
 
     user: User
-    authenticator: Authenticator
+    tokens: UnionAuthenticator
     authorizer: Authorizer
     clock: Clock
 
@@ -39,14 +39,16 @@ def self_subject(review: Object, judge: Judge) -> Object:
 
 
 def token(review: Object, judge: Judge) -> Object:
-    """TokenReview: whose token is this?"""
-    text = (review.get("spec") or {}).get("token") or ""
-    if not text:
+    """TokenReview: whose token is this, and for which of these audiences?"""
+    spec = review.get("spec") or {}
+    if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
-    user = judge.authenticator.authenticate(Request.of("POST", "/", {"authorization": f"Bearer {text}"}))
-    if user is None:
-        return {**review, "status": {"user": {}, "error": "invalid bearer token"}}
-    return {**review, "status": {"authenticated": True, "user": _info(user)}}
+    try:
+        found = judge.tokens.identify(spec["token"], spec.get("audiences") or judge.tokens.audiences)
+    except TokenError as error:
+        return {**review, "status": {"user": {}, "error": str(error)}}
+    status = {"authenticated": True, "user": _info(found.user), "audiences": list(found.audiences)}
+    return {**review, "status": status}
 
 
 def subject_access(review: Object, judge: Judge) -> Object:

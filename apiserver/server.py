@@ -8,8 +8,8 @@ from pathlib import Path
 from apimachinery.catalogue import catalogue_for
 from apimachinery.component import World, settle_memory
 from apiserver import bootstrap, pipeline
-from apiserver.admission.chain import admission_chain
 from apiserver.accounts.keys import AccountKeys
+from apiserver.admission.chain import admission_chain
 from apiserver.authentication.accounts import AccountTokens
 from apiserver.authentication.certificates import CertificateAuthenticator
 from apiserver.authentication.tokens import TokenFile

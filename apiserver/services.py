@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from apimachinery.component import World
 from apimachinery.resources import Resource
 from apimachinery.schema import Schema
-from apiserver.admission import AdmissionChain
 from apiserver.accounts.keys import AccountKeys
+from apiserver.admission import AdmissionChain
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization.access import Access
 from apiserver.background import Background

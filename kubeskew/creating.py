@@ -84,7 +84,7 @@ def free_port(state: State) -> int:
 def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     """The authority, the serving certificate, and what each component and the administrator identify with."""
     from kubelet.node_object import host_ip
-    from kubeskew.pki import Authority, kubeconfig, new_token  # cryptography is slow to import
+    from kubeskew.pki import Authority, kubeconfig, new_key, new_token  # cryptography is slow to import
 
     authority = Authority.create(now)
     ca = authority.pair.certificate
@@ -96,6 +96,7 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     write_pair(directory.pki / "kubelet", authority.node_serving(["127.0.0.1", *map(host_ip, state.nodes)]))
     to_nodes = authority.client("kube-apiserver-kubelet-client", MASTERS)
     write_pair(directory.pki / "apiserver-kubelet-client", to_nodes)
+    write_secret(directory.account_key, new_key())
     write_secret(directory.token, token)
     write_secret(directory.pki / "tokens.csv", f'{token},kubernetes-admin,admin,"system:masters"\n')
     server = f"https://127.0.0.1:{state.of_kind('apiserver')[0].port}"

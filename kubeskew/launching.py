@@ -91,6 +91,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *("--client-ca-file", str(directory.ca)),
         *("--token-auth-file", str(directory.pki / "tokens.csv")),
         *_kubelet_client(directory),
+        *("--service-account-signing-key-file", str(directory.account_key)),
         *("--service-cluster-ip-range", SERVICE_RANGE),
         *(("--runtime-config", runtime_config) if runtime_config else ()),
         *_common(process),

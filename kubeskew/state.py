@@ -84,6 +84,11 @@ class StateDir:
         return self.path / "ca.crt"
 
     @property
+    def account_key(self) -> Path:
+        """What service account tokens are signed with."""
+        return self.pki / "sa.key"
+
+    @property
     def token(self) -> Path:
         return self.path / "admin.token"
 

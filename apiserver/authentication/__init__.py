@@ -1,9 +1,21 @@
 """Who asks: authenticators, each from one kind of proof."""
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from apiserver.request import Request
 from apiserver.user import User
+
+
+class TokenError(ValueError):
+    """A token that was once good, or is good for somebody else; the text says why."""
+
+
+class Identity(NamedTuple):
+    """Whose a token is, and for which of the audiences that were asked for."""
+
+    user: User
+    audiences: tuple[str, ...]
 
 
 class Authenticator(Protocol):
@@ -11,4 +23,12 @@ class Authenticator(Protocol):
 
     def authenticate(self, request: Request) -> User | None:
         """The user; None if the request proves nothing, or proves it wrongly."""
+        ...
+
+
+class TokenSource(Protocol):
+    """Knows some bearer tokens."""
+
+    def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
+        """Whose token it is, None if it is none of this source; raises TokenError."""
         ...

@@ -4,8 +4,9 @@ Source: k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go, 1.36.
 """
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from apiserver.authentication import Identity
 from apiserver.request import Request
 from apiserver.user import AUTHENTICATED_GROUP, User
 
@@ -16,15 +17,18 @@ class TokenFileError(ValueError):
     """The token file is not what it should be."""
 
 
-class TokenAuthenticator:
-    """Knows the tokens of a file; `lines` are its lines."""
+class TokenFile:
+    """Knows the tokens of a file, which are good for the server's own `audiences`; `lines` are its lines."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    def __init__(self, lines: Iterable[str], audiences: Sequence[str]) -> None:
         self._users = dict(_read(lines))
+        self._audiences = tuple(audiences)
 
-    def authenticate(self, request: Request) -> User | None:
-        token = bearer_token(request)
-        return self._users.get(token) if token else None
+    def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
+        """Whose token it is, None if it is not in the file, or for none of `audiences`."""
+        user = self._users.get(text)
+        common = tuple(audience for audience in self._audiences if audience in audiences)
+        return Identity(user, common) if user is not None and common else None
 
 
 def bearer_token(request: Request) -> str:

@@ -1,26 +1,74 @@
 """The authenticators of a server, in upstream's order, and what happens when none knows the user."""
 
+import base64
+import binascii
 from collections.abc import Sequence
 
-from apiserver.authentication import Authenticator
+from apiserver.authentication import Authenticator, Identity, TokenError, TokenSource
+from apiserver.authentication.tokens import bearer_token
 from apiserver.request import Request
 from apiserver.user import ANONYMOUS, UNAUTHENTICATED_GROUP, User
 
 ANONYMOUS_USER = User(ANONYMOUS, groups=(UNAUTHENTICATED_GROUP,))
+WRONG_TOKEN = "invalid bearer token"  # noqa: S105 - a text
+_WEBSOCKET = "base64url.bearer.authorization.k8s.io."
 
 
 class UnionAuthenticator:
-    """The first that knows the user; without any proof, the anonymous user if that is allowed."""
+    """A certificate, then a bearer token; without any proof, the anonymous user if that is allowed.
 
-    def __init__(self, authenticators: Sequence[Authenticator], anonymous: bool = True) -> None:
-        self._authenticators = tuple(authenticators)
+    `audiences` are the server's own: who a token must be for.
+    """
+
+    def __init__(
+        self,
+        certificates: Authenticator,
+        tokens: Sequence[TokenSource],
+        audiences: Sequence[str],
+        *,
+        anonymous: bool = True,
+    ) -> None:
+        self._certificates = certificates
+        self._tokens = tuple(tokens)
         self._anonymous = anonymous
+        self.audiences = tuple(audiences)
 
     def authenticate(self, request: Request) -> User | None:
-        for authenticator in self._authenticators:
-            user = authenticator.authenticate(request)
-            if user is not None:
-                return user
+        user = self._certificates.authenticate(request)
+        if user is not None:
+            return user
+        token = bearer_token(request) or _websocket_token(request)
+        if token:
+            try:
+                return self.identify(token, self.audiences).user
+            except TokenError:
+                return None
         if "authorization" in request.headers or not self._anonymous:
             return None
         return ANONYMOUS_USER
+
+    def identify(self, token: str, audiences: Sequence[str]) -> Identity:
+        """Whose token it is; raises TokenError with what the sources said."""
+        errors = []
+        for source in self._tokens:
+            try:
+                found = source.identify(token, audiences)
+            except TokenError as error:
+                errors.append(str(error))
+            else:
+                if found is not None:
+                    return found
+        raise TokenError(f"[{', '.join([WRONG_TOKEN, *errors])}]" if errors else WRONG_TOKEN)
+
+
+def _websocket_token(request: Request) -> str:
+    """The token that a browser's WebSocket carries among its protocols."""
+    for protocol in request.headers.get("sec-websocket-protocol", "").split(","):
+        name = protocol.strip()
+        if name.startswith(_WEBSOCKET):
+            text = name.removeprefix(_WEBSOCKET)
+            try:
+                return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+            except (binascii.Error, ValueError):
+                return ""
+    return ""

@@ -16,6 +16,7 @@ from apiserver.handlers import (
     patching,
     reviewing,
     scaling,
+    token_requests,
     updating,
     watching,
 )
@@ -45,6 +46,7 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
     ("scale", "patch"): scaling.patch,
     ("binding", "create"): binding.bind,
     ("eviction", "create"): evicting.evict,
+    ("token", "create"): token_requests.request_token,
 }
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options", "other"})
 # What upstream gets from the node: not served. A log's kind is Pod, so it would be taken for one.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from apimachinery import errors
 from apiserver import media_types
 from apiserver.encoding import dumps
-from apiserver.handlers import announcing, discovering
+from apiserver.handlers import announcing, discovering, openid
 from apiserver.health import PROBES
 from apiserver.request import Request, Response, text
 from apiserver.services import Services
@@ -34,6 +34,8 @@ class Paths:
             "/openapi/v3": self._openapi_v3,
             "/openapi/v3/": self._openapi_v3,
             "/kubeskew/v1/components": self._components,
+            openid.CONFIGURATION: self._openid_configuration,
+            openid.KEYS: self._openid_keys,
             "/": self._index,
         }
 
@@ -73,6 +75,12 @@ class Paths:
     async def _metrics(self, request: Request) -> Response:
         metrics = self._services.metrics
         return Response(200, metrics.render(), metrics.content_type)
+
+    async def _openid_configuration(self, _request: Request) -> Response:
+        return openid.configuration(self._services.account_keys, self._services.address)
+
+    async def _openid_keys(self, _request: Request) -> Response:
+        return openid.key_set(self._services.account_keys)
 
     async def _components(self, request: Request) -> Response:
         if request.method == "GET":

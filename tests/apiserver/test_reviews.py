@@ -154,7 +154,11 @@ async def test_tokens(tmp_path):
 
     user = {"username": "alice", "uid": "1", "groups": ["g", "system:authenticated"]}
     try:
-        assert (await ask("secret")).body["status"] == {"authenticated": True, "user": user}
+        assert (await ask("secret")).body["status"] == {
+            "authenticated": True,
+            "user": user,
+            "audiences": ["https://kubernetes.default.svc.cluster.local"],
+        }
         assert (await ask("wrong")).body["status"] == {"user": {}, "error": "invalid bearer token"}
         refused = await ask("")
     finally:

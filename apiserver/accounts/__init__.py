@@ -1,0 +1,15 @@
+"""Tokens of service accounts: keys, claims, issuing and checking."""
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"  # kubeadm's
+USER_PREFIX = "system:serviceaccount:"
+ALL_ACCOUNTS = "system:serviceaccounts"
+
+
+def user_name(namespace: str, name: str) -> str:
+    """The user that a service account is."""
+    return f"{USER_PREFIX}{namespace}:{name}"
+
+
+def group_names(namespace: str) -> tuple[str, str]:
+    """The groups that the service accounts of a namespace are in."""
+    return ALL_ACCOUNTS, f"{ALL_ACCOUNTS}:{namespace}"

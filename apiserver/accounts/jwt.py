@@ -1,0 +1,171 @@
+"""JSON web tokens signed with RSA (RS256) or on the curve P-256 (ES256).
+
+Source: RFC 7515 … 7519; key ids as k8s.io/kubernetes/pkg/serviceaccount/jwt.go (keyIDFromPublicKey), 1.36.
+cryptography is imported when the first token comes: it is slow to import.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+
+_HALF = 32  # bytes of each of the two numbers of an ES256 signature
+
+
+class WrongTokenError(ValueError):
+    """The text is no token, or none that one of the keys has signed."""
+
+
+class Token(NamedTuple):
+    """A token that was read: header, claims, and what its signature is over."""
+
+    header: dict[str, Any]
+    claims: dict[str, Any]
+    signed: bytes
+    signature: bytes
+
+
+def read(text: str) -> Token:
+    """The parts of a token, its signature not checked; raises WrongTokenError."""
+    parts = text.split(".")
+    if len(parts) != 3:
+        raise WrongTokenError("not three parts")
+    try:
+        header, claims = (orjson.loads(_decode(part)) for part in parts[:2])
+        signature = _decode(parts[2])
+    except (ValueError, binascii.Error) as error:
+        raise WrongTokenError(str(error)) from None
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise WrongTokenError("header and claims are not objects")
+    return Token(header, claims, f"{parts[0]}.{parts[1]}".encode(), signature)
+
+
+class SigningKey:
+    """A private key in PEM, which signs."""
+
+    def __init__(self, pem: bytes) -> None:
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        self._key: PrivateKeyTypes = load_pem_private_key(pem, password=None)
+        self.public = VerifyingKey(self._key.public_key())
+
+    @classmethod
+    def generate(cls) -> "SigningKey":
+        """A new key on P-256."""
+        return cls(new_key())
+
+    def sign(self, claims: dict[str, Any]) -> str:
+        """The token of these claims."""
+        header = {"alg": self.public.algorithm, "kid": self.public.id}
+        signed = f"{_encode(orjson.dumps(header))}.{_encode(orjson.dumps(claims))}"
+        return f"{signed}.{_encode(self._signature(signed.encode()))}"
+
+    def _signature(self, data: bytes) -> bytes:
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+        if isinstance(self._key, rsa.RSAPrivateKey):
+            return self._key.sign(data, padding.PKCS1v15(), hashes.SHA256())
+        if not isinstance(self._key, ec.EllipticCurvePrivateKey):
+            raise TypeError("a service account key must be RSA or ECDSA")
+        numbers = decode_dss_signature(self._key.sign(data, ec.ECDSA(hashes.SHA256())))
+        return b"".join(number.to_bytes(_HALF, "big") for number in numbers)
+
+
+class VerifyingKey:
+    """A public key. `id` is what tokens call it."""
+
+    def __init__(self, key: "PublicKeyTypes") -> None:
+        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        if not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
+            raise ValueError("a service account key must be RSA or ECDSA")
+        self._key = key
+        self.algorithm = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
+        der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        self.id = _encode(hashlib.sha256(der).digest())
+
+    @classmethod
+    def load(cls, pem: bytes) -> "VerifyingKey":
+        """From a public key, a private key or a certificate in PEM."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+        if b"PRIVATE KEY" in pem:
+            return SigningKey(pem).public
+        if b"BEGIN CERTIFICATE" in pem:
+            return cls(x509.load_pem_x509_certificate(pem).public_key())
+        return cls(load_pem_public_key(pem))
+
+    def verifies(self, token: Token) -> bool:
+        """Whether this key's owner signed the token."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, padding
+        from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+        if token.header.get("alg") != self.algorithm:
+            return False
+        try:
+            if isinstance(self._key, ec.EllipticCurvePublicKey):
+                if len(token.signature) != 2 * _HALF:
+                    return False
+                numbers = (token.signature[:_HALF], token.signature[_HALF:])
+                pair = encode_dss_signature(*(int.from_bytes(number, "big") for number in numbers))
+                self._key.verify(pair, token.signed, ec.ECDSA(hashes.SHA256()))
+            else:
+                self._key.verify(token.signature, token.signed, padding.PKCS1v15(), hashes.SHA256())
+        except InvalidSignature:
+            return False
+        return True
+
+    def as_jwk(self) -> dict[str, str]:
+        """The key as a member of a JSON web key set."""
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        about = {"use": "sig", "kid": self.id}
+        if isinstance(self._key, ec.EllipticCurvePublicKey):
+            point = self._key.public_numbers()
+            x, y = (_encode(number.to_bytes(_HALF, "big")) for number in (point.x, point.y))
+            return {**about, "kty": "EC", "alg": "ES256", "crv": "P-256", "x": x, "y": y}
+        numbers = self._key.public_numbers()
+        return {**about, "kty": "RSA", "alg": "RS256", "n": _number(numbers.n), "e": _number(numbers.e)}
+
+
+def verified(text: str, keys: Sequence[VerifyingKey]) -> Token:
+    """The token that one of the keys has signed; raises WrongTokenError."""
+    token = read(text)
+    wanted = token.header.get("kid")
+    known = [key for key in keys if key.id == wanted] or list(keys)
+    if not any(key.verifies(token) for key in known):
+        raise WrongTokenError("no key has signed it")
+    return token
+
+
+def new_key() -> bytes:
+    """A new private key on P-256, PEM."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _number(value: int) -> str:
+    return _encode(value.to_bytes((value.bit_length() + 7) // 8, "big"))

@@ -1,0 +1,176 @@
+"""Tokens of service accounts, bound ones and those that lie in secrets.
+
+Source: k8s.io/kubernetes/pkg/serviceaccount/{jwt,claims,legacy}.go, 1.36.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from apimachinery.clock import Clock, parse_timestamp
+from apimachinery.errors import GroupResource, Object, not_found
+from apimachinery.gates import FeatureGates
+from apiserver.accounts import group_names, user_name
+from apiserver.accounts.issuing import PRIVATE
+from apiserver.accounts.jwt import Token, WrongTokenError, verified
+from apiserver.accounts.keys import AccountKeys
+from apiserver.authentication import Identity, TokenError
+from apiserver.encoding import object_of
+from apiserver.generations import Generations
+from apiserver.storage.interfaces import Entry, Key, Store
+from apiserver.user import AUTHENTICATED_GROUP, User
+
+LEGACY_ISSUER = "kubernetes/serviceaccount"
+_LEGACY = "kubernetes.io/serviceaccount/"
+_LEEWAY = timedelta(minutes=1)
+_EXTRA = "authentication.kubernetes.io/"
+_REMEMBERED = 5_000
+_INVALIDATED = "service account token has been invalidated"
+
+
+class AccountTokens:
+    """Knows the tokens that were issued for this cluster, for as long as what they are bound to is there."""
+
+    def __init__(self, keys: AccountKeys, store: Store, clock: Clock, gates: FeatureGates) -> None:
+        self._keys = keys
+        self._store = store
+        self._clock = clock
+        self._tells_id = gates.enabled("ServiceAccountTokenJTI")
+        self._tells_node = gates.enabled("ServiceAccountTokenPodNodeInfo")
+        self._checks_node = gates.enabled("ServiceAccountTokenNodeBindingValidation")
+        self._verified: Generations[str, Token] = Generations(_REMEMBERED)
+
+    def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
+        """Whose token it is, None if it is none of ours; raises TokenError if it holds no more."""
+        token = self._verified.get(text)
+        if token is None:
+            if text.count(".") != 2:
+                return None
+            try:
+                token = verified(text, self._keys.verifying)
+            except WrongTokenError:
+                return None
+            self._verified.put(text, token)
+        issuer = token.claims.get("iss")
+        if issuer == LEGACY_ISSUER:
+            return self._legacy(text, token.claims, audiences)
+        if issuer not in self._keys.issuers:
+            return None
+        return Identity(self._bound(token.claims), _audiences(token.claims, audiences, self._keys))
+
+    # -- bound tokens
+
+    def _bound(self, claims: dict[str, Any]) -> User:
+        now = self._clock.now()
+        _check_time(claims, now)
+        private = claims.get(PRIVATE) or {}
+        namespace, account = private.get("namespace") or "", private.get("serviceaccount") or {}
+        self._check_account(namespace, account, now)
+        if secret := private.get("secret"):
+            self._check_reference("secrets", namespace, secret, now, "secret")
+        if pod := private.get("pod"):
+            self._check_reference("pods", namespace, pod, now, "pod")
+        if (node := private.get("node")) and self._checks_node and not pod:
+            self._check_reference("nodes", "", node, now, "node")
+        return User(
+            user_name(namespace, account["name"]),
+            account.get("uid") or "",
+            (*group_names(namespace), AUTHENTICATED_GROUP),
+            self._extra(claims, private),
+        )
+
+    def _extra(self, claims: dict[str, Any], private: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+        extra: dict[str, tuple[str, ...]] = {}
+        if self._tells_id and claims.get("jti"):
+            extra[f"{_EXTRA}credential-id"] = (f"JTI={claims['jti']}",)
+        kinds = ["pod", "node"] if self._tells_node else ["pod"]
+        for kind in kinds:
+            reference = private.get(kind) or {}
+            for field in ("name", "uid"):
+                if reference.get(field):
+                    extra[f"{_EXTRA}{kind}-{field}"] = (reference[field],)
+        return extra
+
+    def _check_account(self, namespace: str, reference: dict[str, str], now: datetime) -> None:
+        name = reference.get("name") or ""
+        entry = self._store.get(Key("serviceaccounts", namespace, name))
+        if entry is None:
+            raise TokenError(str(not_found(GroupResource("", "serviceaccounts"), name)))
+        if _is_gone(entry, now):
+            raise TokenError(f"service account {namespace}/{name} has been deleted")
+        if entry.uid != reference.get("uid"):
+            uid = reference.get("uid") or ""
+            raise TokenError(f"service account UID ({entry.uid}) does not match claim ({uid})")
+
+    def _check_reference(
+        self, resource: str, namespace: str, reference: dict[str, str], now: datetime, what: str
+    ) -> None:
+        entry = self._store.get(Key(resource, namespace, reference.get("name") or ""))
+        if entry is None or _is_gone(entry, now):
+            raise TokenError(_INVALIDATED)
+        uid = reference.get("uid") or ""
+        if uid and entry.uid != uid:
+            claim = f"service account {what} ref claim ({uid})"
+            raise TokenError(f"{what} UID ({entry.uid}) does not match {claim}")
+
+    # -- tokens in secrets
+
+    def _legacy(self, text: str, claims: dict[str, Any], audiences: Sequence[str]) -> Identity:
+        namespace, secret, account, uid = (
+            str(claims.get(_LEGACY + name) or "")
+            for name in ("namespace", "secret.name", "service-account.name", "service-account.uid")
+        )
+        for value, name in (
+            (namespace, "namespace"), (secret, "secretName"),
+            (account, "serviceAccountName"), (uid, "serviceAccountUID"),
+        ):  # fmt: skip
+            if not value:
+                raise TokenError(f"{name} claim is missing")
+        if claims.get("sub") != user_name(namespace, account):
+            raise TokenError("sub claim is invalid")
+        now = self._clock.now()
+        entry = self._store.get(Key("secrets", namespace, secret))
+        if entry is None:
+            raise TokenError("service account token has been invalidated")
+        stored = object_of(entry.value, entry.revision)
+        if _is_gone(entry, now) or _secret_token(stored) != text:
+            raise TokenError(_INVALIDATED)
+        self._check_account(namespace, {"name": account, "uid": uid}, now)
+        user = User(user_name(namespace, account), uid, (*group_names(namespace), AUTHENTICATED_GROUP))
+        return Identity(user, _audiences({}, audiences, self._keys))
+
+
+def _check_time(claims: dict[str, Any], now: datetime) -> None:
+    seconds, leeway = now.timestamp(), _LEEWAY.total_seconds()
+    if isinstance(claims.get("nbf"), int | float) and seconds + leeway < claims["nbf"]:
+        raise TokenError("service account token is not valid yet")
+    if isinstance(claims.get("exp"), int | float) and seconds - leeway > claims["exp"]:
+        raise TokenError("service account token has expired")
+
+
+def _audiences(claims: dict[str, Any], wanted: Sequence[str], keys: AccountKeys) -> tuple[str, ...]:
+    """Those of the token that were asked for; raises TokenError if there is none."""
+    named = claims.get("aud") or keys.audiences
+    own = (named,) if isinstance(named, str) else tuple(named)
+    found = tuple(audience for audience in own if audience in wanted)
+    if not found:
+        shown = [" ".join(f'"{one}"' for one in some) for some in (own, wanted)]
+        raise TokenError(f"token audiences [{shown[0]}] is invalid for the target audiences [{shown[1]}]")
+    return found
+
+
+def _is_gone(entry: Entry, now: datetime) -> bool:
+    """Whether the object was to go more than a minute ago."""
+    if b'"deletionTimestamp"' not in entry.value:
+        return False
+    marked = object_of(entry.value, entry.revision)["metadata"].get("deletionTimestamp")
+    return bool(marked) and parse_timestamp(marked) < now - _LEEWAY
+
+
+def _secret_token(secret: Object) -> str:
+    try:
+        return base64.b64decode((secret.get("data") or {}).get("token") or "").decode()
+    except (binascii.Error, ValueError):
+        return ""
