@@ -87,7 +87,7 @@ def _check(
     errors += openapi_rules.check(props, at, compiler, context, root=True).all()
     if broken is not None and not errors:
         errors.append(invalid(at, "", broken))
-    if context is not None and not unchanged:
+    if context is not None:
         errors += _total(context.total, at)
     return errors
 
@@ -162,12 +162,9 @@ def _total(total: costs.Total, at: str) -> Iterator[FieldError]:
     for _, path in total.expensive:
         yield forbidden(
             path,
-            "contributed to estimated rule & messageExpression cost total exceeding cost limit "
-            "for entire OpenAPIv3 schema",
+            "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema",
         )
-    name = (
-        "x-kubernetes-validations estimated rule & messageExpression cost total for entire OpenAPIv3 schema"
-    )
+    name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
     yield forbidden(at, costs.excess(name, total.cost, costs.DEFINITION_LIMIT))
 
 

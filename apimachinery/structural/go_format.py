@@ -1,29 +1,11 @@
-"""Numbers and regular expressions as Go writes them in messages."""
+"""Numbers as Go writes and understands them."""
 
 import math
 import re
-from typing import Any
-
-from apimachinery.cel.regular import regular_expression
 
 _LARGEST_EXACT = 2**53 - 1  # swag: the largest integer that JSON and float64 agree on
 _EPSILON = 1e-9
 _EXPONENT_FROM = 6  # a power of ten
-
-# RE2's words and Go's for the same fault.
-_REGEX_FAULTS = (
-    ("missing ]", "missing closing ]"),
-    ("missing )", "missing closing )"),
-    ("unexpected )", "unexpected )"),
-    ("no argument for repetition operator", "missing argument to repetition operator"),
-    ("bad repetition operator", "invalid nested repetition operator"),
-    ("invalid repetition size", "invalid repeat count"),
-    ("invalid character class range", "invalid character class range"),
-    ("invalid character class", "invalid character class"),
-    ("invalid escape sequence", "invalid escape sequence"),
-    ("invalid perl operator", "invalid or unsupported Perl syntax"),
-    ("invalid named capture group", "invalid named capture"),
-)
 
 
 def number(value: float) -> str:
@@ -60,20 +42,3 @@ def is_whole(value: float) -> bool:
     if value == 0 or nearest == 0 or difference < 5e-324:
         return difference < _EPSILON * 5e-324
     return difference / (abs(value) + abs(nearest)) < _EPSILON
-
-
-def compiled(pattern: str) -> Any:
-    """The pattern as RE2 takes it; raises ValueError with Go's text."""
-    try:
-        return regular_expression(pattern)
-    except ValueError as error:
-        raise ValueError(f"error parsing regexp: {_fault(str(error), pattern)}") from None
-
-
-def _fault(text: str, pattern: str) -> str:
-    text = text.removeprefix("b'").removesuffix("'")
-    for theirs, go in _REGEX_FAULTS:
-        if text.startswith(theirs):
-            rest = text[len(theirs) :].removeprefix(": ")
-            return f"{go}: `{rest or pattern}`"
-    return f"trailing backslash at end of expression: `{pattern[-1:]}`" if pattern.endswith("\\") else text

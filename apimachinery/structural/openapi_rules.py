@@ -18,12 +18,12 @@ from apimachinery.structural.rule_compiling import RuleCompiler
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 _UNSUPPORTED: Final = (
-    ("id", "id is not supported"),
-    ("additionalItems", "additionalItems is not supported"),
-    ("patternProperties", "patternProperties is not supported"),
-    ("definitions", "definitions is not supported"),
-    ("dependencies", "dependencies is not supported"),
-    ("$ref", "$ref is not supported"),
+    "id",
+    "additionalItems",
+    "patternProperties",
+    "definitions",
+    "dependencies",
+    "$ref",
 )
 _ATOMIC_ITEM: Final = "must be atomic as item of a list with x-kubernetes-list-type=set"
 
@@ -78,13 +78,16 @@ def _standard(props: Object, path: str, place: Place) -> Iterator[FieldError]:
         yield not_supported(child(path, "type"), type_, _TYPES)
     if props.get("default") is not None and place.no_defaults is not None:
         yield forbidden(child(path, "default"), f"must not be set {place.no_defaults}".rstrip())
-    for name, why in _UNSUPPORTED:
+    for name in _UNSUPPORTED:
         if props.get(name) not in (None, "", {}):
-            yield forbidden(child(path, name), why)
+            yield forbidden(child(path, name), f"{name} is not supported")
     if type_ == "null":
         yield forbidden(child(path, "type"), "type cannot be set to null, use nullable as an alternative")
     if isinstance(props.get("items"), list) and props["items"]:
         yield forbidden(child(path, "items"), "items must be a schema object and not an array")
+    if place.inside_metadata and props.get("x-kubernetes-embedded-resource"):
+        at = child(path, "x-kubernetes-embedded-resource")
+        yield forbidden(at, "must not be used inside of resource meta")
     if props.get("uniqueItems"):
         yield forbidden(
             child(path, "uniqueItems"),

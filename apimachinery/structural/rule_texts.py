@@ -47,10 +47,15 @@ def _rest(rule: Object, at: str, props: Object) -> Iterator[FieldError]:
     path = rule.get("fieldPath") or ""
     if path and not path.strip():
         yield invalid(f"{at}.fieldPath", path, "fieldPath must be non-empty if specified")
-    elif _BREAK.search(path):
+    if _BREAK.search(path):
         yield invalid(f"{at}.fieldPath", path, "fieldPath must not contain line breaks")
-    elif path:
-        try:
-            read_field_path(path, props)
-        except FieldPathError as error:
-            yield invalid(f"{at}.fieldPath", path, f"fieldPath must be a valid path: {error}")
+    if path and not _names_field(path, props):
+        yield invalid(f"{at}.fieldPath", path, "fieldPath must be a valid path")
+
+
+def _names_field(path: str, props: Object) -> bool:
+    try:
+        read_field_path(path, props)
+    except FieldPathError:
+        return False
+    return True

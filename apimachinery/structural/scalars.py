@@ -8,6 +8,7 @@ pkg/validation/validate/{type,validator,values}.go, 1.36.
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from apimachinery.cel.regular import regular_expression
 from apimachinery.errors import Object
 from apimachinery.field import ErrorType
 from apimachinery.structural import faults as say
@@ -81,7 +82,7 @@ def text_check(props: Object) -> Check | None:
     if most is None and least is None and not pattern:
         return None
     try:
-        search = go_format.compiled(pattern).search if pattern else None
+        search = regular_expression(pattern).search if pattern else None
         pattern_shown = pattern
     except ValueError as error:  # stored by an older server
         search, pattern_shown = (lambda _: None), f"{pattern}, but pattern is invalid: {error}"

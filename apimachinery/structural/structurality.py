@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
+from apimachinery.cel.regular import regular_expression
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, forbidden, index, invalid, key, required
-from apimachinery.structural import go_format
 from apimachinery.structural.paths import child
 
 
@@ -159,7 +159,7 @@ def _value_validation(
     pattern = props.get("pattern") or ""
     if pattern:
         try:
-            go_format.compiled(pattern)
+            regular_expression(pattern)
         except ValueError as error:
             detail = f"must be a valid regular expression, but isn't: {error}"
             yield invalid(child(path, "pattern"), pattern, detail)
