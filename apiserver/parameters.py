@@ -142,6 +142,17 @@ def write_options(request: Request, kind: str, default_validation: str = "Warn")
     return WriteOptions(bool(dry_run), manager, validation or default_validation, boolean(request, "force"))
 
 
+def given_options(request: Request) -> Object:
+    """The options of a create, update or patch as the client gave them, for admission to see."""
+    given: Object = {}
+    if dry_run := request.query.get("dryRun"):
+        given["dryRun"] = list(dry_run)
+    for name in ("fieldManager", "fieldValidation"):
+        if value := request.param(name):
+            given[name] = value
+    return given
+
+
 def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
     """A dry run is asked for by exactly `All`."""
     if all(value == "All" for value in values):

@@ -11,6 +11,7 @@ from apiserver.admission import AdmissionChain, Plugin
 from apiserver.admission.default_tolerations import DefaultTolerationSeconds
 from apiserver.admission.escalation import Escalation
 from apiserver.admission.limit_ranger import LimitRanger
+from apiserver.admission.mutating_webhooks import MutatingAdmissionWebhook
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.podsecurity.plugin import PodSecurity
@@ -19,6 +20,7 @@ from apiserver.admission.resource_quota import ResourceQuota
 from apiserver.admission.service_account import ServiceAccount
 from apiserver.admission.storage_protection import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes import TaintNodesByCondition
+from apiserver.admission.validating_webhooks import ValidatingAdmissionWebhook
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -59,9 +61,9 @@ _PLUGINS: dict[str, Factory | None] = {
     "NodeDeclaredFeatureValidator": None,
     # What calls out, counts or denies comes last.
     "MutatingAdmissionPolicy": None,
-    "MutatingAdmissionWebhook": None,
+    "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
     "ValidatingAdmissionPolicy": None,
-    "ValidatingAdmissionWebhook": None,
+    "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
     "ResourceQuota": ResourceQuota,
     "AlwaysDeny": None,
 }

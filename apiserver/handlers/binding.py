@@ -8,6 +8,7 @@ from apimachinery.clock import timestamp
 from apimachinery.errors import GroupKind, GroupResource, Object
 from apimachinery.resources import Resource
 from apiserver import bodies, parameters
+from apiserver.admission.requests import admit_posted
 from apiserver.encoding import dumps
 from apiserver.handlers.creating import write_of
 from apiserver.registry import updating
@@ -36,6 +37,7 @@ async def bind(request: Request, scope: Scope) -> Response:
     if pods is None:
         raise errors.unknown_path()
     pod_scope = Scope(scope.services, pods, scope.services.registry(pods), "binding")
+    await admit_posted(request, pod_scope, binding, dry_run=options.dry_run)
     await _assign(request, pod_scope, name, binding, options.dry_run)
     return Response(201, dumps(SUCCESS) + b"\n")
 

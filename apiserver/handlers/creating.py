@@ -42,6 +42,7 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
         scope.resource.group,
         request.warnings,
         scope.resource,
+        parameters.given_options(request),
     )
 
 

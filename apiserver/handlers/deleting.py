@@ -88,6 +88,7 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
     wanted = selection(request, scope.registry, options)
     how = parameters.delete_options(request, await _body(request, scope))
     write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
+    write.collection = True
     page = await page_of(scope, request.info.namespace or None, options, wanted)
     items = []
     for entry in page.entries:

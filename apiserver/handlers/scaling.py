@@ -3,6 +3,7 @@
 Source: k8s.io/kubernetes/pkg/registry/apps/deployment/storage/storage.go (ScaleREST), 1.36.
 """
 
+import copy
 from collections.abc import Callable
 
 from apimachinery import decoding, errors, field
@@ -14,6 +15,8 @@ from apimachinery.patching.strategic import apply_strategic
 from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Field, Kind, Schema
 from apiserver import bodies, parameters, rendering
+from apiserver.admission import UPDATE
+from apiserver.admission.requests import attributes_of
 from apiserver.handlers.creating import managed, write_of
 from apiserver.handlers.patching import decode_patched, patch_type
 from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
@@ -122,7 +125,11 @@ async def _write(
     async def transform(current: Object | None) -> Object:
         if current is None:
             raise errors.not_found(scope.resource.group_resource, request.info.name)
-        scale = change(scale_of(scope, current))
+        shown = scale_of(scope, current)
+        scale = change(copy.deepcopy(shown))
+        attributes = attributes_of(request, scope, UPDATE, scale, shown, dry_run=dry_run)
+        await scope.services.admission.admit(attributes)
+        await scope.services.admission.validate(attributes)
         live = codec.convert(current, scope.resource)
         new = codec.convert({**current, "metadata": {**current["metadata"]}}, scope.resource)
         replicas = (scale.get("spec") or {}).get("replicas") or 0
@@ -134,7 +141,8 @@ async def _write(
             new["metadata"]["resourceVersion"] = revision
         return codec.convert(managed(request, scope, live, new, write, manager), registry.resource)
 
-    write.subresource = ""  # the write is one of the object: its own strategy, its generation
+    # The write is one of the object: its own strategy, its generation. Admission sees the Scale.
+    write.subresource, write.admitted = "", True
     return await updating.update(registry, request.info.name, transform, write)
 
 

@@ -32,8 +32,11 @@ async def _delete(registry: Registry, entry: Entry, options: Object, write: Writ
     services, strategy = registry.services, registry.strategy
     old = registry.object(entry)
     check_preconditions(registry, entry, options)
-    await services.admission.admit(registry.attributes(admission.DELETE, write, entry.key.name, None, old))
-    await services.admission.validate(registry.attributes(admission.DELETE, write, entry.key.name, None, old))
+    if not write.admitted:
+        write.options = options
+        attributes = registry.attributes(admission.DELETE, write, entry.key.name, None, old)
+        await services.admission.admit(attributes)
+        await services.admission.validate(attributes)
     new = registry.object(entry)
     if strategy.is_graceful and old["metadata"].get("deletionTimestamp"):
         shorter = _shorten(new, options)

@@ -22,6 +22,8 @@ class Write:
     requested: Resource | None = None  # in the version of the request
     options: Object = field(default_factory=dict)  # CreateOptions, PatchOptions, …, as the client gave them
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit event
+    admitted: bool = False  # admission has seen what this write is a part of (an eviction, a scale)
+    collection: bool = False  # one of many: the request names no object
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,73 @@
+"""matchConditions: expressions that must all hold before a webhook is called or a policy applies.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go, 1.36.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from apimachinery.errors import forbidden
+from apiserver.admission import Attributes
+from apiserver.admission.dynamic import expressions
+from apiserver.admission.dynamic.expressions import BudgetSpentError, Expression
+from apiserver.admission.dynamic.matching import Invocation
+from apiserver.admission.dynamic.versions import Versioned
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+
+class Conditions:
+    """Some conditions. `fails`: one that cannot be evaluated is an error, else nothing matches."""
+
+    def __init__(
+        self,
+        services: "Services",
+        listed: Sequence[Mapping[str, Any]],
+        *,
+        fails: bool,
+        params: bool = False,
+    ) -> None:
+        self._services = services
+        self._fails = fails
+        self._expressions: list[Expression] = []
+        if listed:
+            from apimachinery.cel import types
+
+            minor = services.world.version.minor
+            environment = expressions.environment(minor, params=params)
+            self._expressions = [
+                Expression(one.get("expression") or "", environment, (types.BOOL,)) for one in listed
+            ]
+
+    async def hold(self, attributes: Attributes, invocation: Invocation, versioned: Versioned) -> bool:
+        """Whether a webhook is to be called; raises 403 if that cannot be said."""
+        if not self._expressions:
+            return True
+        objects = await versioned.object(invocation), await versioned.old(invocation)
+        bound = expressions.bindings(self._services, attributes, invocation, objects)
+        holds, error = self.decide(bound)
+        if error:
+            resource = (attributes.requested or attributes.resource).group_resource
+            raise forbidden(resource, attributes.name, error)
+        return holds
+
+    def decide(self, bound: Mapping[str, Any]) -> tuple[bool, str]:
+        """Whether all hold, and what is an error: then nothing is said about the first."""
+        problems: list[str] = []
+        budget = expressions.CONDITIONS_BUDGET
+        for expression in self._expressions:
+            try:
+                outcome, budget = expression.evaluate(bound, budget)
+            except BudgetSpentError as error:
+                return False, f"failed to evaluate match condition: {error}" if self._fails else ""
+            if outcome.error:
+                problems.append(outcome.error)
+            elif outcome.value is not True:
+                return False, ""
+        if not problems:
+            return True, ""
+        if not self._fails:
+            return False, ""
+        texts = list(dict.fromkeys(problems))
+        return False, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

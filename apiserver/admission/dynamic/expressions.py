@@ -1,0 +1,213 @@
+"""CEL over a request: what expressions of webhooks and policies see, and evaluating a list within a budget.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/cel/{compile,condition,activation}.go, 1.36.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from apimachinery.errors import Object
+from apiserver.admission import Attributes
+from apiserver.admission.dynamic import reviews
+from apiserver.admission.dynamic.matching import Invocation, namespace_object
+from apiserver.authorization import Authorizer
+from apiserver.request_info import RequestInfo
+from apiserver.user import User
+
+if TYPE_CHECKING:
+    from apimachinery.cel import Environment, Program
+    from apiserver.services import Services
+
+BUDGET = 10_000_000  # of a policy's expressions together, for one parameter
+CONDITIONS_BUDGET = 2_500_000
+_PER_EXPRESSION = 1_000_000
+_SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
+_NAMESPACE_FIELDS = ("name", "generateName", "namespace", "labels", "annotations", "UID")
+_NAMESPACE_METADATA = (
+    "name", "generateName", "namespace", "labels", "annotations", "uid", "creationTimestamp",
+    "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "resourceVersion", "finalizers",
+)  # fmt: skip
+
+
+class BudgetSpentError(Exception):
+    """The expressions together cost more than they may."""
+
+    def __init__(self) -> None:
+        super().__init__(_SPENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an expression came to: a value, or what went wrong."""
+
+    value: Any = None
+    error: str = ""
+
+
+@cache
+def environment(minor: int, *, params: bool, stored: bool = True) -> "Environment":
+    """What an expression of admission may name; `params` is declared where a policy has parameters."""
+    from apimachinery import cel
+    from apimachinery.cel import types
+
+    variables: dict[str, Any] = {
+        "object": types.DYN,
+        "oldObject": types.DYN,
+        "request": _request_type(),
+        "namespaceObject": _namespace_type(),
+        "authorizer": types.opaque("kubernetes.authorization.Authorizer"),
+        "authorizer.requestResource": types.opaque("kubernetes.authorization.ResourceCheck"),
+    }
+    if params:
+        variables["params"] = types.DYN
+    return cel.environment(f"1.{minor}", stored=stored, variables=variables)
+
+
+def _request_type() -> Any:
+    from apimachinery.cel import types
+
+    texts = types.list_of(types.STRING)
+    user = {"username": types.STRING, "uid": types.STRING, "groups": texts}
+    user["extra"] = types.map_of(types.STRING, texts)
+    kind = types.object_type(
+        "kubernetes.GroupVersionKind", dict.fromkeys(("group", "version", "kind"), types.STRING)
+    )
+    resource = types.object_type(
+        "kubernetes.GroupVersionResource", dict.fromkeys(("group", "version", "resource"), types.STRING)
+    )
+    fields: dict[str, Any] = dict.fromkeys(
+        ("name", "namespace", "operation", "subResource", "requestSubResource"), types.STRING
+    )
+    fields |= {"kind": kind, "requestKind": kind, "resource": resource, "requestResource": resource}
+    fields |= {"userInfo": types.object_type("kubernetes.UserInfo", user)}
+    fields |= {"dryRun": types.BOOL, "options": types.DYN}
+    return types.object_type("kubernetes.AdmissionRequest", fields)
+
+
+def _namespace_type() -> Any:
+    from apimachinery.cel import types
+
+    texts = types.map_of(types.STRING, types.STRING)
+    metadata: dict[str, Any] = dict.fromkeys(_NAMESPACE_METADATA, types.STRING)
+    metadata |= {"labels": texts, "annotations": texts, "finalizers": types.list_of(types.STRING)}
+    metadata |= {"creationTimestamp": types.TIMESTAMP, "deletionTimestamp": types.TIMESTAMP}
+    metadata |= {"generation": types.INT, "deletionGracePeriodSeconds": types.INT}
+    spec = types.object_type("kubernetes.NamespaceSpec", {"finalizers": types.list_of(types.STRING)})
+    status = types.object_type("kubernetes.NamespaceStatus", {"phase": types.STRING})
+    fields = {"metadata": types.object_type("kubernetes.NamespaceMetadata", metadata)}
+    return types.object_type("kubernetes.Namespace", {**fields, "spec": spec, "status": status})
+
+
+class Expression:
+    """One expression, compiled when it is first needed; what does not compile fails when it is asked."""
+
+    def __init__(self, source: str, environment: "Environment", results: Sequence[Any] = ()) -> None:
+        self.source = source
+        self._environment = environment
+        self._results = tuple(results)
+        self._program: Program | None = None
+        self._error = ""
+
+    def compiled(self) -> "Program | None":
+        """The program; None if there is none, and `compile_error` says why."""
+        from apimachinery import cel
+
+        if self._program is None and not self._error:
+            try:
+                self._program = cel.compile(self.source, self._environment, self._results)
+            except cel.CompileError as error:
+                self._error = f"compilation error: {error}"
+        return self._program
+
+    @property
+    def compile_error(self) -> str:
+        return self._error
+
+    def evaluate(self, bindings: Mapping[str, Any], budget: int) -> tuple[Outcome, int]:
+        """The outcome, and what is left of the budget; raises BudgetSpentError."""
+        from apimachinery import cel
+
+        program = self.compiled()
+        if program is None:
+            return Outcome(error=self._error), budget
+        try:
+            value, cost = program.evaluate(bindings, limit=min(budget + 1, _PER_EXPRESSION))
+            outcome = Outcome(value)
+        except cel.EvaluationError as error:
+            cost = int(getattr(error, "cost", 0) or 0)
+            outcome = Outcome(error=f"expression '{self.source}' resulted in error: {error}")
+        if cost > budget:
+            raise BudgetSpentError
+        return outcome, budget - cost
+
+
+def bindings(
+    services: "Services",
+    attributes: Attributes,
+    invocation: Invocation,
+    objects: tuple[Object | None, Object | None],
+) -> dict[str, Any]:
+    """The variables that every expression of admission has; `objects` are the new and the old one."""
+    from apimachinery import cel
+
+    authorizer = cel.authorizer.Authorizer(_checker(services.authorizer, attributes.user))
+    return {
+        "object": objects[0],
+        "oldObject": objects[1],
+        "request": request_value(attributes, invocation),
+        "namespaceObject": None,
+        "authorizer": authorizer,
+        "authorizer.requestResource": _request_resource(authorizer, attributes),
+    }
+
+
+def request_value(attributes: Attributes, invocation: Invocation) -> Object:
+    """`request`, with what is empty left out, as `has()` sees it."""
+    described = reviews.described(attributes, invocation)
+    return {**described, "dryRun": attributes.dry_run, "options": reviews.options_of(attributes)}
+
+
+def namespace_value(services: "Services", attributes: Attributes) -> Object | None:
+    """`namespaceObject`: what expressions may see of it; raises 404."""
+    if attributes.resource.storage_resource == "namespaces" or not attributes.namespace:
+        return None
+    found = namespace_object(services.store, attributes.namespace)
+    metadata = {name: found["metadata"][name] for name in _NAMESPACE_METADATA if name in found["metadata"]}
+    return {"metadata": metadata, "spec": found.get("spec") or {}, "status": found.get("status") or {}}
+
+
+def _request_resource(authorizer: Any, attributes: Attributes) -> Any:
+    """`authorizer.requestResource`: a check of the request's own resource, namespace and name."""
+    resource = attributes.requested or attributes.resource
+    check = authorizer.group(resource.group).resource(resource.plural)
+    if attributes.subresource:
+        check = check.subresource(attributes.subresource)
+    if attributes.namespace:
+        check = check.namespace(attributes.namespace)
+    return check.name(attributes.name) if attributes.name else check
+
+
+def _checker(authorizer: Authorizer, user: User) -> Any:
+    """What CEL asks: attributes of a check in, decision and reason out."""
+
+    def check(asked: Mapping[str, Any]) -> tuple[str, str]:
+        subject = user
+        if asked.get("user"):
+            subject = asked["user"]
+        info = RequestInfo(
+            not asked.get("path"),
+            asked.get("path") or "",
+            asked.get("verb") or "",
+            asked.get("group") or "",
+            asked.get("version") or "*",
+            asked.get("resource") or "",
+            asked.get("subresource") or "",
+            asked.get("namespace") or "",
+            asked.get("name") or "",
+        )
+        decision = authorizer.authorize(subject, info)
+        return "allow" if decision.allowed else "no opinion", decision.reason
+
+    return check

@@ -1,0 +1,203 @@
+"""AdmissionReviews: the request as a webhook reads it, and what its answer means.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go and errors/statuserror.go,
+1.36.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Any
+
+from apimachinery import decoding, errors
+from apimachinery.errors import Object, StatusError
+from apimachinery.resources import Resource
+from apiserver.admission import CONNECT, Attributes
+from apiserver.admission.dynamic.matching import Invocation, requested
+from apiserver.user import User
+
+GROUP = "admission.k8s.io"
+_VERSIONS = ("v1", "v1beta1")
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class ReviewError(Exception):
+    """A review that cannot be made, or an answer that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a webhook answered; `patch` is the JSON patch as bytes, empty if there is none."""
+
+    allowed: bool
+    status: Object | None = None
+    patch: bytes = b""
+    patch_type: str = ""
+    warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+def version_of(accepted: list[str]) -> str:
+    """The first version of AdmissionReview that the webhook takes and this server writes."""
+    found = next((version for version in accepted if version in _VERSIONS), None)
+    if found is None:
+        raise ReviewError("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+    return found
+
+
+def review(
+    version: str,
+    uid: str,
+    attributes: Attributes,
+    invocation: Invocation,
+    objects: tuple[Object | None, Object | None],
+) -> Object:
+    """The AdmissionReview that asks; `objects` are the new and the old one in the invocation's version."""
+    request = {"uid": uid, **described(attributes, invocation)}
+    request |= {"object": objects[0], "oldObject": objects[1]}
+    request |= {"dryRun": attributes.dry_run, "options": options_of(attributes)}
+    return {"kind": "AdmissionReview", "apiVersion": f"{GROUP}/{version}", "request": request}
+
+
+def described(attributes: Attributes, invocation: Invocation) -> Object:
+    """What an AdmissionRequest says beside uid and objects."""
+    asked = requested(attributes)
+    request: Object = {"kind": _kind(invocation), "resource": _resource(invocation.resource)}
+    if invocation.subresource:
+        request["subResource"] = invocation.subresource
+    request |= {"requestKind": _kind(asked), "requestResource": _resource(asked.resource)}
+    if asked.subresource:
+        request["requestSubResource"] = asked.subresource
+    if attributes.name:
+        request["name"] = attributes.name
+    namespace = namespace_of(attributes)
+    if namespace:
+        request["namespace"] = namespace
+    request["operation"] = attributes.operation
+    request["userInfo"] = user_info(attributes.user)
+    return request
+
+
+def namespace_of(attributes: Attributes) -> str:
+    """The request's namespace; that of a namespace is itself."""
+    if attributes.resource.storage_resource == "namespaces":
+        return attributes.name
+    return attributes.namespace if attributes.resource.namespaced else ""
+
+
+def _kind(invocation: Invocation) -> Object:
+    group, version, kind = invocation.kind
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _resource(resource: Resource) -> Object:
+    return {"group": resource.group, "version": resource.version, "resource": resource.plural}
+
+
+def user_info(user: User) -> Object:
+    """A user as `authentication.k8s.io` writes it."""
+    info: Object = {"username": user.name}
+    if user.uid:
+        info["uid"] = user.uid
+    if user.groups:
+        info["groups"] = list(user.groups)
+    if user.extra:
+        info["extra"] = {name: list(values) for name, values in user.extra.items()}
+    return info
+
+
+def options_of(attributes: Attributes) -> Object | None:
+    """The request's options as the review shows them: none for a CONNECT."""
+    if attributes.operation == CONNECT:
+        return None
+    kind = _OPTIONS[attributes.operation]
+    return {"kind": kind, "apiVersion": "meta.k8s.io/v1", **attributes.options}
+
+
+# --- answers -----------------------------------------------------------------------------------------------
+
+
+def verdict(answer: Any, version: str, uid: str, *, mutating: bool) -> Verdict:
+    """What the webhook's answer says; raises ReviewError where upstream does not believe it."""
+    response = answer.get("response")
+    if not isinstance(response, dict):
+        raise ReviewError("webhook response was absent")
+    patch, patch_type = _decoded(response.get("patch")), response.get("patchType")
+    if version == "v1":
+        _check(answer, response, uid)
+        patch_problem(patch, patch_type, mutating=mutating)
+    elif not mutating:
+        patch = b""
+    return Verdict(
+        bool(response.get("allowed")),
+        response.get("status"),
+        patch,
+        (patch_type if version == "v1" else "JSONPatch") or "",
+        [str(text) for text in response.get("warnings") or ()],
+        dict(response.get("auditAnnotations") or {}),
+    )
+
+
+def _check(answer: Object, response: Object, uid: str) -> None:
+    got = response.get("uid") or ""
+    if got != uid:
+        raise ReviewError(f'expected response.uid="{uid}", got "{got}"')
+    kind, api_version = answer.get("kind") or "", answer.get("apiVersion") or ""
+    if (kind, api_version) != ("AdmissionReview", f"{GROUP}/v1"):
+        shown = api_version if "/" in api_version else f"/{api_version}"
+        raise ReviewError(
+            f"expected webhook response of {GROUP}/v1, Kind=AdmissionReview, got {shown}, Kind={kind}"
+        )
+
+
+def patch_problem(patch: bytes, patch_type: Any, *, mutating: bool) -> None:
+    """Raise ReviewError if patch and patchType do not go together, or should not be there."""
+    if not mutating:
+        if patch:
+            raise ReviewError("validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise ReviewError("validating webhook may not return response.patchType")
+        return
+    if patch and patch_type is None:
+        raise ReviewError("webhook returned response.patch but not response.patchType")
+    if not patch and patch_type is not None:
+        raise ReviewError("webhook returned response.patchType but not response.patch")
+    if patch_type == "":
+        raise ReviewError('webhook returned invalid response.patchType of ""')
+
+
+def _decoded(patch: Any) -> bytes:
+    try:
+        return base64.b64decode(patch or "", validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise ReviewError("illegal base64 data at input byte 0") from None
+
+
+def denial(webhook: str, status: Object | None) -> StatusError:
+    """The client's answer when a webhook refuses: its own status, with its name before the message."""
+    result = dict(status or {})
+    denied = f'admission webhook "{webhook}" denied the request'
+    why = result.get("message") or result.get("reason")
+    code = int(result.get("code") or 0)
+    message = f"{denied}: {why}" if why else f"{denied} without explanation"
+    return StatusError(
+        code if code >= 400 else 400, result.get("reason") or "", message, result.get("details")
+    )
+
+
+def dry_run_unsupported(webhook: str) -> StatusError:
+    return errors.bad_request(f'admission webhook "{webhook}" does not support dry run')
+
+
+def patch_operations(patch: bytes) -> list[Any]:
+    """The operations of a patch; raises 500, as upstream, if it is none."""
+    try:
+        value = decoding.parse(patch, "application/json").value
+    except ValueError as error:
+        raise errors.internal(str(error)) from None
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        name = {dict: "object", str: "string", bool: "bool"}.get(type(value), "number")
+        raise errors.internal(f"json: cannot unmarshal {name} into Go value of type jsonpatch.Patch")
+    return value

@@ -1,0 +1,118 @@
+"""The objects of a request in the version that a webhook or a policy asked for, and back.
+
+Source: k8s.io/apiserver/pkg/admission/conversion.go and plugin/webhook/generic/conversion.go, 1.36.
+"""
+
+import copy
+from typing import TYPE_CHECKING
+
+from apimachinery.errors import Object, StatusError, internal
+from apimachinery.normalising import WrongShape, normalise
+from apimachinery.resources import Resource
+from apiserver.admission import Attributes
+from apiserver.admission.dynamic.matching import Invocation
+from apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+
+class Versioned:
+    """The objects of one request, converted to a version when first asked for in it.
+
+    What is written back by `replace` is what later askers see, in whatever version.
+    """
+
+    def __init__(self, services: "Services", attributes: Attributes) -> None:
+        self._services = services
+        self.attributes = attributes
+        self._new: dict[str, Object] = {}
+        self._old: dict[str, Object] = {}
+
+    async def object(self, invocation: Invocation) -> Object | None:
+        """The new object; not to be changed."""
+        return await self._in_version(self.attributes.object, invocation, self._new)
+
+    async def old(self, invocation: Invocation) -> Object | None:
+        """The old object; not to be changed."""
+        return await self._in_version(self.attributes.old, invocation, self._old)
+
+    async def _in_version(
+        self, obj: Object | None, invocation: Invocation, known: dict[str, Object]
+    ) -> Object | None:
+        if obj is None or not self._is_body(invocation):
+            return obj
+        version = invocation.resource.api_version
+        found = known.get(version)
+        if found is None:
+            found = known[version] = await convert(self._services, obj, invocation.resource)
+        return found
+
+    def _is_body(self, invocation: Invocation) -> bool:
+        """Whether the body is the object itself, not something of a subresource (Scale, Binding)."""
+        return invocation.kind.kind == invocation.resource.kind
+
+    async def replace(self, invocation: Invocation, new: Object) -> bool:
+        """Make `new`, of the invocation's version, the request's object; whether anything changed.
+
+        Raises 500 if it does not fit its kind.
+        """
+        before = await self.object(invocation)
+        obj = self.attributes.object
+        if obj is None or before is None:
+            return False
+        read = self._read(invocation, new)
+        changed = read != before
+        if not changed:
+            return False
+        if self._is_body(invocation):
+            read = await convert(self._services, read, self.attributes.resource)
+        else:
+            read = copy.deepcopy(read)
+        _overwrite(obj, read)
+        self._new.clear()
+        return True
+
+    def _read(self, invocation: Invocation, new: Object) -> Object:
+        resource = invocation.resource
+        if not self._is_body(invocation):
+            return new
+        if (new.get("apiVersion"), new.get("kind")) != (resource.api_version, resource.kind):
+            raise internal(
+                f'no kind "{new.get("kind") or ""}" is registered for version '
+                f'"{new.get("apiVersion") or ""}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            )
+        codec = self._services.codec
+        try:
+            read: Object = pruned(new, resource) if resource.custom else normalise(new, resource.schema)
+        except WrongShape as error:
+            raise internal(str(error)) from error
+        read.update(apiVersion=resource.api_version, kind=resource.kind)
+        return codec.default(read, resource)
+
+
+def _overwrite(obj: Object, new: Object) -> None:
+    """Make `obj` what `new` is; whoever holds it, or its metadata, sees the change."""
+    metadata = obj.get("metadata")
+    obj.clear()
+    obj.update(new)
+    if metadata is not None:
+        metadata.clear()
+        metadata.update(new.get("metadata") or {})
+        obj["metadata"] = metadata
+
+
+async def convert(services: "Services", obj: Object, resource: Resource) -> Object:
+    """`obj` in the version of `resource`, as a new object; raises 500."""
+    if obj.get("apiVersion") == resource.api_version:
+        return copy.deepcopy(obj)
+    try:
+        webhook = webhook_of(resource)
+        if webhook is not None:
+            converter = Converter(services.webhooks, services.world.entropy)
+            return (await converter.convert(webhook, [obj], resource))[0]
+        if resource.custom:
+            return relabelled(copy.deepcopy(obj), resource)
+        return copy.deepcopy(services.codec.convert(obj, resource))
+    except StatusError as error:
+        raise internal(error.message) from error

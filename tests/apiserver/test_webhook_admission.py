@@ -1,0 +1,299 @@
+"""Webhooks in the way of a write: what they are asked, and what their answers do."""
+
+import asyncio
+import json
+import socket
+
+import pytest
+from server_in_process import MAPS, Caller, close_server, config_map, open_server
+from webhook_server import BUNDLE, allow, deny, hook_server, patch
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+
+
+@pytest.fixture
+async def call():
+    server = await open_server()
+    yield Caller(server)
+    await close_server(server)
+
+
+@pytest.fixture
+async def hook(tmp_path):
+    async with hook_server(tmp_path) as made:
+        yield made
+
+
+def rule(*resources, groups=("",), versions=("v1",), operations=("*",), **more):
+    return {
+        "apiGroups": list(groups),
+        "apiVersions": list(versions),
+        "operations": list(operations),
+        "resources": list(resources or ("configmaps",)),
+        **more,
+    }
+
+
+def webhook(hook, name="a.example.com", **more):
+    return {
+        "name": name,
+        "clientConfig": hook.config,
+        "rules": [rule()],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        **more,
+    }
+
+
+async def configure(call, kind, name, *webhooks):
+    body = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": list(webhooks),
+    }
+    answer = await call.post(f"{GROUP}/{kind.lower()}webhookconfigurations", body)
+    assert answer.status == 201, answer.body
+
+
+async def test_review_of_a_create(call, hook):
+    """A validating webhook reads the request and the object as it will be stored."""
+    await configure(call, "Validating", "v", webhook(hook))
+    answer = await call.post(f"{MAPS}?fieldManager=me&dryRun=All", config_map("one", data={"a": "b"}))
+    assert answer.status == 201
+    review = hook.reviews[0]
+    assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    request = review["request"]
+    assert request.pop("uid")
+    obj = request.pop("object")
+    assert obj["metadata"]["uid"]
+    assert obj["metadata"]["namespace"] == "default"
+    assert obj["data"] == {"a": "b"}
+    assert request == {
+        "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+        "resource": {"group": "", "version": "v1", "resource": "configmaps"},
+        "requestKind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+        "requestResource": {"group": "", "version": "v1", "resource": "configmaps"},
+        "name": "one",
+        "namespace": "default",
+        "operation": "CREATE",
+        "userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]},
+        "oldObject": None,
+        "dryRun": True,
+        "options": {
+            "kind": "CreateOptions",
+            "apiVersion": "meta.k8s.io/v1",
+            "dryRun": ["All"],
+            "fieldManager": "me",
+        },
+    }
+
+
+async def test_reviews_of_changes(call, hook):
+    """An update shows both objects; a patch is an update, a delete has only the old object."""
+    await call.post(MAPS, config_map("one"))
+    await configure(call, "Validating", "v", webhook(hook))
+    await call.patch(f"{MAPS}/one", {"data": {"a": "1"}})
+    await call.delete(f"{MAPS}/one?propagationPolicy=Background")
+    changed, deleted = (review["request"] for review in hook.reviews)
+    assert changed["operation"] == "UPDATE"
+    assert changed["object"]["data"] == {"a": "1"}
+    assert "data" not in changed["oldObject"]
+    assert changed["options"] == {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
+    assert deleted["operation"] == "DELETE"
+    assert deleted["object"] is None
+    assert deleted["oldObject"]["data"] == {"a": "1"}
+    assert deleted["options"]["propagationPolicy"] == "Background"
+    assert deleted["options"]["kind"] == "DeleteOptions"
+
+
+async def test_denials(call, hook):
+    """A refusal is told with the webhook's name; code and reason are its own, 400 if it has none."""
+    await configure(call, "Validating", "v", webhook(hook))
+    hook.answer = lambda review: deny(review, message="no", code=403, reason="Forbidden")
+    answer = await call.post(MAPS, config_map("one"))
+    assert answer.status == 403
+    assert answer.body["message"] == 'admission webhook "a.example.com" denied the request: no'
+    assert answer.body["reason"] == "Forbidden"
+    hook.answer = deny
+    answer = await call.post(MAPS, config_map("one"))
+    assert answer.status == 400
+    message = 'admission webhook "a.example.com" denied the request without explanation'
+    assert answer.body["message"] == message
+    assert "reason" not in answer.body
+
+
+async def test_warnings(call, hook):
+    """Warnings of a webhook reach the client."""
+    await configure(call, "Validating", "v", webhook(hook))
+    hook.answer = lambda review: allow(review, warnings=["careful"])
+    assert (await call.post(MAPS, config_map("one"))).warnings == ['299 - "careful"']
+
+
+async def test_mutation(call, hook):
+    """A patch changes what is stored; the next webhook sees it."""
+    second = webhook(hook, "b.example.com")
+    await configure(call, "Mutating", "m", webhook(hook), second)
+
+    def answer(review):
+        data = review["request"]["object"].get("data") or {}
+        if data:
+            return allow(review)
+        return patch(review, {"op": "add", "path": "/data", "value": {"added": "yes"}})
+
+    hook.answer = answer
+    created = await call.post(MAPS, config_map("one"))
+    assert created.body["data"] == {"added": "yes"}
+    assert hook.reviews[1]["request"]["object"]["data"] == {"added": "yes"}
+    assert len(hook.reviews) == 2
+
+
+async def test_reinvocation(call, hook):
+    """A webhook that wants it is asked again when a later one changed the object."""
+    first = webhook(hook, "a.example.com", reinvocationPolicy="IfNeeded")
+    await configure(call, "Mutating", "m", first, webhook(hook, "b.example.com"))
+    seen = []
+
+    def answer(review):
+        seen.append(sorted(review["request"]["object"].get("data") or {}))
+        if len(seen) == 2:
+            return patch(review, {"op": "add", "path": "/data", "value": {"late": "1"}})
+        return allow(review)
+
+    hook.answer = answer
+    await call.post(MAPS, config_map("one"))
+    assert seen == [[], [], ["late"]]
+
+
+async def test_failures(call, hook):
+    """A webhook that cannot be reached fails the request with 500, or is overlooked."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        broken = {"url": f"https://127.0.0.1:{port}/x", "caBundle": BUNDLE}
+        await configure(call, "Validating", "v", webhook(hook, clientConfig=broken, failurePolicy="Fail"))
+        answer = await call.post(MAPS, config_map("one"))
+    assert answer.status == 500
+    assert answer.body["reason"] == "InternalError"
+    why = (
+        'failed calling webhook "a.example.com": failed to call webhook: '
+        f'Post "https://127.0.0.1:{port}/x?timeout=10s": dial tcp 127.0.0.1:{port}: '
+        "connect: connection refused"
+    )
+    assert answer.body["message"] == f"Internal error occurred: {why}"
+    assert answer.body["details"] == {"causes": [{"message": why}]}
+    operations = [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]
+    await call.patch(f"{GROUP}/validatingwebhookconfigurations/v", operations, "json")
+    assert (await call.post(MAPS, config_map("one"))).status == 201
+
+
+async def test_answers_that_are_not_believed(call, hook):
+    """An answer to another question, or none, is a failing call."""
+    await configure(call, "Mutating", "m", webhook(hook))
+
+    async def said(answer):
+        hook.answer = answer
+        message = (await call.post(MAPS, config_map("one"))).body["message"]
+        prefix = 'Internal error occurred: failed calling webhook "a.example.com": '
+        assert message.startswith(prefix), message
+        return message.removeprefix(prefix)
+
+    invalid = "received invalid webhook response: "
+    kind = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    other = {**kind, "response": {"uid": "x", "allowed": True}}
+    assert (await said(lambda review: other)).startswith(f'{invalid}expected response.uid="')
+    assert await said(lambda review: kind) == f"{invalid}webhook response was absent"
+    assert await said(lambda review: {**allow(review), "kind": None}) == (
+        f"{invalid}expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, "
+        "got admission.k8s.io/v1, Kind="
+    )
+    no_type = f"{invalid}webhook returned response.patch but not response.patchType"
+    assert await said(lambda review: allow(review, patch="W10=")) == no_type
+
+
+async def test_bad_patch(call, hook):
+    """A patch that does not apply is an internal error."""
+    await configure(call, "Mutating", "m", webhook(hook))
+    hook.answer = lambda review: patch(review, {"op": "remove", "path": "/nothing"})
+    answer = await call.post(MAPS, config_map("one"))
+    assert answer.status == 500
+    assert answer.body["message"].startswith("Internal error occurred: ")
+
+
+async def test_dry_run_with_side_effects(call, hook):
+    """A webhook with side effects is not asked in a dry run: the request fails."""
+    hooks = webhook(hook, sideEffects="NoneOnDryRun")
+    await configure(call, "Validating", "v", hooks)
+    assert (await call.post(f"{MAPS}?dryRun=All", config_map("one"))).status == 201
+
+
+async def test_selectors_and_rules(call, hook):
+    """Namespaces, labels of the object, operations and scopes decide whether a webhook is asked."""
+    await call.post("/api/v1/namespaces", {"metadata": {"name": "other"}, "kind": "Namespace"})
+    in_default = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
+    labelled = {"matchExpressions": [{"key": "skip", "operator": "DoesNotExist"}]}
+    more = {"namespaceSelector": in_default, "objectSelector": labelled}
+    await configure(call, "Validating", "v", webhook(hook, rules=[rule(operations=["CREATE"])], **more))
+    await call.post(MAPS.replace("default", "other"), config_map("one"))
+    await call.post(MAPS, config_map("two", labels={"skip": "1"}))
+    await call.post("/api/v1/namespaces", {"metadata": {"name": "third"}, "kind": "Namespace"})
+    assert hook.reviews == []
+    await call.post(MAPS, config_map("three"))
+    await call.delete(f"{MAPS}/three")
+    assert [review["request"]["name"] for review in hook.reviews] == ["three"]
+
+
+async def test_equivalent_resources(call, hook):
+    """A rule for another version of the kind gets the object in that version, unless it is to be exact."""
+    rules = [rule("horizontalpodautoscalers", groups=["autoscaling"], versions=["v1"])]
+    await configure(call, "Validating", "v", webhook(hook, rules=rules))
+    spec = {
+        "maxReplicas": 3,
+        "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"},
+        "metrics": [
+            {
+                "type": "Resource",
+                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+            }
+        ],
+    }
+    body = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}}
+    path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    assert (await call.post(path, {**body, "spec": spec})).status == 201
+    request = hook.reviews[0]["request"]
+    assert request["kind"]["version"] == "v1"
+    assert request["requestKind"]["version"] == "v2"
+    assert request["object"]["spec"]["targetCPUUtilizationPercentage"] == 50
+    exact = [{"op": "replace", "path": "/webhooks/0/matchPolicy", "value": "Exact"}]
+    await call.patch(f"{GROUP}/validatingwebhookconfigurations/v", exact, "json")
+    await call.delete(f"{path}/h")
+    assert len(hook.reviews) == 1
+
+
+async def test_validating_webhooks_run_at_once(call, hook):
+    """All are asked together; the refusal that comes first is the answer."""
+    await configure(
+        call, "Validating", "v", webhook(hook, "slow.example.com"), webhook(hook, "fast.example.com")
+    )
+    both = asyncio.Event()
+
+    async def answer(review):
+        if len(hook.reviews) == 2:
+            both.set()
+            return deny(review, message="second")
+        await both.wait()
+        await asyncio.sleep(0.05)
+        return deny(review, message="first")
+
+    hook.answer = answer
+    message = (await call.post(MAPS, config_map("one"))).body["message"]
+    assert message.endswith("denied the request: second")
+
+
+async def test_configurations_are_exempt(call, hook):
+    """A webhook for everything cannot keep anybody from removing it."""
+    everything = [rule("*/*", groups=["*"], versions=["*"])]
+    await configure(call, "Validating", "v", webhook(hook, rules=everything))
+    hook.answer = deny
+    assert (await call.delete(f"{GROUP}/validatingwebhookconfigurations/v")).status == 200
+    assert json.dumps(hook.reviews) == "[]"
