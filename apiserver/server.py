@@ -22,6 +22,7 @@ from apiserver.handlers.dispatching import Dispatcher, is_served
 from apiserver.handlers.paths import Paths
 from apiserver.health import HealthChecks
 from apiserver.metrics import RequestMetrics
+from apiserver.nodes.connections import NodeConnections
 from apiserver.options import ServerOptions
 from apiserver.request import Handler, Lifetime, Request, Response
 from apiserver.services import Services
@@ -64,6 +65,7 @@ class APIServer:
         self.services.admission = admission_chain(
             self.services, options.enable_admission_plugins, options.disable_admission_plugins
         )
+        self.services.nodes = NodeConnections(options)
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         definitions = DefinitionControllers(self.services, self._dispatcher.dispatch)
         self.services.background.add("definitions", definitions.run)

@@ -24,6 +24,7 @@ from apiserver.webhooks.endpoints import ServiceResolver
 
 if TYPE_CHECKING:
     from apiserver.health import HealthChecks
+    from apiserver.nodes.connections import NodeConnections
 
 _ENCODED_EVENTS = 1_000  # lines kept for watchers that are a little behind each other
 _ENCODED_BYTES = 16 << 20
@@ -51,6 +52,7 @@ class Services:
     webhooks: WebhookClient
     background: Background = field(default_factory=Background)
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
+    nodes: "NodeConnections" = field(init=False)
     address: str = ""  # host and port, as discovery tells clients
     encoded_events: Generations[tuple[int, str, str], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)

@@ -8,11 +8,13 @@ from apimachinery.resources import Resource, ResourceTable
 from apiserver.deprecations import deprecation_warning
 from apiserver.handlers import (
     binding,
+    connecting,
     creating,
     deleting,
     evicting,
     get,
     listing,
+    logging,
     patching,
     reviewing,
     scaling,
@@ -39,6 +41,7 @@ _VERBS: dict[str, ResourceHandler] = {
     "delete": deleting.delete,
     "deletecollection": deleting.delete_collection,
 }
+_CONNECTED = ("exec", "attach", "portforward")
 # Subresources whose body is not the object itself.
 _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
     ("scale", "get"): scaling.get,
@@ -46,11 +49,11 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
     ("scale", "patch"): scaling.patch,
     ("binding", "create"): binding.bind,
     ("eviction", "create"): evicting.evict,
+    ("log", "get"): logging.log,
+    **{(name, verb): connecting.connect for name in _CONNECTED for verb in ("get", "create")},
     ("token", "create"): token_requests.request_token,
 }
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options", "other"})
-# What upstream gets from the node: not served. A log's kind is Pod, so it would be taken for one.
-_OF_NODES = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 
 
@@ -139,8 +142,6 @@ class Dispatcher:
         if handler is not None:
             return handler
         if subresource.gvk[::2] != resource.gvk[::2] or info.verb not in _VERBS:
-            raise errors.unknown_path()
-        if info.subresource in _OF_NODES:
             raise errors.unknown_path()
         return _VERBS[info.verb]
 

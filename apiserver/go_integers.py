@@ -1,0 +1,14 @@
+"""Lists of 32 bit numbers in a query (conversion.Convert_Slice_string_To_Slice_int32)."""
+
+from collections.abc import Sequence
+
+from apimachinery import errors
+from apimachinery.go_numbers import parse_int
+
+
+def parse_int32s(texts: Sequence[str]) -> list[int]:
+    """The numbers; values may be lists with commas. Raises 400."""
+    try:
+        return [parse_int(word) for text in texts for word in text.split(",")]
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None

@@ -1,0 +1,69 @@
+"""Where a node's kubelet listens, and with which certificates one speaks to it.
+
+Source: pkg/kubelet/client/kubelet_client.go (GetConnectionInfo) and pkg/util/node/node.go
+(GetPreferredNodeAddress), 1.36.
+"""
+
+import ssl
+
+from apimachinery import errors
+from apimachinery.errors import GroupResource, Object, StatusError
+from apiserver.nodes.exchange import Address
+from apiserver.options import ServerOptions
+from apiserver.services import Services
+
+_DEFAULT_PORT = 10250
+_NODES = GroupResource("", "nodes")
+
+
+class NodeConnections:
+    """Of one server; certificates are read when they are first needed."""
+
+    def __init__(self, options: ServerOptions) -> None:
+        self._options = options
+        self._contexts: dict[bool, ssl.SSLContext] = {}
+
+    def address(self, services: Services, node_name: str, *, insecure: bool = False) -> Address:
+        """Of the node's kubelet. `insecure`: its certificate is not verified. Raises StatusError."""
+        node = stored(services, "nodes", "", node_name)
+        if node is None:
+            raise errors.not_found(_NODES, node_name)
+        status = node.get("status") or {}
+        endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+        host = self._host(status.get("addresses") or [])
+        return Address(host, int(endpoint.get("Port") or _DEFAULT_PORT), self._context(insecure=insecure))
+
+    def _host(self, addresses: list[Object]) -> str:
+        for kind in self._options.kubelet_preferred_address_types:
+            for address in addresses:
+                if address.get("type") == kind and address.get("address"):
+                    return str(address["address"])
+        known = " ".join(f"{{{one.get('type', '')} {one.get('address', '')}}}" for one in addresses)
+        text = f"no preferred addresses found; known addresses: [{known}]"
+        raise StatusError(500, "", text)
+
+    def _context(self, *, insecure: bool) -> ssl.SSLContext | None:
+        options = self._options
+        if not options.kubelet_client_certificate:
+            return None  # a server without certificates is one of a test, and so are its nodes
+        found = self._contexts.get(insecure)
+        if found is None:
+            found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            found.load_cert_chain(options.kubelet_client_certificate, options.kubelet_client_key)
+            if insecure or not options.kubelet_certificate_authority:
+                found.check_hostname = False
+                found.verify_mode = ssl.CERT_NONE
+            else:
+                found.load_verify_locations(options.kubelet_certificate_authority)
+            self._contexts[insecure] = found
+        return found
+
+
+def stored(services: Services, plural: str, namespace: str, name: str) -> Object | None:
+    """An object of the core group, None if there is none."""
+    resource = services.table.resource("", "v1", plural)
+    if resource is None:
+        return None
+    registry = services.registry(resource)
+    entry = services.store.get(registry.key(namespace, name))
+    return registry.object(entry) if entry is not None else None

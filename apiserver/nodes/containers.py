@@ -1,0 +1,40 @@
+"""Which container of a pod a request means.
+
+Source: pkg/registry/core/pod/strategy.go (validateContainer), 1.36.
+"""
+
+from apimachinery import errors
+from apimachinery.errors import GroupResource, Object
+from apiserver.nodes.connections import stored
+from apiserver.services import Services
+
+PODS = GroupResource("", "pods")
+
+
+async def pod_of(services: Services, namespace: str, name: str) -> Object:
+    """The pod as it is now; raises 404."""
+    await services.store.refresh()
+    pod = stored(services, "pods", namespace, name)
+    if pod is None:
+        raise errors.not_found(PODS, name)
+    return pod
+
+
+def container_of(pod: Object, asked: str) -> str:
+    """The container asked for, or the only one. Raises 400."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    containers = [one["name"] for one in spec.get("containers") or []]
+    inits = [one["name"] for one in spec.get("initContainers") or []]
+    ephemerals = [one["name"] for one in spec.get("ephemeralContainers") or []]
+    if asked:
+        if asked not in {*containers, *inits, *ephemerals}:
+            raise errors.bad_request(f"container {asked} is not valid for pod {name}")
+        return asked
+    if len(containers) == 1:
+        return str(containers[0])
+    text = f"a container name must be specified for pod {name}"
+    if containers:
+        text += f", choose one of: [{' '.join(containers)}]"
+        if inits:
+            text += f" or one of the init containers: [{' '.join(inits)}]"
+    raise errors.bad_request(text)

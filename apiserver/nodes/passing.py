@@ -1,0 +1,129 @@
+"""Hand a request on to a backend, and its answer back: upgrades become pipes, other answers are streamed.
+
+Source: k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go and k8s.io/apiserver/pkg/util/proxy
+(streamtranslator.go, translatinghandler.go), 1.36.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from apimachinery.errors import StatusError
+from apimachinery.streaming.websocket import WebSocket, accept_key
+from apiserver.encoding import dumps
+from apiserver.nodes.exchange import Address, Answer, DialError, Headers, join_pipes, send
+from apiserver.request import Request, Response, Tunnel, Upgrade
+
+_V5 = "v5.channel.k8s.io"
+_ERROR_CHANNEL = b"\x03"
+_BODY_LIMIT = 16 << 20
+_TEXT_LIMIT = 2_000
+# Of this hop alone, or about who asks: not for the backend.
+_KEPT_BACK = frozenset(
+    {
+        "host", "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
+        "transfer-encoding", "upgrade", "authorization", "content-length", "expect",
+    }
+)  # fmt: skip
+_KEPT_BACK_ANSWERS = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length"})
+
+
+def is_upgrade(request: Request) -> bool:
+    """Whether the client wants another protocol."""
+    return "upgrade" in request.headers.get("connection", "").lower() and "upgrade" in request.headers
+
+
+def is_websocket(request: Request) -> bool:
+    return is_upgrade(request) and "websocket" in request.headers["upgrade"].lower()
+
+
+def offered_protocols(request: Request) -> list[str]:
+    """The subprotocols of a WebSocket that the client offers."""
+    values = [value for name, value in request.headers.items() if name.lower() == "sec-websocket-protocol"]
+    return [name.strip() for value in values for name in value.split(",")]
+
+
+async def pass_upgrade(request: Request, address: Address, target: str) -> Response:
+    """Connect the client with the backend; what refuses the upgrade is answered as it is."""
+    wants_v5 = is_websocket(request) and _V5 in offered_protocols(request)
+    try:
+        answer = await send(address, request.method, target, [*_upgrade_headers(request)])
+    except DialError as error:
+        if wants_v5:
+            why = f'error sending request: Post "{address.scheme}://{address}{target}": {error}'
+            return _told_inside(request, why)
+        raise StatusError(500, "", f"error dialing backend: {error}") from None
+    if answer.status == 101:
+        kept = _without(answer.headers, frozenset({"connection"}))
+        return Response(101, Upgrade(_joined(answer)), headers=kept)
+    if wants_v5:
+        text = await answer.text(_TEXT_LIMIT)
+        return _told_inside(request, f"unable to upgrade connection: {text}")
+    return streamed(answer)
+
+
+def _joined(answer: Answer) -> Callable[[Tunnel], Awaitable[None]]:
+    async def talk(tunnel: Tunnel) -> None:
+        try:
+            await join_pipes(tunnel, answer.pipe)
+        finally:
+            answer.close()
+
+    return talk
+
+
+def _told_inside(request: Request, why: str) -> Response:
+    """The server upgrades such a connection before it knows whether the backend does: errors come inside."""
+    accepted = accept_key(request.headers.get("sec-websocket-key", ""))
+    headers = [
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Accept", accepted),
+        ("Sec-WebSocket-Protocol", _V5),
+    ]
+    status = {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {why}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": why}]},
+        "code": 500,
+    }
+
+    async def talk(tunnel: Tunnel) -> None:
+        socket = WebSocket(tunnel)
+        await socket.send(b"\x01" if "stdout" in request.query else b"\x03")
+        await socket.send(_ERROR_CHANNEL + dumps(status))
+        await socket.close()
+
+    return Response(101, Upgrade(talk), headers=headers)
+
+
+async def pass_on(request: Request, address: Address, target: str) -> Response:
+    """The backend's answer to the request as it is. Raises 503 if there is no backend."""
+    body = await request.read_body(_BODY_LIMIT)
+    headers = [("Connection", "close"), *_without(list(request.headers.items()), _KEPT_BACK)]
+    if body or request.method in {"POST", "PUT", "PATCH"}:
+        headers.append(("Content-Length", str(len(body))))
+    try:
+        answer = await send(address, request.method, target, headers, body)
+    except DialError as error:
+        raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from None
+    return streamed(answer)
+
+
+def streamed(answer: Answer, **changed: str) -> Response:
+    """A backend's answer as ours; its body comes as it comes."""
+    kept = _without(answer.headers, _KEPT_BACK_ANSWERS | {"content-type", "date"})
+    content_type = changed.get("content_type") or answer.header("content-type") or "text/plain"
+    return Response(answer.status, answer.pieces(), content_type, kept)
+
+
+def _upgrade_headers(request: Request) -> Headers:
+    headers = _without(list(request.headers.items()), _KEPT_BACK)
+    return [("Connection", "Upgrade"), ("Upgrade", request.headers["upgrade"]), *headers]
+
+
+def _without(headers: Headers, names: frozenset[str]) -> Headers:
+    return [(name, value) for name, value in headers if name.lower() not in names]
+
+
+def lowered(headers: Headers) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers}
