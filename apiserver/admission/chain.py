@@ -7,7 +7,9 @@ nothing more. Which are on without flags is `_ON`.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from apiserver.admission import AdmissionChain, Plugin
+from apiserver.admission import AdmissionChain, Plugin, optional
+from apiserver.admission.claim_resize import PersistentVolumeClaimResize
+from apiserver.admission.default_classes import DefaultIngressClass, DefaultStorageClass
 from apiserver.admission.default_tolerations import DefaultTolerationSeconds
 from apiserver.admission.escalation import Escalation
 from apiserver.admission.limit_ranger import LimitRanger
@@ -17,9 +19,12 @@ from apiserver.admission.node_restriction import NodeRestriction
 from apiserver.admission.podsecurity.plugin import PodSecurity
 from apiserver.admission.priority import Priority
 from apiserver.admission.resource_quota import ResourceQuota
+from apiserver.admission.runtime_class import RuntimeClass
 from apiserver.admission.service_account import ServiceAccount
 from apiserver.admission.storage_protection import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes import TaintNodesByCondition
+from apiserver.admission.topology_labels import PodTopologyLabels
+from apiserver.admission.trust_bundles import ClusterTrustBundleAttest
 from apiserver.admission.validating_webhooks import ValidatingAdmissionWebhook
 
 if TYPE_CHECKING:
@@ -31,13 +36,13 @@ _PLUGINS: dict[str, Factory | None] = {
     "AlwaysAdmit": lambda _: Plugin(),
     "NamespaceAutoProvision": None,
     "NamespaceLifecycle": lambda services: NamespaceLifecycle(services.store),
-    "NamespaceExists": None,
-    "LimitPodHardAntiAffinityTopology": None,
+    "NamespaceExists": lambda services: optional.NamespaceExists(services.store),
+    "LimitPodHardAntiAffinityTopology": lambda _: optional.LimitPodHardAntiAffinityTopology(),
     "LimitRanger": LimitRanger,
     "ServiceAccount": ServiceAccount,
     "NodeRestriction": lambda services: NodeRestriction(services.store, services.world.gates),
     "TaintNodesByCondition": lambda _: TaintNodesByCondition(),
-    "AlwaysPullImages": None,
+    "AlwaysPullImages": lambda _: optional.AlwaysPullImages(),
     "ImagePolicyWebhook": None,
     "PodSecurity": PodSecurity,
     "PodNodeSelector": None,
@@ -45,19 +50,19 @@ _PLUGINS: dict[str, Factory | None] = {
     "DefaultTolerationSeconds": lambda _: DefaultTolerationSeconds(),
     "PodTolerationRestriction": None,
     "EventRateLimit": None,
-    "ExtendedResourceToleration": None,
-    "DefaultStorageClass": None,
+    "ExtendedResourceToleration": lambda _: optional.ExtendedResourceToleration(),
+    "DefaultStorageClass": lambda services: DefaultStorageClass(services.store),
     "StorageObjectInUseProtection": lambda _: StorageObjectInUseProtection(),
     "OwnerReferencesPermissionEnforcement": None,
-    "PersistentVolumeClaimResize": None,
-    "RuntimeClass": None,
+    "PersistentVolumeClaimResize": lambda services: PersistentVolumeClaimResize(services.store),
+    "RuntimeClass": lambda services: RuntimeClass(services.store),
     "CertificateApproval": None,
     "CertificateSigning": None,
-    "ClusterTrustBundleAttest": None,
+    "ClusterTrustBundleAttest": lambda services: ClusterTrustBundleAttest(services.authorizer),
     "CertificateSubjectRestriction": None,
-    "DefaultIngressClass": None,
-    "DenyServiceExternalIPs": None,
-    "PodTopologyLabels": None,
+    "DefaultIngressClass": lambda services: DefaultIngressClass(services.store),
+    "DenyServiceExternalIPs": lambda _: optional.DenyServiceExternalIPs(),
+    "PodTopologyLabels": lambda services: PodTopologyLabels(services.store, services.world.gates),
     "NodeDeclaredFeatureValidator": None,
     # What calls out, counts or denies comes last.
     "MutatingAdmissionPolicy": None,
@@ -65,7 +70,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "ValidatingAdmissionPolicy": None,
     "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
     "ResourceQuota": ResourceQuota,
-    "AlwaysDeny": None,
+    "AlwaysDeny": lambda _: optional.AlwaysDeny(),
 }
 _ON = frozenset(
     {

@@ -12,8 +12,8 @@ from apiserver.storage.interfaces import Key, Store
 
 _UNBOUND = "Only bound persistent volume claims can be expanded"
 _FIXED = (
-    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support "
-    "resize"
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must "
+    "support resize"
 )
 
 

@@ -4,6 +4,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels/admission.go, 1
 """
 
 from apimachinery.errors import Object
+from apimachinery.gates import FeatureGates
 from apiserver.admission import CREATE, Attributes, Plugin
 from apiserver.encoding import loads
 from apiserver.storage.interfaces import Key, Store
@@ -18,12 +19,13 @@ class PodTopologyLabels(Plugin):
     resources = frozenset({"pods"})
     subresources = frozenset({"", "binding"})
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, gates: FeatureGates) -> None:
         self._store = store
+        self._on = gates.enabled("PodTopologyLabelsAdmission")
 
     async def admit(self, attributes: Attributes) -> None:
         obj = attributes.object
-        if obj is None:
+        if obj is None or not self._on:
             return
         labels = self._of_node(_node_of(obj, attributes.subresource))
         if labels:
