@@ -54,9 +54,19 @@ def _parameter(flag: str) -> str:
     type=click.Path(path_type=Path, dir_okay=False),
     help="The CA published in every namespace; by default the one of the kubeconfig.",
 )
+@click.option(
+    "--use-service-account-credentials",
+    "own_accounts",
+    is_flag=True,
+    help="Run each controller as a service account of its own.",
+)
 @common_options
 def controller_manager(
-    options: ComponentOptions, controllers: str, workers: Mapping[str, int], root_ca_file: Path | None
+    options: ComponentOptions,
+    controllers: str,
+    workers: Mapping[str, int],
+    root_ca_file: Path | None,
+    own_accounts: bool,
 ) -> None:
     """Run the controllers in the foreground.
 
@@ -72,6 +82,7 @@ def controller_manager(
         controllers=wanted,
         workers=workers,
         root_ca=_root_ca(root_ca_file, options.kubeconfig),
+        own_accounts=own_accounts,
     )
 
     async def main(ctx: ComponentContext) -> None:

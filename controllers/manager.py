@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apimachinery.client.informer import InformerFactory
+from apimachinery.client.kubeconfig import load_kubeconfig
 from apimachinery.client.leader import LeaderElector
+from apimachinery.client.rest import user_agent
 from apimachinery.component import ComponentContext
+from controllers.accounts import AccountClients
 from controllers.base import Controller, ControllerContext
 from controllers.daemonset.controller import DaemonSetController
 from controllers.deployment.controller import DeploymentController
@@ -78,6 +81,7 @@ class ManagerOptions:
     controllers: Sequence[str] = ("*",)
     workers: Mapping[str, int] = field(default_factory=dict)  # by controller name
     root_ca: str = ""  # PEM
+    own_accounts: bool = False  # each controller has its own; else all are the manager
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
@@ -134,8 +138,11 @@ class Manager:
             root_ca=self._options.root_ca,
             workers=dict(self._options.workers),
         )
+        accounts = self._accounts()
         controllers = [
-            controller(replace(context, used=[]))
+            controller(
+                replace(context, used=[], client=accounts.of(controller.name) if accounts else context.client)
+            )
             for controller, gate in CONTROLLERS
             if is_enabled(controller.name, self._options.controllers)
             and (not gate or world.gates.enabled(gate))
@@ -151,3 +158,13 @@ class Manager:
             self._running = []
             await asyncio.gather(*(controller.stop() for controller in controllers))
             await informers.stop()
+            if accounts is not None:
+                await accounts.close()
+
+    def _accounts(self) -> AccountClients | None:
+        if not self._options.own_accounts:
+            return None
+        ctx = self._ctx
+        agent = user_agent(f"kube-{ctx.name}", ctx.world.version)
+        config = load_kubeconfig(ctx.options.kubeconfig)
+        return AccountClients(ctx.client, config, ctx.world.clock, agent)

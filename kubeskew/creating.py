@@ -104,9 +104,8 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     def write(user: str, pair: "KeyPair") -> None:
         write_secret(directory.component_kubeconfig(user), kubeconfig(server, ca, user, pair))
 
-    # A master until controllers have accounts of their own.
-    write("system:kube-controller-manager", authority.client("system:kube-controller-manager", MASTERS))
-    write("system:kube-scheduler", authority.client("system:kube-scheduler"))
+    for user in ("system:kube-controller-manager", "system:kube-scheduler"):
+        write(user, authority.client(user))
     for node in state.nodes:
         write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes"))
     admin = authority.client("kubernetes-admin", MASTERS)

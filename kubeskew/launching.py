@@ -119,10 +119,10 @@ def _kubelet_server(directory: StateDir) -> list[str]:
     ]
 
 
-def _with_kubeconfig(user: str) -> Builder:
+def _with_kubeconfig(user: str, *flags: str) -> Builder:
     def build(directory: StateDir, _state: State, process: Process) -> list[str]:
         kubeconfig = str(directory.component_kubeconfig(user))
-        return [process.kind, "--kubeconfig", kubeconfig, *_common(process)]
+        return [process.kind, "--kubeconfig", kubeconfig, *flags, *_common(process)]
 
     return build
 
@@ -140,7 +140,9 @@ def _kubelet(directory: StateDir, _state: State, process: Process) -> list[str]:
 
 _ARGUMENTS: dict[str, Builder] = {
     "apiserver": _apiserver,
-    "controller-manager": _with_kubeconfig("system:kube-controller-manager"),
+    "controller-manager": _with_kubeconfig(
+        "system:kube-controller-manager", "--use-service-account-credentials"
+    ),
     "scheduler": _with_kubeconfig("system:kube-scheduler"),
     "kubelet": _kubelet,
 }

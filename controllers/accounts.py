@@ -1,0 +1,132 @@
+"""Each controller as a service account of its own, as with --use-service-account-credentials.
+
+Source: k8s.io/controller-manager/pkg/clientbuilder/client_builder_dynamic.go and
+cmd/kube-controller-manager/app, 1.36.
+"""
+
+import asyncio
+from dataclasses import replace
+
+from apimachinery.client.kubeconfig import Kubeconfig
+from apimachinery.client.refs import SERVICE_ACCOUNTS
+from apimachinery.client.rest import APIClient
+from apimachinery.client.transport import HTTPTransport, Request, Response, Transport
+from apimachinery.clock import Clock
+from apimachinery.errors import StatusError, is_reason
+
+NAMESPACE = "kube-system"
+_SECONDS = 3600
+_RENEW_SECONDS = 0.8 * _SECONDS
+_UNAUTHORIZED = 401
+
+# The accounts of controllers that have another name than theirs.
+_ACCOUNTS = {
+    "certificatesigningrequest-approving-controller": "certificate-controller",
+    "certificatesigningrequest-cleaner-controller": "certificate-controller",
+    "certificatesigningrequest-signing-controller": "certificate-controller",
+    "daemonset-controller": "daemon-set-controller",
+    "endpoints-controller": "endpoint-controller",
+    "garbage-collector-controller": "generic-garbage-collector",
+    "node-lifecycle-controller": "node-controller",
+    "persistentvolume-protection-controller": "pv-protection-controller",
+    "persistentvolumeclaim-protection-controller": "pvc-protection-controller",
+    "pod-garbage-collector-controller": "pod-garbage-collector",
+    "replicationcontroller-controller": "replication-controller",
+    "resourceclaim-controller": "resource-claim-controller",
+    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "serviceaccount-controller": "service-account-controller",
+    "taint-eviction-controller": "node-controller",
+}
+# Upstream gives these the manager's own credentials.
+_OWN = frozenset({"serviceaccount-token-controller"})
+
+
+class AccountClients:
+    """Makes the client of each controller. `root` is the manager's own, which asks for tokens."""
+
+    def __init__(self, root: APIClient, config: Kubeconfig, clock: Clock, agent: str) -> None:
+        bare = replace(config, certificate=b"", key=b"", token="")
+        self._root = root
+        self._clock = clock
+        self._agent = agent
+        self._transport = HTTPTransport(bare.server, bare.ssl_context())
+        self._clients: dict[str, APIClient] = {}
+
+    def of(self, controller: str) -> APIClient:
+        """The client of a controller, by its name."""
+        if controller in _OWN:
+            return self._root
+        account = _ACCOUNTS.get(controller, controller)
+        client = self._clients.get(account)
+        if client is None:
+            transport = AccountTransport(self._root, self._transport, self._clock, account)
+            agent = f"{self._agent}/system:serviceaccount:{NAMESPACE}:{account}"
+            client = APIClient(transport, clock=self._clock, headers={"User-Agent": agent})
+            self._clients[account] = client
+        return client
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+class AccountTransport:
+    """Sends requests with the token of an account of kube-system, which is made if it is not there."""
+
+    def __init__(self, root: APIClient, inner: Transport, clock: Clock, account: str) -> None:
+        self._root = root
+        self._inner = inner
+        self._clock = clock
+        self._account = account
+        self._token = ""
+        self._renewal = 0.0
+        self._asking = asyncio.Lock()
+
+    async def __call__(self, request: Request) -> Response:
+        token = await self._current("")
+        response = await self._send(request, token)
+        if response.status == _UNAUTHORIZED:  # the account was deleted, or the server has another key
+            await response.close()
+            response = await self._send(request, await self._current(token))
+        return response
+
+    async def close(self) -> None:
+        """The transport below is shared."""
+
+    async def _send(self, request: Request, token: str) -> Response:
+        headers = {**request.headers, "Authorization": f"Bearer {token}"}
+        return await self._inner(replace(request, headers=headers))
+
+    async def _current(self, refused: str) -> str:
+        """A token that is not about to end and is not the one that was refused."""
+        async with self._asking:
+            if not self._token or self._token == refused or self._clock.monotonic() > self._renewal:
+                self._token = await self._ask()
+                self._renewal = self._clock.monotonic() + _RENEW_SECONDS
+            return self._token
+
+    async def _ask(self) -> str:
+        try:
+            return await self._request_token()
+        except StatusError as error:
+            if not is_reason(error, "NotFound"):
+                raise
+        metadata = {"name": self._account, "namespace": NAMESPACE}
+        try:
+            await self._root.create(
+                SERVICE_ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+            )
+        except StatusError as error:
+            if not is_reason(error, "AlreadyExists"):
+                raise
+        return await self._request_token()
+
+    async def _request_token(self) -> str:
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": _SECONDS},
+        }
+        made = await self._root.create(
+            SERVICE_ACCOUNTS, body, NAMESPACE, name=self._account, subresource="token"
+        )
+        return str(made["status"]["token"])
