@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from apimachinery.go_numbers import float_text
+
+_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}  # Go escapes them in JSON
 OMITTED = object()  # the error's text shows no value
 
 
@@ -80,8 +83,9 @@ def show(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, int | float):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return float_text(value)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if isinstance(value, str) else text.translate(_HTML)
 
 
 def child(path: str, name: str) -> str:

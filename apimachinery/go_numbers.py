@@ -1,10 +1,12 @@
-"""Integers in text as Go's strconv reads them: ASCII digits, a sign, a range, and nothing else."""
+"""Numbers as Go's strconv reads and fmt writes them."""
 
 import json
+import math
 import re
 
 _SIGNED = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = re.compile(r"[0-9]+")
+_EXPONENT_FROM = 6  # a power of ten
 _MAX_DIGITS = 20  # leading zeroes aside; Python refuses to read much longer ones
 
 
@@ -28,3 +30,26 @@ def _parse(function: str, pattern: re.Pattern[str], text: str, least: int, most:
     if not least <= value <= most:
         raise ValueError(f"strconv.{function}: parsing {quoted}: value out of range")
     return value
+
+
+def float_text(value: float) -> str:
+    """`%v`: 1000000.0 is `1e+06`, 0.1 is `0.1`, 3.0 is `3`."""
+    if isinstance(value, int):
+        return str(value)
+    if not math.isfinite(value):
+        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+    if value == 0:
+        return "0" if math.copysign(1, value) > 0 else "-0"
+    digits, _, exponent = f"{value:.16e}".partition("e")
+    shortest = repr(value)
+    digits = re.sub(r"[^0-9]", "", shortest.partition("e")[0]).strip("0") or "0"
+    power = int(exponent)
+    sign = "-" if value < 0 else ""
+    if power < -4 or power >= _EXPONENT_FROM:
+        mantissa = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
+        return f"{sign}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    whole = digits[: power + 1].ljust(power + 1, "0")
+    rest = digits[power + 1 :]
+    return f"{sign}{whole}" + (f".{rest}" if rest else "")

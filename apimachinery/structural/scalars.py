@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 from apimachinery.cel.regular import regular_expression
 from apimachinery.errors import Object
 from apimachinery.field import ErrorType
+from apimachinery.go_numbers import float_text
 from apimachinery.structural import faults as say
-from apimachinery.structural import go_format
+from apimachinery.structural import whole_numbers
 from apimachinery.structural.faults import Fault
 from apimachinery.structural.formats import check_of, is_known
 from apimachinery.structural.kinds import kind_of
@@ -65,7 +66,7 @@ def type_check(props: Object, rules: Rules) -> Check | None:
 
     def _mismatch(value: Any, path: Path) -> Fault | None:
         kind, go = kind_of(value)
-        whole = kind == "number" and "integer" in types and go_format.is_whole(value)
+        whole = kind == "number" and "integer" in types and whole_numbers.is_whole(value)
         fits = kind in types or whole or (kind == "integer" and "number" in types)
         if kind not in {"string", "array"} and form and not (fits or go == form):
             return say.wrong_type(path, form, go)
@@ -196,7 +197,7 @@ def _bound(props: Object, name: str) -> Bound:
         over = sign * (value - used)
         if over < 0 or (over == 0 and not exclusive):
             return None
-        return say.invalid(path, value, f"in body should be {words} {go_format.number(used)}")
+        return say.invalid(path, value, f"in body should be {words} {float_text(used)}")
 
     return check
 
@@ -204,18 +205,16 @@ def _bound(props: Object, name: str) -> Bound:
 def _multiple(factor: float) -> Bound:
     def check(value: float, path: Path) -> Fault | None:
         if factor < 0:
-            text = (
-                f"factor MultipleOf declared for {dotted(path)} must be positive: {go_format.number(factor)}"
-            )
+            text = f"factor MultipleOf declared for {dotted(path)} must be positive: {float_text(factor)}"
             return Fault(text, ErrorType.INVALID, dotted(path), factor, text)
         if kind_of(value)[0] == "integer":
             used: float = int(factor)
             good = used == 0 or value % used == 0
         else:
             used = float(factor)
-            good = used == 0 or go_format.is_whole(1 / used * value if used < 1 else value / used)
+            good = used == 0 or whole_numbers.is_whole(1 / used * value if used < 1 else value / used)
         if good:
             return None
-        return say.invalid(path, value, f"in body should be a multiple of {go_format.number(used)}")
+        return say.invalid(path, value, f"in body should be a multiple of {float_text(used)}")
 
     return check
