@@ -38,6 +38,18 @@ CHECKED_BY_STRATEGY: Final = frozenset(
         ("events", ("v1",), ("Event",)),
         ("coordination", ("v1",), ("Lease",)),
         (
+            "admissionregistration",
+            ("v1", "v1beta1", "v1alpha1"),
+            (
+                "ValidatingWebhookConfiguration",
+                "MutatingWebhookConfiguration",
+                "ValidatingAdmissionPolicy",
+                "ValidatingAdmissionPolicyBinding",
+                "MutatingAdmissionPolicy",
+                "MutatingAdmissionPolicyBinding",
+            ),
+        ),
+        (
             "resource",
             ("v1", "v1beta2", "v1beta1", "v1alpha3"),
             ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),

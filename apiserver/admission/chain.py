@@ -25,6 +25,7 @@ from apiserver.admission.storage_protection import StorageObjectInUseProtection
 from apiserver.admission.taint_nodes import TaintNodesByCondition
 from apiserver.admission.topology_labels import PodTopologyLabels
 from apiserver.admission.trust_bundles import ClusterTrustBundleAttest
+from apiserver.admission.validating_policies import ValidatingAdmissionPolicy
 from apiserver.admission.validating_webhooks import ValidatingAdmissionWebhook
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ _PLUGINS: dict[str, Factory | None] = {
     # What calls out, counts or denies comes last.
     "MutatingAdmissionPolicy": None,
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
-    "ValidatingAdmissionPolicy": None,
+    "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
     "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,
     "ResourceQuota": ResourceQuota,
     "AlwaysDeny": lambda _: optional.AlwaysDeny(),

@@ -1,0 +1,80 @@
+"""The expressions of one policy: an environment that grows with its variables.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go, 1.36.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from apimachinery.errors import Object
+from apiserver.admission.dynamic import expressions
+from apiserver.admission.dynamic.expressions import Expression
+
+if TYPE_CHECKING:
+    from apimachinery.cel import Environment
+
+_VARIABLES = "variables"
+
+
+class Compiler:
+    """Makes expressions that may name the variables declared so far."""
+
+    def __init__(self, minor: int, *, params: bool, stored: bool = True) -> None:
+        self._base = expressions.environment(minor, params=params, stored=stored)
+        self._types: dict[str, Any] = {}
+        self._programs: dict[str, Expression] = {}
+        self._environment: Environment | None = None
+
+    def expression(self, source: str, results: Sequence[Any] = ()) -> Expression:
+        """An expression; it is compiled when it is first needed."""
+        return Expression(source, self.environment(), results)
+
+    def environment(self) -> "Environment":
+        """The environment with the variables declared so far."""
+        from apimachinery.cel import types
+
+        if self._environment is None:
+            declared = types.object_type("kubernetes.variables", dict(self._types))
+            self._environment = self._base.extended({_VARIABLES: declared})
+        return self._environment
+
+    def declare(self, name: str, expression: Expression) -> None:
+        """Let later expressions name `variables.NAME`; one that does not compile is of any type."""
+        from apimachinery.cel import types
+
+        program = expression.compiled()
+        self._types[name] = types.DYN if program is None else program.result
+        self._programs[name] = expression
+        self._environment = None
+
+    def bind(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """`bound` with `variables`: each is evaluated when it is first read, at most once."""
+        from apimachinery import cel
+
+        variables: dict[str, Any] = {}
+        complete = {**bound, _VARIABLES: variables}
+
+        def lazy(name: str, expression: Expression) -> Any:
+            def evaluate() -> tuple[Any, int]:
+                program = expression.compiled()
+                if program is None:
+                    why = expression.compile_error.removeprefix("compilation error: ")
+                    raise cel.EvaluationError(f'composited variable "{name}" fails to compile: {why}')
+                try:
+                    return program.evaluate(complete, limit=expressions.BUDGET)
+                except cel.EvaluationError as error:
+                    text = f'composited variable "{name}" fails to evaluate: {error}'
+                    raise cel.EvaluationError(text) from None
+
+            return cel.Lazy(evaluate)
+
+        for name, expression in self._programs.items():
+            variables[name] = lazy(name, expression)
+        return complete
+
+
+def declare_all(compiler: Compiler, variables: Sequence[Object]) -> None:
+    """Declare `spec.variables`, in order: each may name those before it."""
+    for variable in variables:
+        expression = compiler.expression(variable.get("expression") or "")
+        compiler.declare(variable.get("name") or "", expression)
