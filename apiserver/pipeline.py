@@ -26,11 +26,12 @@ def build(
     entropy: Entropy,
     max_reads: int,
     max_writes: int,
+    constrained_impersonation: bool = False,
 ) -> Handler:
     """`handler` behind every filter; read from the bottom, the outermost, up."""
     handler = with_authorization(handler, authorizer)
     handler = with_max_in_flight(handler, max_reads, max_writes)
-    handler = with_impersonation(handler, authorizer)
+    handler = with_impersonation(handler, authorizer, constrained=constrained_impersonation)
     handler = with_audit(handler, metrics, clock, entropy)
     handler = with_authentication(handler, authenticator)
     handler = with_warnings(handler)

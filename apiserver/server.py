@@ -86,6 +86,7 @@ class APIServer:
             entropy=services.world.entropy,
             max_reads=options.max_requests_inflight,
             max_writes=options.max_mutating_requests_inflight,
+            constrained_impersonation=services.world.gates.enabled("ConstrainedImpersonation"),
         )
 
     def _add_checks(self) -> None:

@@ -1,54 +1,208 @@
-"""Let a master act as somebody else.
+"""Let somebody act as somebody else, as far as they may.
 
-Source: k8s.io/apiserver/pkg/endpoints/filters/impersonation.go, 1.36. Who may impersonate whom is a question
-to the authorizer, with the verb `impersonate`.
+Source: k8s.io/apiserver/pkg/endpoints/filters/impersonation, 1.36. Who may impersonate whom is a question to
+the authorizer: the verb `impersonate`, or with gate ConstrainedImpersonation one verb for the identity and
+one for what is done with it; the former is tried last.
 """
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from apimachinery import errors
-from apiserver.authorization import Authorizer, denial
-from apiserver.request import Handler, Request, Response
+from apimachinery.errors import StatusError
+from apimachinery.validation import names
+from apiserver.accounts import USER_PREFIX, group_names
+from apiserver.authorization import Authorizer, refusal
+from apiserver.request import Handler, Request, Response, text
 from apiserver.request_info import RequestInfo
-from apiserver.user import ANONYMOUS, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP, User
+from apiserver.user import ANONYMOUS, AUTHENTICATED_GROUP, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User
 
-_EXTRA = "impersonate-extra-"
+_HEADER, _EXTRA = "impersonate-", "impersonate-extra-"
+_AUTHENTICATION = "authentication.k8s.io"
+_NODE, _NODES = "system:node:", "system:nodes"
+_NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
-def with_impersonation(handler: Handler, authorizer: Authorizer) -> Handler:
+def with_impersonation(handler: Handler, authorizer: Authorizer, *, constrained: bool = False) -> Handler:
     """Replace `request.user` by the one that the Impersonate headers name, if that is allowed."""
+    modes = _CONSTRAINED if constrained else ()
 
     async def impersonate(request: Request) -> Response:
-        if "impersonate-user" in request.headers:
-            wanted = _wanted(request)
-            for resource, name in _subjects(wanted):
-                info = RequestInfo(True, "", "impersonate", "", "v1", resource, name=name)
-                decision = authorizer.authorize(request.user, info)
-                if not decision.allowed:
-                    why = denial(request.user, info, decision.reason)
-                    raise errors.forbidden(errors.GroupResource("", resource), name, why)
-            request.user = _complete(wanted)
-        elif any(name.lower().startswith("impersonate-") for name in request.headers):
-            raise errors.internal("requested impersonation without impersonating a user")
+        if any(name.lower().startswith(_HEADER) for name in request.headers):
+            wanted = _wanted(request.headers)
+            if not wanted.name:
+                return _nobody(request, wanted, constrained=constrained)
+            request.user = _allowed(authorizer, modes, request, wanted)
         return await handler(request)
 
     return impersonate
 
 
-def _wanted(request: Request) -> User:
-    headers = request.headers
-    pairs = [(name.lower(), value) for name, value in headers.items()]  # a header may come several times
+def _wanted(headers: Mapping[str, str]) -> User:
+    """Who the headers name; a header may come several times."""
+    pairs = [(name.lower(), value) for name, value in headers.items()]
     groups = tuple(value for name, value in pairs if name == "impersonate-group")
-    extra = {unquote(name.removeprefix(_EXTRA)): (value,) for name, value in pairs if name.startswith(_EXTRA)}
-    return User(headers["impersonate-user"], headers.get("impersonate-uid", ""), groups, extra)
+    extra: dict[str, tuple[str, ...]] = {}
+    for name, value in pairs:
+        if name.startswith(_EXTRA):
+            key = unquote(name.removeprefix(_EXTRA))
+            extra[key] = (*extra.get(key, ()), value)
+    return User(headers.get("impersonate-user", ""), headers.get("impersonate-uid", ""), groups, extra)
 
 
-def _subjects(user: User) -> list[tuple[str, str]]:
-    subjects = [("users", user.name), *(("groups", group) for group in user.groups)]
-    return [*subjects, ("uids", user.uid)] if user.uid else subjects
+def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
+    """What is said to somebody who names everything but the user."""
+    if constrained:
+        groups = f"[]string{{{', '.join(map(_quoted, wanted.groups))}}}" if wanted.groups else "[]string(nil)"
+        what = (
+            f'&user.DefaultInfo{{Name:"", UID:{_quoted(wanted.uid)}, Groups:{groups}, Extra:{_map(wanted)}}}'
+        )
+        raise errors.bad_request(f"requested {what} without impersonating a user name")
+    asked = [f"{{Group  {group}    }}" for group in wanted.groups]
+    asked += [
+        f"{{UserExtra  {value}  {_AUTHENTICATION}/v1  {key}}}"
+        for key, values in wanted.extra.items()
+        for value in values
+    ]
+    if wanted.uid:
+        asked.append(f"{{UID  {wanted.uid}  {_AUTHENTICATION}/v1  }}")
+    why = f"requested [{' '.join(asked)}] without impersonating a user"
+    return text(500, f'Internal Server Error: "{request.path}": {why}\n')
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _map(wanted: User) -> str:
+    if not wanted.extra:
+        return "map[string][]string(nil)"
+    shown = (
+        f"{_quoted(key)}:[]string{{{', '.join(map(_quoted, values))}}}"
+        for key, values in sorted(wanted.extra.items())
+    )
+    return f"map[string][]string{{{', '.join(shown)}}}"
+
+
+# --- who may
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """A way to impersonate. `applies` is asked with the user who is wanted and the one who wants."""
+
+    name: str
+    applies: Callable[[User, User], bool]
+
+
+_CONSTRAINED = (
+    _Mode(
+        "associated-node", lambda wanted, own: _only_named(wanted) and _is_on(own, _node_name(wanted.name))
+    ),
+    _Mode("arbitrary-node", lambda wanted, _: _only_named(wanted) and bool(_node_name(wanted.name))),
+    _Mode("serviceaccount", lambda wanted, _: _only_named(wanted) and _account(wanted.name) is not None),
+    _Mode(
+        "user-info", lambda wanted, _: not _node_name(wanted.name) and _account(wanted.name) is None
+    ),
+)  # fmt: skip
+
+
+def _allowed(authorizer: Authorizer, modes: tuple[_Mode, ...], request: Request, wanted: User) -> User:
+    """The user to go on as; raises the 403 of the first way that was refused."""
+    refused: StatusError | None = None
+    for mode in modes:
+        if not mode.applies(wanted, request.user):
+            continue
+        try:
+            return _by_mode(authorizer, mode, request, wanted)
+        except StatusError as error:
+            refused = refused or error
+    try:
+        for info in _questions(wanted, "impersonate", ""):
+            _check(authorizer, request.user, info)
+    except StatusError as error:
+        raise refused or error from None
+    return _complete(wanted)
+
+
+def _by_mode(authorizer: Authorizer, mode: _Mode, request: Request, wanted: User) -> User:
+    action = replace(request.info, verb=f"impersonate-on:{mode.name}:{request.info.verb}")
+    _check(authorizer, request.user, action)
+    verb = f"impersonate:{mode.name}"
+    if MASTERS_GROUP in wanted.groups:
+        info = RequestInfo(True, "", verb, _AUTHENTICATION, "v1", "groups", name=MASTERS_GROUP)
+        raise refusal(request.user, info, "impersonating the system:masters group is not allowed")
+    for info in _questions(wanted, verb, _AUTHENTICATION):
+        asked = replace(info, name="*") if mode.name == "associated-node" else info
+        _check(authorizer, request.user, asked)
+    return _complete(replace(wanted, groups=(_NODES,)) if _node_name(wanted.name) else wanted)
+
+
+def _check(authorizer: Authorizer, user: User, info: RequestInfo) -> None:
+    decision = authorizer.authorize(user, info)
+    if not decision.allowed:
+        raise refusal(user, info, decision.reason)
+
+
+def _questions(wanted: User, verb: str, group: str) -> Iterator[RequestInfo]:
+    """One per thing that is impersonated. `group` is the API group of users and groups."""
+
+    def about(
+        resource: str, name: str, group: str, namespace: str = "", subresource: str = ""
+    ) -> RequestInfo:
+        return RequestInfo(True, "", verb, group, "v1", resource, subresource, namespace, name)
+
+    account = _account(wanted.name)
+    if account is not None:
+        yield about("serviceaccounts", account[1], group, account[0])
+    elif group and (node := _node_name(wanted.name)):
+        yield about("nodes", node, group)
+    else:
+        yield about("users", wanted.name, group)
+    if group and wanted.uid:
+        yield about("uids", wanted.uid, _AUTHENTICATION)
+    for name in wanted.groups:
+        yield about("groups", name, group)
+    for key, values in wanted.extra.items():
+        for value in values:
+            yield about("userextras", value, _AUTHENTICATION, subresource=key)
+    if not group and wanted.uid:
+        yield about("uids", wanted.uid, _AUTHENTICATION)
 
 
 def _complete(user: User) -> User:
-    group = UNAUTHENTICATED_GROUP if user.name == ANONYMOUS else AUTHENTICATED_GROUP
-    return user if group in user.groups else replace(user, groups=(*user.groups, group))
+    account = _account(user.name)
+    groups = user.groups or (group_names(account[0]) if account else ())
+    if user.name == ANONYMOUS:
+        added = UNAUTHENTICATED_GROUP
+    else:
+        added = "" if UNAUTHENTICATED_GROUP in groups else AUTHENTICATED_GROUP
+    return replace(user, groups=groups if not added or added in groups else (*groups, added))
+
+
+def _only_named(user: User) -> bool:
+    return not (user.uid or user.groups or user.extra)
+
+
+def _node_name(name: str) -> str:
+    """The node that a user of that name is, empty if it is none."""
+    node = name.removeprefix(_NODE) if name.startswith(_NODE) else ""
+    return "" if not node or names.dns1123_subdomain(node, False) else node
+
+
+def _is_on(user: User, node: str) -> bool:
+    """Whether a service account's token is bound to the node."""
+    return bool(node) and _account(user.name) is not None and user.extra.get(_NODE_NAME) == (node,)
+
+
+def _account(name: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user of that name is."""
+    if not name.startswith(USER_PREFIX):
+        return None
+    namespace, colon, account = name.removeprefix(USER_PREFIX).partition(":")
+    if not colon or ":" in account:
+        return None
+    if names.dns1123_label(namespace, False) or names.dns1123_subdomain(account, False):
+        return None
+    return namespace, account

@@ -72,7 +72,35 @@ async def test_impersonation(server):
 
     refused = await Caller(server, Peer("bob", ())).get("/api/v1/nodes", impersonate_user="alice")
     assert refused.status == 403
-    assert 'cannot impersonate resource "users"' in refused.body["message"]
+    assert refused.body["message"] == (
+        'nodes is forbidden: User "bob" cannot impersonate-on:user-info:list resource "nodes" in API '
+        'group "" at the cluster scope'
+    )
+
+
+async def test_old_impersonation():
+    """Before 1.36 one verb covered everything; service accounts get their groups; a name there must be."""
+    server = await open_server(35)
+    try:
+        bob, master = Caller(server, Peer("bob", ())), Caller(server)
+        refused = await bob.get("/api/v1/nodes", impersonate_user="alice")
+        assert refused.body["message"] == (
+            'users "alice" is forbidden: User "bob" cannot impersonate resource "users" in API group "" '
+            "at the cluster scope"
+        )
+        account = {"impersonate_user": "system:serviceaccount:default:a", "impersonate_uid": "1"}
+        refused = await bob.get("/api/v1/nodes", **account)
+        assert 'serviceaccounts "a" is forbidden' in refused.body["message"]
+        assert 'in the namespace "default"' in refused.body["message"]
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = await master.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, **account)
+        groups = ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]
+        assert answer.body["status"]["userInfo"]["groups"] == groups
+        nobody = await master.get("/version", impersonate_group="g")
+        why = b"requested [{Group  g    }] without impersonating a user"
+        assert (nobody.status, nobody.raw) == (500, b'Internal Server Error: "/version": ' + why + b"\n")
+    finally:
+        await close_server(server)
 
 
 async def test_request_id(api):
