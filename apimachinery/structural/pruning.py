@@ -90,8 +90,9 @@ def _prune_known(value: Any, node: Structural, path: Path, unknown: list[Path], 
 def prune_nulls(value: Any, node: Structural | None) -> None:
     """Drop nulls of fields that are not nullable and have no default, in place; items of lists stay."""
     if isinstance(value, dict):
-        for name in [name for name, item in value.items() if _drops(item, _field(node, name))]:
-            del value[name]
+        if None in value.values():
+            for name in [name for name, item in value.items() if item is None and _drops(_field(node, name))]:
+                del value[name]
         for name, item in value.items():
             if isinstance(item, dict | list):
                 prune_nulls(item, _field(node, name))
@@ -106,5 +107,5 @@ def _field(node: Structural | None, name: str) -> Structural | None:
     return None if node is None else node.properties.get(name, node.additional)
 
 
-def _drops(value: Any, node: Structural | None) -> bool:
-    return value is None and node is not None and not node.nullable and not node.has_default
+def _drops(node: Structural | None) -> bool:
+    return node is not None and not node.nullable and not node.has_default

@@ -21,6 +21,9 @@ from apimachinery.structural.scalars import Check
 NodeCheck: TypeAlias = Callable[[Any, Any, Path, list[Fault]], int]
 
 _NUMBERS = (int, float)
+_PLAIN = frozenset(
+    {"type", "description", "title", "default", "nullable", "example", "format", "externalDocs"}
+)
 _TYPE_META = frozenset({"apiVersion", "kind"})
 
 
@@ -64,7 +67,25 @@ def compile_check(props: Object, rules: Rules, *, root: bool = False) -> NodeChe
             del faults[before:]
         return matches
 
-    return check
+    only = _only_type(props, rules)
+    return check if only is None else _shortened(check, only, base + 2 + (only is str))
+
+
+def _only_type(props: Object, rules: Rules) -> type | None:
+    """The Python type of values that have nothing but a type to be checked, if there is one."""
+    kinds = {"string": str, "boolean": bool}
+    if scalars.format_of(props, rules) or not _PLAIN.issuperset(props):
+        return None
+    return kinds.get(props.get("type") or "")
+
+
+def _shortened(check: NodeCheck, only: type, matches: int) -> NodeCheck:
+    """`check` for values that are mostly of the type `only`, of which then nothing else is asked."""
+
+    def shortened(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+        return matches if type(value) is only else check(value, old, path, faults)
+
+    return shortened
 
 
 def _both(first: Check | None, second: Check | None) -> Check | None:
