@@ -5,6 +5,7 @@ Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (unstruc
 """
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from apimachinery import shapes
@@ -51,13 +52,20 @@ def duplicates(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A copy in which whole floats are integers, as Go writes them (`3.0` is sent back as `3`)."""
+    """A copy with numbers as Go writes them (`3.0` is sent back as `3`)."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return float(value)  # as Go reads it
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
+    return _number(value) if isinstance(value, float | int) and not isinstance(value, bool) else value
+
+
+def _number(value: float) -> float:
+    """A number as Go holds and writes it: 64 bits, and whole floats without a fraction."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        value = float(value)
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
+        return int(Decimal(repr(value)))  # the shortest digits that mean the same, and zeros
     return value

@@ -72,6 +72,10 @@ class Codec:
         (converted,) = await self._converter.convert(webhook, [obj], target)
         return encode(pruned(converted, target)), target
 
+    def needs_webhook(self, resource: Resource) -> bool:
+        """Whether `prepare` has anything to do for a resource."""
+        return webhook_of(resource) is not None
+
     async def prepare(self, resource: Resource, found: Iterable[tuple[bytes, int]]) -> None:
         """Have a webhook convert what it must of (value, revision) for `served`; nothing for most."""
         webhook = webhook_of(resource)

@@ -122,6 +122,13 @@ def prefers_yaml(accept: str) -> bool:
         return False
 
 
+def takes_protobuf_only(accept: str) -> bool:
+    """Whether a client takes nothing else: it is told in protobuf that there is none."""
+    if PROTOBUF not in accept:
+        return False
+    return not any(_media_type(clause.type) for clause in _clauses(accept))
+
+
 def to_yaml(value: Any) -> bytes:
     """A document as upstream writes YAML: keys sorted, lists not indented."""
     import yaml

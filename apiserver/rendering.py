@@ -43,7 +43,8 @@ _PLAIN = Accepted(media_types.JSON)
 def written(request: Request, scope: Scope, result: Written, form: Accepted) -> Response:
     """The object after a write."""
     status = 201 if result.created else 200
-    if result.value is not None and form == _PLAIN:
+    as_written = not scope.resource.custom or scope.resource.gvk == scope.resource.storage
+    if result.value is not None and form == _PLAIN and as_written:
         data = scope.services.codec.served(scope.resource, result.value, result.revision)
         return Response(status, with_revision(data, result.revision) + b"\n")
     obj = scope.services.codec.convert(result.obj, scope.resource)
@@ -72,7 +73,7 @@ def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Obje
         case "PartialObjectMetadata":
             return partial(obj, form.version)
         case _:
-            raise StatusError(500, "", "content is not a list", {})
+            raise StatusError(500, "", "content is not a list")
 
 
 def _revision(obj: Object) -> Object:
@@ -110,7 +111,7 @@ def convert_list(
                 "items": [partial(one, form.version) for one in items],
             }
         case _:
-            raise StatusError(500, "", "content is a list, but a single object was asked for", {})
+            raise StatusError(500, "", "content is a list, but a single object was asked for")
 
 
 def table(

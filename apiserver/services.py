@@ -12,7 +12,7 @@ from apiserver.admission import AdmissionChain
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization.access import Access
 from apiserver.background import Background
-from apiserver.codec import Codec
+from apiserver.codec import Codec, Form
 from apiserver.definitions.table import ComposedTable
 from apiserver.generations import Generations
 from apiserver.metrics import RequestMetrics
@@ -54,7 +54,7 @@ class Services:
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     nodes: "NodeConnections" = field(init=False)
     address: str = ""  # host and port, as discovery tells clients
-    encoded_events: Generations[tuple[int, str, str], bytes] = field(
+    encoded_events: Generations[tuple[int, str, Form], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
     )
     registries: dict[tuple[str, str], Registry] = field(default_factory=dict)

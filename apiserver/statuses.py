@@ -1,5 +1,6 @@
 """The one place that turns an error into a `Status` on the wire."""
 
+from apimachinery import protobuf
 from apimachinery.errors import StatusError
 from apiserver import media_types
 from apiserver.encoding import dumps
@@ -9,7 +10,9 @@ from apiserver.request import Request, Response, text
 def response(request: Request, error: StatusError) -> Response:
     """The answer that `error` is, in the media type that the client accepts (JSON if none fits)."""
     body = error.status()
-    if media_types.prefers_yaml(request.headers.get("accept", "")):
+    if media_types.takes_protobuf_only(request.headers.get("accept", "")):
+        result = Response(error.code, protobuf.encode_status(body), media_types.PROTOBUF)
+    elif media_types.prefers_yaml(request.headers.get("accept", "")):
         result = Response(error.code, media_types.to_yaml(body), media_types.YAML)
     else:
         result = Response(error.code, dumps(body) + b"\n")

@@ -1,6 +1,6 @@
 """Bodies of built-in kinds in protobuf, as typed Go clients send them, read into JSON along the schema.
 
-Nothing here writes protobuf: clients that send it take JSON back.
+Clients that send protobuf take JSON back; only a Status is written, for those that do not.
 """
 
 from apimachinery.protobuf.decoding import (
@@ -12,6 +12,7 @@ from apimachinery.protobuf.decoding import (
     read_object,
 )
 from apimachinery.protobuf.numbers import is_known
+from apimachinery.protobuf.statuses import encode_status
 from apimachinery.protobuf.wire import WireError
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Envelope",
     "WireError",
     "decode_unknown",
+    "encode_status",
     "is_known",
     "is_protobuf",
     "read_envelope",

@@ -152,13 +152,14 @@ def _nested(obj: Object, path: str, wanted: type, name: str) -> tuple[Any, str]:
     value: Any = obj
     walked = ""
     for part in path.split("."):
+        walked = f"{walked}.{part}"
         if value is None:
             return None, ""
         if not isinstance(value, dict):
-            return None, _accessor_error(walked, value, "map[string]interface {}")
+            return None, _accessor_error(walked, value, "map[string]interface{}")
         if part not in value:
             return None, ""
-        value, walked = value[part], f"{walked}.{part}"
+        value = value[part]
     if not isinstance(value, wanted) or isinstance(value, bool):
         return None, _accessor_error(walked, value, name)
     return value, ""

@@ -4,7 +4,7 @@ Source: apiextensions-apiserver pkg/apiserver/customresource_{discovery_controll
 kube-aggregator (order of groups and versions), 1.36.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from apimachinery.catalogue.table import Catalogue
 from apimachinery.catalogue.types import OBJECT_META
@@ -70,6 +70,10 @@ class Snapshot:
         definition = self._kinds.get((group, version, kind))
         return definition.resource(version) if definition else None
 
+    def defines(self, group: str, version: str) -> bool:
+        """Whether anything of a group and version is custom."""
+        return (group, version) in self._told
+
     def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
         return self._groups
 
@@ -78,18 +82,6 @@ class Snapshot:
         if told is None:
             return self._builtin.resources(group, version)
         return [one.resource(version) for one in sorted(told, key=lambda one: one.plural)]
-
-    def kind_schema(self, group: str, version: str, kind: str) -> Schema | None:
-        """The schema of any built-in kind, also of bodies that are no resource."""
-        return self._builtin.kind_schema(group, version, kind)
-
-    def definitions(self) -> Mapping[str, Schema]:
-        """The definitions of the built-in types."""
-        return self._builtin.definitions()
-
-    def registered(self) -> Iterable[tuple[str, str]]:
-        """Every group and version this release knows, served or not."""
-        return self._builtin.registered()
 
 
 class ComposedTable:

@@ -27,7 +27,7 @@ class Discovery:
 
     def serve(self, request: Request) -> Response:
         """The document at a path below `/api` or `/apis`."""
-        table = self._services.table
+        table = self._services.table.now()
         match [part for part in request.path.split("/") if part]:
             case ["api"]:
                 return self._root(request, legacy=True)
@@ -48,11 +48,11 @@ class Discovery:
             return self._aggregated(request, version, legacy=legacy)
         if legacy:
             return self._document(request, discovery.api_versions(self._services.address))
-        return self._document(request, discovery.group_list(self._services.table))
+        return self._document(request, discovery.group_list(self._services.table.now()))
 
     def _aggregated(self, request: Request, version: str, *, legacy: bool) -> Response:
         beta = version == "v2beta1"
-        body = dumps(discovery.aggregated(self._services.table, legacy=legacy, beta=beta))
+        body = dumps(discovery.aggregated(self._services.table.now(), legacy=legacy, beta=beta))
         tag = hashlib.sha512(body).hexdigest().upper()
         kind = f"application/json;g={discovery.AGGREGATED_GROUP};v={version};as={_KIND}"
         headers = [("Etag", f'"{tag}"'), ("Vary", "Accept")]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from apimachinery import errors
 from apimachinery.errors import GroupResource, StatusError
-from apimachinery.resources import Resource, ResourceTable
+from apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
 from apiserver.deprecations import deprecation_warning
 from apiserver.handlers import (
     binding,
@@ -116,7 +116,12 @@ class Dispatcher:
             raise errors.unknown_path()
         if info.subresource:
             return self._of_subresource(info, resource)
-        if info.verb not in resource.verbs or info.verb not in _VERBS:
+        if resource.custom and info.verb == "create" and info.verb not in resource.verbs:
+            raise _terminating(info)
+        if (
+            info.verb not in (STANDARD_VERBS if resource.custom else resource.verbs)
+            or info.verb not in _VERBS
+        ):
             raise _refused(info, resource)
         if resource.storage_resource == "bindings":
             return binding.bind
@@ -159,6 +164,12 @@ def is_served(table: ResourceTable, info: RequestInfo) -> bool:
 def not_found() -> Response:
     """What upstream's mux says of a path that nobody serves."""
     return text(404, "404 page not found\n")
+
+
+def _terminating(info: RequestInfo) -> StatusError:
+    error = errors.method_not_supported(GroupResource(info.group, info.resource), info.verb)
+    error.message = f"{info.verb} not allowed while custom resource definition is terminating"
+    return error
 
 
 def _refused(info: RequestInfo, resource: Resource) -> StatusError:

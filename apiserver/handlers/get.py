@@ -22,4 +22,5 @@ async def get(request: Request, scope: Scope) -> Response:
     entry = store.get(scope.registry.key(info.namespace, info.name))
     if entry is None:
         raise errors.not_found(scope.resource.group_resource, info.name)
+    await scope.registry.prepare(entry)
     return rendering.current(request, scope, entry.value, entry.revision, form)

@@ -81,9 +81,17 @@ async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wan
         await store.refresh()
     else:
         await wait(store, revision)
+    await prepare(scope, namespace)
     if wanted.name and (namespace or not scope.resource.namespaced):
         return _single(scope, namespace, wanted)
     return store.list(resource, namespace, None, options.limit, wanted.filter)
+
+
+async def prepare(scope: Scope, namespace: str | None) -> None:
+    """Have a webhook convert what is listed, before selectors look at it; nothing for most resources."""
+    if scope.services.codec.needs_webhook(scope.resource):
+        entries = scope.services.store.list(scope.resource.storage_resource, namespace).entries
+        await scope.services.codec.prepare(scope.resource, [(one.value, one.revision) for one in entries])
 
 
 def _single(scope: Scope, namespace: str | None, wanted: Selection) -> Page:
@@ -119,8 +127,14 @@ async def _at(
     store, resource = scope.services.store, scope.resource.storage_resource
     await wait(store, revision)
     if revision == store.revision:
+        await prepare(scope, namespace)
         return store.list(resource, namespace, after, limit, wanted.filter)
     try:
+        if scope.services.codec.needs_webhook(scope.resource):
+            then = await store.list_at(revision, resource, namespace)
+            await scope.services.codec.prepare(
+                scope.resource, [(one.value, one.revision) for one in then.entries]
+            )
         return await store.list_at(revision, resource, namespace, after, limit, wanted.filter)
     except CompactedError as error:
         raise too_old(error) from None

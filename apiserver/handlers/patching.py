@@ -37,14 +37,16 @@ async def patch(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     content_type = patch_type(request, scope)
     options = parameters.write_options(request, "PatchOptions")
-    _check_options(options, content_type)
+    check_options(options, content_type)
     body = await bodies.read(request)
     write = write_of(request, scope, dry_run=options.dry_run)
     codec, registry = scope.services.codec, scope.registry
     apply = content_type == APPLY_PATCH
     config: Object = {}
     if apply:
-        config = await bodies.elsewhere(body, lambda: _configuration(request, scope, body, options))
+        config = await bodies.elsewhere(
+            body, lambda: configuration(request, scope, body, options, scope.resource.gvk)
+        )
     patcher = None if apply else _patcher(scope, body, content_type)
 
     async def transform(current: Object | None) -> Object:
@@ -73,7 +75,8 @@ def patch_type(request: Request, scope: Scope) -> str:
     return content_type
 
 
-def _check_options(options: WriteOptions, content_type: str) -> None:
+def check_options(options: WriteOptions, content_type: str) -> None:
+    """Raise 422 for options that do not go with the patch."""
     problems = []
     if content_type == APPLY_PATCH:
         if not options.field_manager:
@@ -173,7 +176,9 @@ def _check_kind(scope: Scope, patched: Any) -> None:
 # --- apply -------------------------------------------------------------------------------------------------
 
 
-def _configuration(request: Request, scope: Scope, body: bytes, options: WriteOptions) -> Object:
+def configuration(
+    request: Request, scope: Scope, body: bytes, options: WriteOptions, gvk: GroupVersionKind
+) -> Object:
     """The applied configuration: what the client says and nothing more, no defaults."""
     try:
         parsed = decoding.parse(body, APPLY_PATCH)
@@ -186,7 +191,7 @@ def _configuration(request: Request, scope: Scope, body: bytes, options: WriteOp
         raise errors.bad_request(f"error strict decoding YAML: {', '.join(parsed.duplicates)}")
     if options.field_validation != "Ignore":
         request.warnings.extend(parsed.duplicates)
-    _check_applied_kind(scope, config)
+    _check_applied_kind(gvk, config)
     metadata = config.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise errors.bad_request("error decoding YAML: metadata is not an object")
@@ -196,16 +201,15 @@ def _configuration(request: Request, scope: Scope, body: bytes, options: WriteOp
     return config
 
 
-def _check_applied_kind(scope: Scope, config: Object) -> None:
-    resource = scope.resource
+def _check_applied_kind(expected: GroupVersionKind, config: Object) -> None:
     api_version, kind = config.get("apiVersion") or "", config.get("kind") or ""
-    if api_version != resource.api_version or kind != resource.kind:
+    if api_version != expected.api_version or kind != expected.kind:
         group, _, version = str(api_version).rpartition("/")
         raise errors.bad_request(
             f"invalid object type: {group}/{version}, Kind={kind}"
-            if (group, kind) != (resource.group, resource.kind)
+            if (group, kind) != (expected.group, expected.kind)
             else f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})"
+            f"({expected.api_version})"
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from apimachinery import errors
 from apiserver import media_types
+from apiserver.definitions.table import Snapshot
 from apiserver.encoding import dumps
 from apiserver.handlers import announcing, discovering, openid
 from apiserver.health import PROBES
@@ -25,7 +26,7 @@ class Paths:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._discovery = discovering.Discovery(services)
-        self._documents: dict[str, tuple[bytes, str]] = {}
+        self._documents: dict[str, tuple[int, bytes, str]] = {}  # the table's generation, body, ETag
         self._exact: dict[str, PathHandler] = {
             "/version": self._version,
             "/version/": self._version,
@@ -94,22 +95,23 @@ class Paths:
     async def _openapi_v2(self, request: Request) -> Response:
         from apimachinery import openapi
 
-        table, version = self._services.table, self._services.world.version
+        table, version = self._services.table.now(), self._services.world.version
         accept = request.headers.get("accept", "")
         if any(name in accept for name in _ASKED_AS):
             return await self._document(
                 request,
+                table,
                 "v2.pb",
                 lambda: openapi.v2_protobuf(openapi.v2(table, version)),
                 _OPENAPI_V2_PROTOBUF,
             )
-        return await self._document(request, "v2", lambda: dumps(openapi.v2(table, version)))
+        return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, version)))
 
     async def _openapi_v3(self, request: Request) -> Response:
         from apimachinery import openapi
 
-        table, version = self._services.table, self._services.world.version
-        return await self._document(request, "v3", lambda: dumps(openapi.v3_index(table, version)))
+        table, version = self._services.table.now(), self._services.world.version
+        return await self._document(request, table, "v3", lambda: dumps(openapi.v3_index(table, version)))
 
     async def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
         from apimachinery import openapi
@@ -121,22 +123,33 @@ class Paths:
             group, served = parts[1], parts[2]
         else:
             return None
-        table, version = self._services.table, self._services.world.version
+        table, version = self._services.table.now(), self._services.world.version
         if served not in dict(table.groups()).get(group, ()):
             return None
+        fixed = None if table.defines(group, served) else 0
         name = f"v3/{path}"
-        return await self._document(request, name, lambda: dumps(openapi.v3(table, version, group, served)))
+        return await self._document(
+            request, table, name, lambda: dumps(openapi.v3(table, version, group, served)), generation=fixed
+        )
 
     async def _document(
-        self, request: Request, name: str, make: Callable[[], bytes], content_type: str = media_types.JSON
+        self,
+        request: Request,
+        table: Snapshot,
+        name: str,
+        make: Callable[[], bytes],
+        content_type: str = media_types.JSON,
+        *,
+        generation: int | None = None,
     ) -> Response:
-        """A document that is made once, with an ETag."""
+        """A document that is made once per generation of the table, with an ETag."""
+        state = table.generation if generation is None else generation
         found = self._documents.get(name)
-        if found is None:
+        if found is None or found[0] < state:
             body = await asyncio.to_thread(make)  # large: other requests go on meanwhile
-            found = body, etag(body)
+            found = state, body, etag(body)
             self._documents[name] = found
-        return tagged(request, *found, content_type)
+        return tagged(request, *found[1:], content_type)
 
 
 def etag(body: bytes) -> str:

@@ -4,11 +4,16 @@ Source: k8s.io/kubernetes/pkg/registry/apps/deployment/storage/storage.go (Scale
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from apimachinery import decoding, errors, field
+from apimachinery import errors, field
+from apimachinery.clock import timestamp
 from apimachinery.errors import Object
 from apimachinery.labels import LabelSelector
+from apimachinery.managedfields import FieldManager, objects
+from apimachinery.managedfields.path_elements import Path
+from apimachinery.managedfields.scaling import replicas_path, to_parent, to_scale
 from apimachinery.patching.json_patch import apply_json_patch
 from apimachinery.patching.merge_patch import apply_merge_patch
 from apimachinery.patching.strategic import apply_strategic
@@ -17,10 +22,12 @@ from apimachinery.schema import Field, Kind, Schema
 from apiserver import bodies, parameters, rendering
 from apiserver.admission import UPDATE
 from apiserver.admission.requests import attributes_of
-from apiserver.handlers.creating import managed, write_of
-from apiserver.handlers.patching import decode_patched, patch_type
+from apiserver.handlers.creating import write_of
+from apiserver.handlers.patching import check_options, configuration, decode_patched, patch_type
 from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from apiserver.parameters import WriteOptions
 from apiserver.registry import updating
+from apiserver.registry.field_managers import manager_name
 from apiserver.registry.strategy import ScalePaths, at_path
 from apiserver.registry.writes import Written
 from apiserver.request import Request, Response
@@ -30,6 +37,12 @@ GVK = GroupVersionKind("autoscaling", "v1", "Scale")
 _INT32 = Schema(Kind.INTEGER, format="int32")
 _NAME = "io.k8s.api.autoscaling.v1.Scale"
 _TEXT = Schema(Kind.STRING)
+_BAD_REQUEST = 400
+_OTHER_VERSION = "the API version in the data"
+_UNREGISTERED = (
+    'no kind is registered for the type v1.Scale in scheme "pkg/apiserver/customresource_handler.go:781"'
+)
+_UNSET = -(2**31)  # replicas that were never given
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -47,7 +60,12 @@ async def get(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     await scope.services.store.refresh()
     entry = scope.registry.entry(request.info.namespace, request.info.name)
-    return rendering.render(request, scope, scale_of(scope, scope.registry.object(entry)), form)
+    await scope.registry.prepare(entry)
+    obj = scope.registry.object(entry)
+    if scope.resource.custom and at_path(obj, _paths(scope).spec_replicas) is None:
+        path = _paths(scope).spec_replicas
+        raise errors.internal(f'the spec replicas field ".{path}" does not exist')
+    return rendering.render(request, scope, scale_of(scope, obj), form)
 
 
 def scale_of(scope: Scope, obj: Object) -> Object:
@@ -84,12 +102,23 @@ async def update(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     options = parameters.write_options(request, "UpdateOptions")
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
-    target = scope.resource.subresources["scale"]
-    sent = await bodies.read_other(request, scope, target, schema, options.field_validation)
+    sent = await _read(request, scope, schema, options.field_validation)
     sent.setdefault("metadata", {})
     bodies.check_name(sent, request.info.name)
-    result = await _write(request, scope, lambda _: sent, options.dry_run, options.field_manager)
+    change = partial(_managed, request, schema, options.field_manager, lambda _: copy.deepcopy(sent))
+    result = await _write(request, scope, change, dry_run=options.dry_run)
     return rendering.render(request, scope, scale_of(scope, result.obj), form)
+
+
+async def _read(request: Request, scope: Scope, schema: Schema, validation: str) -> Object:
+    """The Scale that was sent; what cannot be read is explained badly where the resource is a custom one."""
+    target = scope.resource.subresources["scale"]
+    try:
+        return await bodies.read_other(request, scope, target, schema, validation)
+    except errors.StatusError as error:
+        if scope.resource.custom and error.code == _BAD_REQUEST and _OTHER_VERSION not in error.message:
+            raise errors.bad_request(_UNREGISTERED) from None
+        raise
 
 
 async def patch(request: Request, scope: Scope) -> Response:
@@ -97,61 +126,123 @@ async def patch(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     content_type = patch_type(request, scope)
     options = parameters.write_options(request, "PatchOptions")
+    check_options(options, content_type)
     body = await bodies.read(request)
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
-
-    def patched(live: Object) -> Object:
-        if content_type == JSON_PATCH:
-            value = apply_json_patch(live, body)
-        elif content_type == MERGE_PATCH:
-            value = apply_merge_patch(live, body)
-        elif content_type == APPLY_PATCH:
-            value = {**live, "spec": decoding.parse(body, APPLY_PATCH).value.get("spec") or {}}
-        else:
-            value = apply_strategic(live, body, schema)
-        return decode_patched(value, GVK, schema, options.field_validation).object
-
-    result = await _write(request, scope, patched, options.dry_run, options.field_manager)
+    if content_type == APPLY_PATCH:
+        config = configuration(request, scope, body, options, GVK)
+        change = partial(_applied, request, scope, schema, config, options)
+    else:
+        patcher = partial(_patched, schema, content_type, body, options.field_validation)
+        change = partial(_managed, request, schema, options.field_manager, patcher)
+    result = await _write(request, scope, change, dry_run=options.dry_run)
     return rendering.render(request, scope, scale_of(scope, result.obj), form)
 
 
+def _patched(schema: Schema, content_type: str, body: bytes, validation: str, live: Object) -> Object:
+    """The live Scale with a patch that is no apply."""
+    if content_type == JSON_PATCH:
+        value = apply_json_patch(live, body)
+    elif content_type == MERGE_PATCH:
+        value = apply_merge_patch(live, body)
+    else:
+        value = apply_strategic(live, body, schema)
+    return decode_patched(value, GVK, schema, validation).object
+
+
+def _field_manager(schema: Schema) -> FieldManager:
+    return FieldManager(lambda version: schema if version == GVK.api_version else None)
+
+
+def _managed(
+    request: Request, schema: Schema, manager: str, change: Callable[[Object], Object], live: Object, now: str
+) -> Object:
+    """What `change` makes of the live Scale, with its managers."""
+    name = manager_name(manager, request.headers.get("user-agent", ""))
+    return _field_manager(schema).update(live, change(live), name, "scale", now)
+
+
+def _applied(
+    request: Request,
+    scope: Scope,
+    schema: Schema,
+    config: Object,
+    options: WriteOptions,
+    live: Object,
+    now: str,
+) -> Object:
+    """The live Scale with an applied configuration."""
+    merged = _field_manager(schema).apply(
+        live, config, options.field_manager, bool(options.force), "scale", now, kind=GVK.kind
+    )
+    found = decode_patched(merged, GVK, schema, "Ignore").object
+    bodies.check_namespace(found, scope, request.info.namespace)
+    return found
+
+
 async def _write(
-    request: Request, scope: Scope, change: Callable[[Object], Object], dry_run: bool, manager: str
+    request: Request, scope: Scope, change: Callable[[Object, str], Object], *, dry_run: bool
 ) -> Written:
-    """Write what `change` makes of the live Scale into its object."""
-    codec, registry, paths = scope.services.codec, scope.registry, _paths(scope)
+    """Write what `change` makes of the live Scale (and the time) into its object, owners included."""
+    services, registry, paths = scope.services, scope.registry, _paths(scope)
     write = write_of(request, scope, dry_run=dry_run)
 
     async def transform(current: Object | None) -> Object:
         if current is None:
             raise errors.not_found(scope.resource.group_resource, request.info.name)
-        shown = scale_of(scope, current)
-        scale = change(copy.deepcopy(shown))
+        shown, owners = _live(scope, current), _owned_at(scope)
+        scale = change(copy.deepcopy(shown), timestamp(services.world.clock.now()))
         attributes = attributes_of(request, scope, UPDATE, scale, shown, dry_run=dry_run)
-        await scope.services.admission.admit(attributes)
-        await scope.services.admission.validate(attributes)
-        live = codec.convert(current, scope.resource)
-        new = codec.convert({**current, "metadata": {**current["metadata"]}}, scope.resource)
+        await services.admission.admit(attributes)
+        await services.admission.validate(attributes)
         replicas = (scale.get("spec") or {}).get("replicas") or 0
-        if replicas < 0:
-            raise _negative(scope, request.info.name, replicas)
+        _check(scope, request.info.name, replicas)
+        new = {**current, "metadata": dict(current["metadata"])}
         _set(new, paths.spec_replicas, replicas)
         revision = scale["metadata"].get("resourceVersion")
         if revision:
             new["metadata"]["resourceVersion"] = revision
-        return codec.convert(managed(request, scope, live, new, write, manager), registry.resource)
+        before, scaled = current["metadata"].get("managedFields"), scale["metadata"].get("managedFields")
+        managed = to_parent(before, scaled, scope.resource.api_version, owners)
+        new["metadata"].pop("managedFields", None)
+        return objects.managed(new, managed) if managed else new
 
     # The write is one of the object: its own strategy, its generation. Admission sees the Scale.
     write.subresource, write.admitted = "", True
     return await updating.update(registry, request.info.name, transform, write)
 
 
-def _negative(scope: Scope, name: str, replicas: int) -> errors.StatusError:
+def _live(scope: Scope, current: Object) -> Object:
+    """The Scale that is changed: with its managers, and a value nobody can want where there is none."""
+    shown = scale_of(scope, current)
+    if scope.resource.custom and at_path(current, _paths(scope).spec_replicas) is None:
+        shown["spec"]["replicas"] = _UNSET
+    managed = to_scale(current["metadata"].get("managedFields"), _owned_at(scope))
+    if managed:
+        shown["metadata"]["managedFields"] = managed
+    return shown
+
+
+def _owned_at(scope: Scope) -> Mapping[str, Path | None]:
+    """Where each version of the kind has the replicas."""
+    path = replicas_path(_paths(scope).spec_replicas)
+    resource, table = scope.resource, scope.services.table
+    if resource.custom:
+        return {resource.api_version: path}
+    known = [version for group, version in table.builtin.registered() if group == resource.group]
+    there = [version for version in known if table.by_kind(resource.group, version, resource.kind)]
+    return {GroupVersionKind(resource.group, version, "").api_version: path for version in there}
+
+
+def _check(scope: Scope, name: str, replicas: int) -> None:
+    """Raise if there cannot be so many; a custom resource's own rules say so by themselves."""
     if scope.resource.custom:
-        what = field.invalid(f".{_paths(scope).spec_replicas}", replicas, "should be a non-negative integer")
-        return errors.invalid(scope.resource.group_kind, name, [what])
-    what = field.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-    return errors.invalid(errors.GroupKind(GVK.group, GVK.kind), name, [what])
+        if replicas == _UNSET:
+            path = _paths(scope).spec_replicas
+            raise errors.bad_request(f'the spec replicas field ".{path}" cannot be empty')
+    elif replicas < 0:
+        what = field.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise errors.invalid(errors.GroupKind(GVK.group, GVK.kind), name, [what])
 
 
 def _set(obj: Object, path: str, value: int) -> None:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from apimachinery.errors import Object, StatusError
 from apiserver import parameters, rendering
+from apiserver.codec import form_of
 from apiserver.encoding import dumps, event_bytes, loads, with_revision
+from apiserver.handlers.listing import prepare
 from apiserver.media_types import Accepted
 from apiserver.parameters import ListOptions
 from apiserver.request import Request, Response
@@ -67,6 +69,7 @@ async def stream(
     entries: list[Entry] = []
     since = revision
     if initial:
+        await prepare(scope, wanted.namespace)
         page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
         entries, since = list(page.entries), page.revision
     elif revision == 0:
@@ -104,6 +107,7 @@ async def _follow(
     clock = scope.services.world.clock
     last_bookmark = clock.monotonic()
     async for batch in cursor:
+        await _prepare(scope, batch)
         lines, failure = _lines(batch, since, wanted, encoder)
         if lines:
             yield lines
@@ -115,6 +119,15 @@ async def _follow(
             yield encoder.bookmark(cursor.revision, {})
     if options.bookmarks and cursor.revision >= since:
         yield encoder.bookmark(cursor.revision, {})
+
+
+async def _prepare(scope: Scope, batch: Iterable[Event]) -> None:
+    """Have a webhook convert the states that a batch tells of; nothing for most resources."""
+    codec = scope.services.codec
+    if codec.needs_webhook(scope.resource):
+        states = [(event.value, event.revision) for event in batch]
+        states += [(one.previous_value, one.previous) for one in batch if one.previous_value is not None]
+        await codec.prepare(scope.resource, states)
 
 
 def _lines(
@@ -188,7 +201,7 @@ class Encoder:
         return event_bytes("ERROR", dumps(error.status()))
 
     def _plain_line(self, change: Change) -> bytes:
-        key = (change.shown, change.type, self._scope.resource.api_version)
+        key = change.shown, change.type, form_of(self._scope.resource)
         line = self._kept.get(key)
         if line is None:
             line = event_bytes(change.type, self._object(change))

@@ -72,6 +72,11 @@ class Registry:
             raise not_found(self.resource.group_resource, name)
         return entry
 
+    async def prepare(self, entry: Entry | None) -> None:
+        """Have `object` be able to read the entry, of versions that a webhook converts."""
+        if self.resource.custom and entry is not None:
+            await self.services.codec.prepare(self.resource, [(entry.value, entry.revision)])
+
     def object(self, entry: Entry) -> Object:
         """The object of an entry in the hub version, fresh, with its resourceVersion."""
         return self.services.codec.object(self.resource, entry.value, entry.revision)

@@ -44,6 +44,7 @@ async def update(
                 )
                 raise errors.conflict(registry.resource.group_resource, name, why)
             return await _create(registry, name, transform, write, force_create=force_create)
+        await registry.prepare(entry)
         if uid and uid != entry.uid:
             raise _other_uid(registry, entry, uid)
         return await _update(registry, entry, transform, write)
