@@ -47,7 +47,7 @@ class Outcome:
 
 
 @cache
-def environment(minor: int, *, params: bool, stored: bool = True) -> "Environment":
+def environment(minor: int, *, params: bool, stored: bool = True, authorizer: bool = True) -> "Environment":
     """What an expression of admission may name; `params` is declared where a policy has parameters."""
     from apimachinery import cel
     from apimachinery.cel import types
@@ -57,9 +57,11 @@ def environment(minor: int, *, params: bool, stored: bool = True) -> "Environmen
         "oldObject": types.DYN,
         "request": _request_type(),
         "namespaceObject": _namespace_type(),
-        "authorizer": types.opaque("kubernetes.authorization.Authorizer"),
-        "authorizer.requestResource": types.opaque("kubernetes.authorization.ResourceCheck"),
     }
+    if authorizer:
+        variables["authorizer"] = types.opaque("kubernetes.authorization.Authorizer")
+        check = types.opaque("kubernetes.authorization.ResourceCheck")
+        variables["authorizer.requestResource"] = check
     if params:
         variables["params"] = types.DYN
     return cel.environment(f"1.{minor}", stored=stored, variables=variables)

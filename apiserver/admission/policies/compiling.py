@@ -20,23 +20,35 @@ class Compiler:
     """Makes expressions that may name the variables declared so far."""
 
     def __init__(self, minor: int, *, params: bool, stored: bool = True) -> None:
-        self._base = expressions.environment(minor, params=params, stored=stored)
+        self._minor, self._params, self._stored = minor, params, stored
         self._types: dict[str, Any] = {}
         self._programs: dict[str, Expression] = {}
-        self._environment: Environment | None = None
+        self._environments: dict[tuple[bool, bool], Environment] = {}
 
-    def expression(self, source: str, results: Sequence[Any] = ()) -> Expression:
+    def expression(
+        self,
+        source: str,
+        results: Sequence[Any] = (),
+        *,
+        authorizer: bool = True,
+        stored: bool | None = None,
+    ) -> Expression:
         """An expression; it is compiled when it is first needed."""
-        return Expression(source, self.environment(), results)
+        known = self._stored if stored is None else stored
+        return Expression(source, self.environment(authorizer=authorizer, stored=known), results)
 
-    def environment(self) -> "Environment":
+    def environment(self, *, authorizer: bool = True, stored: bool = True) -> "Environment":
         """The environment with the variables declared so far."""
         from apimachinery.cel import types
 
-        if self._environment is None:
+        key = authorizer, stored
+        if key not in self._environments:
+            base = expressions.environment(
+                self._minor, params=self._params, stored=stored, authorizer=authorizer
+            )
             declared = types.object_type("kubernetes.variables", dict(self._types))
-            self._environment = self._base.extended({_VARIABLES: declared})
-        return self._environment
+            self._environments[key] = base.extended({_VARIABLES: declared})
+        return self._environments[key]
 
     def declare(self, name: str, expression: Expression) -> None:
         """Let later expressions name `variables.NAME`; one that does not compile is of any type."""
@@ -45,7 +57,7 @@ class Compiler:
         program = expression.compiled()
         self._types[name] = types.DYN if program is None else program.result
         self._programs[name] = expression
-        self._environment = None
+        self._environments.clear()
 
     def bind(self, bound: Mapping[str, Any]) -> dict[str, Any]:
         """`bound` with `variables`: each is evaluated when it is first read, at most once."""

@@ -74,7 +74,7 @@ class Evaluator:
         message = given.get("messageExpression")
         return _Validation(
             self._compiler.expression(given.get("expression") or "", (types.BOOL,)),
-            self._compiler.expression(message, (types.STRING,)) if message else None,
+            self._compiler.expression(message, (types.STRING,), authorizer=False) if message else None,
             (given.get("message") or "").strip(),
             given.get("reason") or INVALID,
         )

@@ -10,6 +10,7 @@ from apiserver.registry.strategies.dynamic_resources import STRATEGIES as _DYNAM
 from apiserver.registry.strategies.limiting import STRATEGIES as _LIMITING
 from apiserver.registry.strategies.others import STRATEGIES as _OTHERS
 from apiserver.registry.strategies.pods import STRATEGIES as _PODS
+from apiserver.registry.strategies.registration import STRATEGIES as _REGISTRATION
 from apiserver.registry.strategies.services import STRATEGIES as _SERVICES
 from apiserver.registry.strategy import Strategy
 
@@ -22,6 +23,7 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_BATCH,
     **_COORDINATION,
     **_DYNAMIC_RESOURCES,
+    **_REGISTRATION,
     **_OTHERS,
     GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy,
 }

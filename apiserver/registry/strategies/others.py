@@ -18,7 +18,6 @@ from apiserver.registry.strategy import Strategy, StrategyContext
 
 _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"
-_ADMISSION = "admissionregistration.k8s.io"
 _FLOW = "flowcontrol.apiserver.k8s.io"
 
 
@@ -81,9 +80,6 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_all("scheduling.k8s.io", Counted, "priorityclasses"),
     **_all(_STORAGE, Returned, "storageclasses", "csinodes", "csidrivers", "volumeattachments"),
     **_all(_STORAGE, Returned, "csistoragecapacities", "volumeattributesclasses"),
-    **_all(_ADMISSION, Counted, "validatingwebhookconfigurations", "mutatingwebhookconfigurations"),
-    **_all(_ADMISSION, Counted, "validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-    **_all(_ADMISSION, Counted, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
     **_all(_FLOW, CountedConditional, "flowschemas", "prioritylevelconfigurations"),
     **_all("discovery.k8s.io", Counted, "endpointslices"),
     **_all("certificates.k8s.io", SigningRequestStrategy, "certificatesigningrequests"),

@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from apimachinery.errors import Object
@@ -25,6 +25,8 @@ from apiserver.registry.validation.selectors import selector_errors
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _ACTIONS = ("Audit", "Deny", "Warn")
+# Checks a variable (name, expression, path), and declares it for the expressions after it.
+VariableCheck = Callable[[str, str, str], Iterator[FieldError]]
 _MAX_AUDIT_ANNOTATIONS = 20
 _MAX_VALUE_EXPRESSION = 5 * 1024
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
@@ -38,24 +40,14 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """How the expressions of a policy are compiled: one check per sort of result.
-
-    `variable` also declares the variable of that name for the expressions after it.
-    """
+    """How the expressions of a policy are compiled: one check per sort of result."""
 
     condition: ExpressionCheck
     validation: ExpressionCheck
     message: ExpressionCheck
     annotation: ExpressionCheck
     mutation: Mapping[str, ExpressionCheck]
-    variable: "VariableCheck"
-
-
-class VariableCheck:
-    """Checks a variable and declares it."""
-
-    def __call__(self, name: str, expression: str, path: str) -> Iterator[FieldError]:
-        raise NotImplementedError
+    variable: VariableCheck
 
 
 def validating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
