@@ -12,10 +12,13 @@ from apimachinery.client.rest import user_agent
 from apimachinery.component import ComponentContext
 from controllers.accounts import AccountClients
 from controllers.base import Controller, ControllerContext
+from controllers.cronjob.controller import CronJobController
 from controllers.daemonset.controller import DaemonSetController
 from controllers.deployment.controller import DeploymentController
+from controllers.disruption.controller import DisruptionController
 from controllers.garbagecollector.controller import GarbageCollector
 from controllers.job.controller import JobController
+from controllers.job.ttl import TTLAfterFinishedController
 from controllers.namespace import NamespaceController
 from controllers.namespace_furniture import RootCAPublisher, ServiceAccountController
 from controllers.nodelifecycle.eviction import TaintEvictionController
@@ -27,6 +30,8 @@ from controllers.resourcequota import ResourceQuotaController
 from controllers.services.endpoints import EndpointsController
 from controllers.services.endpointslice import EndpointSliceController
 from controllers.statefulset.controller import StatefulSetController
+from controllers.volumes.ephemeral import EphemeralVolumeController
+from controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +49,12 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (StatefulSetController, ""),
     (DaemonSetController, ""),
     (JobController, ""),
+    (CronJobController, ""),
+    (TTLAfterFinishedController, ""),
+    (DisruptionController, ""),
+    (ClaimProtectionController, ""),
+    (VolumeProtectionController, ""),
+    (EphemeralVolumeController, ""),
     (ResourceClaimController, "DynamicResourceAllocation"),
     (ResourceQuotaController, ""),
     (NodeLifecycleController, ""),
@@ -55,15 +66,20 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
 
 # Names that --controllers knows from before 1.28 (upstream, cmd/kube-controller-manager/names).
 ALIASES = {
+    "cronjob": "cronjob-controller",
     "daemonset": "daemonset-controller",
     "deployment": "deployment-controller",
+    "disruption": "disruption-controller",
     "endpoint": "endpoints-controller",
     "endpointslice": "endpointslice-controller",
+    "ephemeral-volume": "ephemeral-volume-controller",
     "garbagecollector": "garbage-collector-controller",
     "job": "job-controller",
     "namespace": "namespace-controller",
     "nodelifecycle": "node-lifecycle-controller",
     "podgc": "pod-garbage-collector-controller",
+    "pv-protection": "persistentvolume-protection-controller",
+    "pvc-protection": "persistentvolumeclaim-protection-controller",
     "replicaset": "replicaset-controller",
     "replicationcontroller": "replicationcontroller-controller",
     "resource-claim-controller": "resourceclaim-controller",
@@ -71,6 +87,7 @@ ALIASES = {
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
     "serviceaccount": "serviceaccount-controller",
     "statefulset": "statefulset-controller",
+    "ttl-after-finished": "ttl-after-finished-controller",
 }
 
 

@@ -1,0 +1,54 @@
+"""The cron job controller's loop. Behaviour of k8s.io/kubernetes/pkg/controller/cronjob, 1.36."""
+
+import copy
+
+from apimachinery.client.refs import CRON_JOBS, JOBS
+from apimachinery.client.rest import Object
+from controllers import owners
+from controllers.base import Controller, ControllerContext, Key
+from controllers.cronjob.run import Run
+
+
+class CronJobController(Controller):
+    name = "cronjob-controller"
+    component = "cronjob-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._annotates = context.world.gates.enabled("CronJobsScheduledAnnotation")
+        self._cron_jobs = context.informer(CRON_JOBS)
+        self._jobs = context.informer(JOBS)
+        self._jobs.add_index("controller", owners.controller_uids)
+        self._cron_jobs.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
+        self._jobs.add_handler(self._job_changed, self._job_updated, self._job_changed)
+
+    def _job_changed(self, job: Object) -> None:
+        owner = owners.resolve_controller(job, CRON_JOBS, self._cron_jobs.get)
+        if owner is not None:
+            self.enqueue(owner)
+
+    def _job_updated(self, old: Object, new: Object) -> None:
+        self._job_changed(new)
+        if owners.controller_reference(old) != owners.controller_reference(new):
+            self._job_changed(old)
+
+    async def sync(self, key: Key) -> None:
+        found = self._cron_jobs.get(*key)
+        if found is None:
+            return
+        run = Run(
+            self.client,
+            self.recorder,
+            copy.deepcopy(found),
+            self._jobs.by_index("controller", found["metadata"]["uid"]),
+            self.clock.now(),
+            annotates=self._annotates,
+        )
+        try:
+            await run.go()
+            await run.clean_up()
+        finally:
+            if run.status != (found.get("status") or {}):
+                await self.client.update(CRON_JOBS, {**found, "status": run.status}, "status")
+        if run.again is not None:
+            self.queue.add_after(key, run.again)

@@ -1,0 +1,248 @@
+"""One reconciliation of one cron job: note what became of its jobs, start the one that is due, tidy up.
+
+Behaviour of syncCronJob and cleanupFinishedJobs (k8s.io/kubernetes/pkg/controller/cronjob), 1.36.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from apimachinery import cron
+from apimachinery.client.recorder import EventRecorder
+from apimachinery.client.refs import CRON_JOBS, JOBS
+from apimachinery.client.rest import APIClient, Object
+from apimachinery.clock import parse_timestamp, timestamp
+from apimachinery.cron import CronError, Schedule
+from apimachinery.errors import StatusError, is_reason
+from controllers import owners
+from controllers.cronjob import timing
+from controllers.job import conditions
+from controllers.replica_pods import is_namespace_terminating
+
+SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+_TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+_FORBIDDEN = "Not starting job because prior execution is running and concurrency policy is Forbid"
+_ZONE_IN_SCHEDULE = (
+    'CRON_TZ or TZ used in schedule "{}" is not officially supported, '
+    "see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
+
+
+class Run:
+    """One reconciliation of one cron job; `status` is what becomes of its status."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        recorder: EventRecorder,
+        cron_job: Object,
+        jobs: Sequence[Object],
+        now: datetime,
+        *,
+        annotates: bool,
+    ) -> None:
+        """`annotates`: jobs say for which moment they were made."""
+        self._client = client
+        self._recorder = recorder
+        self._cron_job = cron_job
+        self._jobs = list(jobs)
+        self._now = now
+        self._annotates = annotates
+        self.status: Object = cron_job.setdefault("status", {})
+        self.again: float | None = None  # seconds until the next look
+
+    def _tell(self, kind: str, reason: str, message: str) -> None:
+        self._recorder.event(self._cron_job, kind, reason, message)
+
+    async def go(self) -> None:
+        """Note what became of the jobs, and start the one that is due."""
+        for job in self._jobs:
+            self._note(job)
+        await self._forget_missing()
+        spec = self._cron_job["spec"]
+        if self._cron_job["metadata"].get("deletionTimestamp") or spec.get("suspend"):
+            return
+        schedule = self._schedule()
+        if schedule is None:
+            return
+        due = self._due(schedule)
+        if due is not None:
+            await self._start(due)
+        self.again = timing.seconds_to_next(self._cron_job, schedule, self._now)
+
+    # -- what became of the jobs
+
+    def _active(self) -> list[Object]:
+        return list(self.status.get("active") or ())
+
+    def _drop(self, uid: str) -> None:
+        left = [one for one in self._active() if one["uid"] != uid]
+        self.status.pop("active", None)
+        if left:
+            self.status["active"] = left
+
+    def _note(self, job: Object) -> None:
+        metadata = job["metadata"]
+        known = any(one["uid"] == metadata["uid"] for one in self._active())
+        if not known and not conditions.is_finished(job):
+            text = f"Saw a job that the controller did not create or forgot: {metadata['name']}"
+            self._tell("Warning", "UnexpectedJob", text)
+        elif known and conditions.is_finished(job):
+            self._drop(metadata["uid"])
+            how = conditions.COMPLETE if conditions.holds(job, conditions.COMPLETE) else conditions.FAILED
+            text = f"Saw completed job: {metadata['name']}, condition: {how}"
+            self._tell("Normal", "SawCompletedJob", text)
+        ended = (job.get("status") or {}).get("completionTime")
+        if conditions.holds(job, conditions.COMPLETE) and ended:
+            last = self.status.get("lastSuccessfulTime")
+            if last is None or parse_timestamp(ended) > parse_timestamp(last):
+                self.status["lastSuccessfulTime"] = ended
+
+    async def _forget_missing(self) -> None:
+        known = {job["metadata"]["uid"] for job in self._jobs}
+        for reference in self._active():
+            if reference["uid"] in known or await self._live(reference) is not None:
+                continue
+            self._tell("Normal", "MissingJob", f"Active job went missing: {reference['name']}")
+            self._drop(reference["uid"])
+
+    # -- the next one
+
+    def _schedule(self) -> Schedule | None:
+        """None, with an event, if the spec makes no sense."""
+        spec = self._cron_job["spec"]
+        text, zone = spec["schedule"], spec.get("timeZone")
+        try:
+            where = cron.location(zone or "")
+        except CronError:
+            why = f'invalid timeZone: "{zone}": unknown time zone {zone}'
+            self._tell("Warning", "UnknownTimeZone", why)
+            return None
+        if "TZ" in text:
+            self._tell("Warning", "UnsupportedSchedule", _ZONE_IN_SCHEDULE.format(text))
+        try:
+            return cron.parse(text, where)
+        except CronError as error:
+            self._tell("Warning", "UnparseableSchedule", f'unparseable schedule: "{text}" : {error}')
+            return None
+
+    def _due(self, schedule: Schedule) -> datetime | None:
+        """The start that is due and that nothing forbids."""
+        spec = self._cron_job["spec"]
+        try:
+            found = timing.missed(self._cron_job, schedule, self._now)
+        except CronError as error:
+            self._tell("Warning", "InvalidSchedule", f"invalid schedule: {spec['schedule']} : {error}")
+            return None
+        if found.many:
+            self._tell("Warning", "TooManyMissedTimes", _TOO_MANY)
+        due = found.latest
+        if due is None:
+            return None
+        deadline = spec.get("startingDeadlineSeconds")
+        if deadline is not None and (self._now - due).total_seconds() > deadline:
+            text = due.strftime("%a, %d %b %Y %H:%M:%S +0000")
+            self._tell("Warning", "MissSchedule", f"Missed scheduled time to start a job: {text}")
+            return None
+        if any(one["name"] == self._name_of(due) for one in self._active()):
+            return None
+        if self.status.get("lastScheduleTime") == timestamp(due):
+            return None
+        if spec.get("concurrencyPolicy") == "Forbid" and self._active():
+            self._tell("Normal", "JobAlreadyActive", _FORBIDDEN)
+            return None
+        return due
+
+    def _name_of(self, due: datetime) -> str:
+        return f"{self._cron_job['metadata']['name']}-{int(due.timestamp()) // 60}"
+
+    async def _start(self, due: datetime) -> None:
+        if self._cron_job["spec"].get("concurrencyPolicy") == "Replace":
+            for reference in self._active():
+                await self._replace(reference)
+        job = self._job(due)
+        try:
+            made = await self._client.create(JOBS, job)
+        except StatusError as error:
+            if is_namespace_terminating(error) or is_reason(error, "AlreadyExists"):
+                return
+            self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
+            raise
+        self._tell("Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+        reference = {
+            "kind": JOBS.kind,
+            "namespace": made["metadata"]["namespace"],
+            "name": made["metadata"]["name"],
+            "uid": made["metadata"]["uid"],
+            "apiVersion": JOBS.api_version,
+            "resourceVersion": made["metadata"]["resourceVersion"],
+        }
+        self.status["active"] = [*self._active(), reference]
+        self.status["lastScheduleTime"] = timestamp(due)
+
+    async def _live(self, reference: Object) -> Object | None:
+        try:
+            return await self._client.get(JOBS, reference["name"], reference["namespace"])
+        except StatusError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def _replace(self, reference: Object) -> None:
+        job = await self._live(reference)
+        if job is None:
+            self._tell("Warning", "FailedGet", f'Get job: jobs.batch "{reference["name"]}" not found')
+        else:
+            await self._delete(job)
+
+    def _job(self, due: datetime) -> Object:
+        template = self._cron_job["spec"].get("jobTemplate") or {}
+        metadata = template.get("metadata") or {}
+        annotations = dict(metadata.get("annotations") or {})
+        if self._annotates:
+            annotations[SCHEDULED] = _zoned(due, self._cron_job["spec"].get("timeZone"))
+        made: Object = {
+            "name": self._name_of(due),
+            "namespace": self._cron_job["metadata"]["namespace"],
+            "ownerReferences": [owners.new_controller_reference(self._cron_job, CRON_JOBS)],
+        }
+        made |= {"annotations": annotations} if annotations else {}
+        made |= {"labels": dict(metadata["labels"])} if metadata.get("labels") else {}
+        return {
+            "apiVersion": JOBS.api_version,
+            "kind": JOBS.kind,
+            "metadata": made,
+            "spec": template.get("spec") or {},
+        }
+
+    # -- history
+
+    async def clean_up(self) -> None:
+        """Delete the oldest finished jobs beyond the limits."""
+        spec = self._cron_job["spec"]
+        for kind, limit in (
+            (conditions.FAILED, spec.get("failedJobsHistoryLimit")),
+            (conditions.COMPLETE, spec.get("successfulJobsHistoryLimit")),
+        ):
+            found = [job for job in self._jobs if conditions.holds(job, kind)]
+            found.sort(
+                key=lambda job: ((job.get("status") or {}).get("startTime") or "", job["metadata"]["name"])
+            )
+            for job in found[: max(0, len(found) - int(limit))] if limit is not None else ():
+                await self._delete(job)
+
+    async def _delete(self, job: Object) -> None:
+        metadata = job["metadata"]
+        try:
+            await self._client.delete(JOBS, metadata["name"], metadata["namespace"], propagation="Background")
+        except StatusError as error:
+            if error.code != 404:
+                self._tell("Warning", "FailedDelete", f"Deleted job: {error}")
+                raise
+        self._drop(job["metadata"]["uid"])
+        self._tell("Normal", "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
+
+
+def _zoned(due: datetime, zone: str | None) -> str:
+    """RFC 3339 in the cron job's time zone."""
+    text = due.astimezone(cron.location(zone or "")).isoformat()
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text

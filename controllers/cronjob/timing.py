@@ -1,0 +1,62 @@
+"""When a cron job's next job is due, and which starts were missed. Pure functions.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/cronjob/utils.go, 1.36.
+"""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from apimachinery.client.rest import Object
+from apimachinery.clock import parse_timestamp
+from apimachinery.cron import CronError, Schedule
+
+_MANY = 100
+_DELTA_SECONDS = 0.1  # a little late, so that the clock has surely passed the moment
+
+
+class Missed(NamedTuple):
+    """What has become due: since when we looked, the latest start, and whether there were too many."""
+
+    earliest: datetime
+    latest: datetime | None
+    times: int = 0
+
+    @property
+    def many(self) -> bool:
+        return self.times > _MANY
+
+
+def missed(cron_job: Object, schedule: Schedule, now: datetime, *, deadline: bool = True) -> Missed:
+    """`deadline`: starts longer ago than startingDeadlineSeconds are not looked at. Raises CronError."""
+    status, spec = cron_job.get("status") or {}, cron_job["spec"]
+    text = status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]
+    earliest = parse_timestamp(text)
+    seconds = spec.get("startingDeadlineSeconds")
+    if deadline and seconds is not None:
+        earliest = max(earliest, now - timedelta(seconds=seconds))
+    first = schedule.next(earliest)
+    second = schedule.next(first) if first is not None else None
+    if first is None or now < first:
+        return Missed(earliest, None)
+    if second is None or now < second:
+        return Missed(earliest, first)
+    distance = round((second - first).total_seconds())
+    if distance < 1:
+        raise CronError("time difference between two schedules is less than 1 second")
+    count = int((now - first).total_seconds()) // distance + 1
+    latest, moment = first, schedule.next(first + timedelta(seconds=(count - 2) * distance))
+    while moment is not None and moment <= now:
+        latest, moment = moment, schedule.next(moment)
+    return Missed(earliest, latest, count)
+
+
+def seconds_to_next(cron_job: Object, schedule: Schedule, now: datetime) -> float | None:
+    """Until the next start that is not yet due."""
+    try:
+        found = missed(cron_job, schedule, now, deadline=False)
+    except CronError:
+        since = now
+    else:
+        since = found.latest or found.earliest
+    due = schedule.next(since)
+    return None if due is None else (due - now).total_seconds() + _DELTA_SECONDS

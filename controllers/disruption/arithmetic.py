@@ -1,0 +1,111 @@
+"""What a pod disruption budget allows: pure arithmetic.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/disruption and component-helpers/apps/poddisruptionbudget, 1.36.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from apimachinery.client.rest import Object
+from apimachinery.clock import parse_timestamp, timestamp
+from controllers import pods
+from controllers.scaling import scaled
+
+ALLOWED = "DisruptionAllowed"
+DELETION_SECONDS = 120.0  # after which an evicted pod that is still there counts again
+
+
+def desired_healthy(budget: Object, found: int, expected: int) -> tuple[int, int]:
+    """(pods that have to be healthy, pods there should be); `expected` is what their owners ask for."""
+    spec = budget["spec"]
+    if spec.get("maxUnavailable") is not None:
+        return max(0, expected - scaled(spec["maxUnavailable"], expected, round_up=True)), expected
+    least = spec.get("minAvailable")
+    if isinstance(least, str):
+        return scaled(least, expected, round_up=True), expected
+    return int(least or 0), found
+
+
+def asks_owners(budget: Object) -> bool:
+    """Whether the number of pods there should be matters."""
+    spec = budget["spec"]
+    return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+
+
+def still_disrupted(
+    budget: Object, found: Sequence[Object], now: datetime
+) -> tuple[dict[str, str], list[Object], float | None]:
+    """Evicted pods about to go, those that did not go in time, and seconds until the next is late."""
+    noted = (budget.get("status") or {}).get("disruptedPods") or {}
+    kept: dict[str, str] = {}
+    late: list[Object] = []
+    waits: list[float] = []
+    for pod in found:
+        since = noted.get(pod["metadata"]["name"])
+        if since is None or pods.is_terminating(pod):
+            continue
+        left = _deadline(since) - now
+        if left < timedelta():
+            late.append(pod)
+        else:
+            kept[pod["metadata"]["name"]] = since
+            waits.append(left.total_seconds())
+    return kept, late, min(waits, default=None)
+
+
+def _deadline(since: str) -> datetime:
+    return parse_timestamp(since) + timedelta(seconds=DELETION_SECONDS)
+
+
+def healthy(found: Sequence[Object], disrupted: Mapping[str, str], now: datetime) -> int:
+    """Ready pods that nobody is about to take away."""
+    return sum(
+        pods.is_ready(pod)
+        and not pods.is_terminating(pod)
+        and not (pod["metadata"]["name"] in disrupted and _deadline(disrupted[pod["metadata"]["name"]]) > now)
+        for pod in found
+    )
+
+
+def status_of(
+    budget: Object, current: int, desired: int, expected: int, disrupted: Mapping[str, str], now: datetime
+) -> Object:
+    """The status for these counts; the present one if it says so already."""
+    allowed = max(0, current - desired) if expected > 0 else 0
+    before = budget.get("status") or {}
+    wanted: Object = {
+        "observedGeneration": budget["metadata"].get("generation", 0),
+        "disruptionsAllowed": allowed,
+        "currentHealthy": current,
+        "desiredHealthy": desired,
+        "expectedPods": expected,
+    }
+    if disrupted:
+        wanted["disruptedPods"] = dict(disrupted)
+    reason = "SufficientPods" if allowed else "InsufficientPods"
+    wanted["conditions"] = with_condition(
+        before, "True" if allowed else "False", reason, "", wanted["observedGeneration"], now
+    )
+    return wanted
+
+
+def with_condition(
+    status: Object, value: str, reason: str, message: str, generation: int, now: datetime
+) -> list[Object]:
+    """The status's conditions with DisruptionAllowed set (meta.SetStatusCondition)."""
+    new: Object = {
+        "type": ALLOWED,
+        "status": value,
+        "observedGeneration": generation,
+        "lastTransitionTime": timestamp(now),
+        "reason": reason,
+        "message": message,
+    }
+    conditions = list(status.get("conditions") or ())
+    for position, old in enumerate(conditions):
+        if old["type"] == ALLOWED:
+            if old["status"] == value:
+                new["lastTransitionTime"] = old["lastTransitionTime"]
+            conditions[position] = new
+            return conditions
+    return [*conditions, new]

@@ -1,0 +1,91 @@
+"""How many pods the owners of some pods ask for.
+
+Behaviour of the finders of k8s.io/kubernetes/pkg/controller/disruption, 1.36: the built-in kinds, and what
+else has a scale subresource.
+"""
+
+from collections.abc import Sequence
+
+from apimachinery.client.discovery import served_resources
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import (
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Ref,
+)
+from apimachinery.client.rest import APIClient, Object
+from apimachinery.errors import StatusError
+from controllers import owners
+from controllers.base import ControllerContext, SyncError
+
+_WITHOUT_SCALE = {("batch", "Job"): "jobs.batch", ("apps", "DaemonSet"): "daemonsets.apps"}
+
+
+class Scales:
+    """Looks up owners in informers, and the scales of other kinds live."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client: APIClient = context.client
+        self._informers: dict[tuple[str, str], Informer] = {
+            (ref.group, ref.kind): context.informer(ref)
+            for ref in (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS)
+        }
+        self._deployments = context.informer(DEPLOYMENTS)
+        self._refs: dict[tuple[str, str], Ref] = {}
+
+    async def expected(self, found: Sequence[Object]) -> int:
+        """The sum over all owners of the pods; pods without one do not count. Raises SyncError."""
+        counts: dict[str, int] = {}
+        for pod in found:
+            reference = owners.controller_reference(pod)
+            if reference is None or reference["uid"] in counts:
+                continue
+            uid, count = await self._scale(reference, pod)
+            counts[reference["uid"]] = 0
+            counts[uid] = count
+        return sum(counts.values())
+
+    async def _scale(self, reference: Object, pod: Object) -> tuple[str, int]:
+        """The owner that decides, and what it asks for."""
+        namespace = pod["metadata"]["namespace"]
+        group = reference["apiVersion"].rpartition("/")[0]
+        informer = self._informers.get((group, reference["kind"]))
+        if informer is None:
+            return await self._other(reference, group, pod)
+        owner = informer.get(namespace, reference["name"])
+        if owner is None or owner["metadata"]["uid"] != reference["uid"]:
+            raise SyncError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+        deployment = owners.resolve_controller(owner, DEPLOYMENTS, self._deployments.get)
+        deciding = owner if deployment is None else deployment
+        replicas = deciding["spec"].get("replicas")
+        return deciding["metadata"]["uid"], 1 if replicas is None else int(replicas)
+
+    async def _other(self, reference: Object, group: str, pod: Object) -> tuple[str, int]:
+        if (group, reference["kind"]) in _WITHOUT_SCALE:
+            resource = _WITHOUT_SCALE[group, reference["kind"]]
+            raise SyncError(f"{resource} does not implement the scale subresource")
+        ref = await self._ref(group, reference)
+        try:
+            scale = await self._client.get(
+                ref, reference["name"], pod["metadata"]["namespace"], subresource="scale"
+            )
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            resource = f"{ref.plural}.{ref.group}" if ref.group else ref.plural
+            raise SyncError(f"{resource} does not implement the scale subresource") from error
+        return reference["uid"], int((scale.get("spec") or {}).get("replicas") or 0)
+
+    async def _ref(self, group: str, reference: Object) -> Ref:
+        known = self._refs.get((group, reference["kind"]))
+        if known is None:
+            served = await served_resources(self._client)
+            self._refs = {(one.ref.group, one.ref.kind): one.ref for one in served if one.preferred}
+            known = self._refs.get((group, reference["kind"]))
+        if known is None:
+            version = reference["apiVersion"].rpartition("/")[2]
+            text = f'no matches for kind "{reference["kind"]}" in version "{group}/{version}"'
+            raise SyncError(text)
+        return known

@@ -1,0 +1,61 @@
+"""The TTL-after-finished controller: finished jobs go when their time is over.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/ttlafterfinished, 1.36.
+"""
+
+from apimachinery.client.refs import JOBS
+from apimachinery.client.rest import Object
+from apimachinery.clock import parse_timestamp
+from apimachinery.errors import StatusError
+from controllers.base import Controller, ControllerContext, Key
+from controllers.job import conditions
+
+
+class TTLAfterFinishedController(Controller):
+    name = "ttl-after-finished-controller"
+    component = "ttl-after-finished-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._jobs = context.informer(JOBS)
+        self._jobs.add_handler(self._changed, lambda _, new: self._changed(new))
+
+    def _changed(self, job: Object) -> None:
+        if self._seconds_left(job) is not None:
+            self.enqueue(job)
+
+    def _seconds_left(self, job: Object) -> float | None:
+        """Until the job goes; None if it stays."""
+        ttl = job["spec"].get("ttlSecondsAfterFinished")
+        if ttl is None or job["metadata"].get("deletionTimestamp"):
+            return None
+        for one in (job.get("status") or {}).get("conditions") or ():
+            if one["type"] in (conditions.COMPLETE, conditions.FAILED) and one["status"] == "True":
+                since = parse_timestamp(one["lastTransitionTime"])
+                return float(ttl) - (self.clock.now() - since).total_seconds()
+        return None
+
+    async def sync(self, key: Key) -> None:
+        job = self._jobs.get(*key)
+        left = self._seconds_left(job) if job is not None else None
+        if left is None:
+            return
+        if left > 0:
+            self.queue.add_after(key, left)
+            return
+        try:
+            # Asked again: the time may have been made longer meanwhile.
+            fresh = await self.client.get(JOBS, key.name, key.namespace)
+            left = self._seconds_left(fresh)
+            if left is None:
+                return
+            if left > 0:
+                self.queue.add_after(key, left)
+                return
+            uid = fresh["metadata"]["uid"]
+            await self.client.delete(
+                JOBS, key.name, key.namespace, propagation="Foreground", preconditions={"uid": uid}
+            )
+        except StatusError as error:
+            if error.code != 404:
+                raise

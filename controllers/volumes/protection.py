@@ -1,0 +1,114 @@
+"""Claims and volumes that are in use are not deleted: their finalizer goes when nothing uses them.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}, 1.36.
+"""
+
+from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Ref
+from apimachinery.client.rest import Object
+from apimachinery.errors import StatusError
+from controllers import pods
+from controllers.base import Controller, ControllerContext, Key
+
+CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
+VOLUME_FINALIZER = "kubernetes.io/pv-protection"
+
+
+def claim_keys(pod: Object) -> list[str]:
+    """The claims that a pod names, as `namespace/name`; those of its ephemeral volumes too."""
+    metadata, found = pod["metadata"], []
+    for volume in pod["spec"].get("volumes") or ():
+        if (claim := volume.get("persistentVolumeClaim")) is not None:
+            found.append(f"{metadata['namespace']}/{claim['claimName']}")
+        elif volume.get("ephemeral") is not None:
+            found.append(f"{metadata['namespace']}/{metadata['name']}-{volume['name']}")
+    return found
+
+
+class _Protection(Controller):
+    """Adds the finalizer to what lacks it, and takes it off what is deleted and not used."""
+
+    def _wanted(self, obj: Object, finalizer: str, *, used: bool) -> list[str] | None:
+        """The finalizers the object should have; None if it has them."""
+        finalizers = obj["metadata"].get("finalizers") or []
+        if obj["metadata"].get("deletionTimestamp"):
+            if finalizer in finalizers and not used:
+                return [name for name in finalizers if name != finalizer]
+        elif finalizer not in finalizers:
+            return [*finalizers, finalizer]
+        return None
+
+    async def _write(self, ref: Ref, obj: Object, finalizers: list[str]) -> None:
+        changed = {**obj, "metadata": {**obj["metadata"], "finalizers": finalizers}}
+        try:
+            await self.client.update(ref, changed)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+
+class ClaimProtectionController(_Protection):
+    name = "persistentvolumeclaim-protection-controller"
+    component = "persistentvolumeclaim-protection-controller"
+    default_workers = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
+        self._pods = context.informer(PODS)
+        self._pods.add_index("claim", claim_keys)
+        self._claims.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
+        self._pods.add_handler(None, self._pod_updated, self._pod_gone)
+
+    def _pod_updated(self, old: Object, new: Object) -> None:
+        if pods.is_terminal(new) or old["metadata"]["uid"] != new["metadata"]["uid"]:
+            self._pod_gone(new)
+
+    def _pod_gone(self, pod: Object) -> None:
+        for text in claim_keys(pod):
+            namespace, _, name = text.partition("/")
+            self.queue.add(Key(namespace, name))
+
+    async def sync(self, key: Key) -> None:
+        claim = self._claims.get(*key)
+        if claim is None:
+            return
+        deleted = bool(claim["metadata"].get("deletionTimestamp"))
+        used = deleted and (
+            self._has_user(key, self._known(key)) or self._has_user(key, await self._live(key))
+        )
+        wanted = self._wanted(claim, CLAIM_FINALIZER, used=used)
+        if wanted is not None:
+            await self._write(PERSISTENT_VOLUME_CLAIMS, claim, wanted)
+
+    def _known(self, key: Key) -> list[Object]:
+        return self._pods.by_index("claim", str(key))
+
+    async def _live(self, key: Key) -> list[Object]:
+        """The informer may be behind: a pod that has just been made uses its claim."""
+        found: list[Object] = (await self.client.list(PODS, key.namespace))["items"]
+        return found
+
+    @staticmethod
+    def _has_user(key: Key, found: list[Object]) -> bool:
+        """A pod counts while it exists, also when it has ended, if it was ever given to a node."""
+        return any(str(key) in claim_keys(pod) and pod["spec"].get("nodeName") for pod in found)
+
+
+class VolumeProtectionController(_Protection):
+    name = "persistentvolume-protection-controller"
+    component = "persistentvolume-protection-controller"
+    default_workers = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._volumes = context.informer(PERSISTENT_VOLUMES)
+        self._volumes.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
+
+    async def sync(self, key: Key) -> None:
+        volume = self._volumes.get(*key)
+        if volume is None:
+            return
+        used = (volume.get("status") or {}).get("phase") == "Bound"
+        wanted = self._wanted(volume, VOLUME_FINALIZER, used=used)
+        if wanted is not None:
+            await self._write(PERSISTENT_VOLUMES, volume, wanted)
