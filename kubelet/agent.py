@@ -20,6 +20,7 @@ from apimachinery.clock import timestamp
 from apimachinery.component import Health, World
 from kubelet.backoff import CrashBackoff
 from kubelet.behaviour import behaviour_of
+from kubelet.contents import PodContents
 from kubelet.dra.node import NodeDRA
 from kubelet.layout import NodeLayout
 from kubelet.lease import NodeLease
@@ -90,6 +91,7 @@ class NodeAgent:
             backoff=CrashBackoff(world.clock, *self._behaviour.backoff_seconds),
             devices=self._dra.devices,
             metrics=metrics,
+            contents=PodContents(client, world.clock, host_ip(config.name)),
         )
         field_selector = f"spec.nodeName={config.name}"
         informer = Informer(client, PODS, world.clock, "", field_selector, entropy=world.entropy)

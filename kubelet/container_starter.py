@@ -6,17 +6,24 @@ from typing import Any
 
 from kubelet import pod_spec
 from kubelet.container_status import Waiting
+from kubelet.contents import ConfigError
 from kubelet.devices import DeviceError
 from kubelet.next_steps import Steps
 from kubelet.program import program_of
 from kubelet.runtime import Container, Sandbox
 from kubelet.services import NodeServices
+from kubelet.shell import interpreter
 
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
 _RETRY_SECONDS = 10.0
+_KINDS = {
+    "spec.containers": "container",
+    "spec.initContainers": "init_container",
+    "spec.ephemeralContainers": "ephemeral_container",
+}
 
 
 class ContainerStarter:
@@ -27,13 +34,13 @@ class ContainerStarter:
         self.next_try: datetime | None = None  # when a container that is held back may start
         self._announced: dict[str, str] = {}  # container → id of the attempt whose back-off was told
 
-    def start(self, pod: Object, sandbox: Sandbox, steps: Steps) -> tuple[bool, dict[str, Waiting]]:
+    async def start(self, pod: Object, sandbox: Sandbox, steps: Steps) -> tuple[bool, dict[str, Waiting]]:
         """(whether any was started, why the others are held back)."""
         self.next_try = None
         started = False
         held_back: dict[str, Waiting] = {}
         for spec in steps.start:
-            started |= self._start(pod, sandbox, spec, held_back)
+            started |= await self._start(pod, sandbox, spec, held_back)
         for spec, ended in steps.restart:
             waiting = self._back_off(pod, spec, ended)
             if waiting is not None:
@@ -42,7 +49,7 @@ class ContainerStarter:
             assert ended.ends_at is not None  # noqa: S101 - it ended
             self._services.backoff.restarted(_key(pod, spec), ended.ends_at)
             self._services.metrics.restarted_containers.inc()
-            started |= self._start(pod, sandbox, spec, held_back)
+            started |= await self._start(pod, sandbox, spec, held_back)
         return started, held_back
 
     def _back_off(self, pod: Object, spec: Object, ended: Container) -> Waiting | None:
@@ -61,13 +68,19 @@ class ContainerStarter:
         text = f"back-off {go_duration(backoff.seconds(key))} restarting failed {where}"
         return Waiting("CrashLoopBackOff", text)
 
-    def _start(self, pod: Object, sandbox: Sandbox, spec: Object, held_back: dict[str, Waiting]) -> bool:
+    async def _start(
+        self, pod: Object, sandbox: Sandbox, spec: Object, held_back: dict[str, Waiting]
+    ) -> bool:
         services, name = self._services, spec["name"]
         texts, image = services.behaviour.events, spec.get("image") or ""
         try:
             devices = services.devices.for_container(pod, spec)
-        except DeviceError as error:
-            held_back[name] = Waiting("CreateContainerError", str(error))
+            env = await self._environment(pod, sandbox, spec)
+        except (DeviceError, ConfigError) as error:
+            reason = (
+                "CreateContainerError" if isinstance(error, DeviceError) else "CreateContainerConfigError"
+            )
+            held_back[name] = Waiting(reason, str(error))
             self._try_again_at(services.clock.now() + timedelta(seconds=_RETRY_SECONDS))
             self._tell(pod, spec, "Warning", "Failed", f"Error: {error}")
             return False
@@ -76,16 +89,26 @@ class ContainerStarter:
             name,
             image,
             program_of(pod, spec),
-            env=_env(spec, devices.env),
+            env={**env, **devices.env},  # devices win, as in the OCI spec
             cdi_devices=devices.cdi_ids,
             spec=spec,
         )
-        kind = "container" if spec in pod_spec.containers(pod) else "init_container"
+        kind = _KINDS[pod_spec.field_path(pod, name).partition("{")[0]]
         services.metrics.started_containers.labels(kind).inc()
         self._tell(pod, spec, "Normal", "Pulled", texts.pulled.format(image=image))
         self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
         return True
+
+    async def _environment(self, pod: Object, sandbox: Sandbox, spec: Object) -> dict[str, str]:
+        """Raises ConfigError. What only a program can see is fetched if there is one that is understood."""
+        contents = self._services.contents
+        env = await contents.environment(pod, spec, sandbox.ip)
+        argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
+        if argv and interpreter.knows(argv[0]) and interpreter.looks_around(argv):
+            env = {**await contents.service_links(pod), **env}
+            self._services.runtime.set_volumes(sandbox.pod_uid, await contents.volumes(pod))
+        return env
 
     def _try_again_at(self, moment: datetime) -> None:
         self.next_try = moment if self.next_try is None else min(self.next_try, moment)
@@ -97,12 +120,6 @@ class ContainerStarter:
 
 def _key(pod: Object, spec: Object) -> str:
     return f"{pod_spec.uid_of(pod)}/{spec['name']}"
-
-
-def _env(spec: Object, devices: Any) -> dict[str, str]:
-    """Literal variables of the spec, then those of its devices, which win as in the OCI spec."""
-    literal = {entry["name"]: entry["value"] for entry in spec.get("env") or [] if entry.get("value")}
-    return {**literal, **devices}
 
 
 def go_duration(seconds: float) -> str:

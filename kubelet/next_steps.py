@@ -23,6 +23,8 @@ class Steps:
 def next_steps(pod: Object, sandbox: Sandbox, now: datetime, behaviour: Behaviour) -> Steps:
     """Init containers one after the other, sidecars from their place on for good, then all regular ones."""
     steps = Steps()
+    # They begin whatever the others do, and are never started again.
+    steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
     begun = any(sandbox.latest(spec["name"]) is not None for spec in pod_spec.containers(pod))
     for spec in pod_spec.init_containers(pod):
         sidecar = behaviour.sidecars and pod_spec.is_sidecar(spec)

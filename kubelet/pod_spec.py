@@ -53,7 +53,10 @@ def all_containers(pod: Object) -> list[Object]:
 
 def field_path(pod: Object, name: str) -> str:
     """Where a container stands in its pod, as events of it say."""
-    kind = "containers" if any(one["name"] == name for one in containers(pod)) else "initContainers"
+    kind = "initContainers"
+    for field, specs in (("containers", containers(pod)), ("ephemeralContainers", ephemeral_containers(pod))):
+        if any(one["name"] == name for one in specs):
+            kind = field
     return f"spec.{kind}{{{name}}}"
 
 

@@ -14,6 +14,7 @@ from apimachinery.clock import parse_timestamp, timestamp
 from kubelet import pod_spec
 from kubelet.container_starter import ContainerStarter
 from kubelet.container_status import Waiting
+from kubelet.contents import ConfigError
 from kubelet.devices import DeviceError
 from kubelet.next_steps import next_change, next_steps
 from kubelet.pod_killer import PodKiller
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
+_VOLUME_RETRY_SECONDS = 2.0  # upstream's waits begin at 0.5 s and double
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -143,9 +145,8 @@ class PodWorker:
             return 0
         services.statuses.put(self.pod, status)
         if sandbox is None:
-            sandbox = await self._prepared_sandbox()
-            return RETRY_SECONDS if sandbox is None else 0
-        started = self._run_containers(sandbox, now)
+            return await self._prepare_sandbox()
+        started = await self._run_containers(sandbox, now)
         return 0 if started else self._until_next(sandbox, now)
 
     def _past_deadline(self, now: datetime) -> bool:
@@ -158,27 +159,32 @@ class PodWorker:
             return None
         return parse_timestamp(self._start_time) + timedelta(seconds=int(seconds))
 
-    async def _prepared_sandbox(self) -> Sandbox | None:
-        """A sandbox once the devices are ready; None if they cannot be had now."""
+    async def _prepare_sandbox(self) -> float:
+        """Make a sandbox if devices and volumes can be had; seconds until the next look."""
         services = self._services
+        try:
+            await services.contents.check(self.pod)
+        except ConfigError as error:
+            services.recorder.event(self.pod, "Warning", "FailedMount", str(error))
+            return _VOLUME_RETRY_SECONDS
         try:
             await services.devices.prepare(self.pod)
         except DeviceError as error:
             message = f"Failed to prepare dynamic resources: {error}"
             services.recorder.event(self.pod, "Warning", "FailedPrepareDynamicResources", message)
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), message)
-            return None
-        if self._gone or pod_spec.is_deleted(self.pod):
-            return services.runtime.sandbox(self.uid)
-        services.metrics.started_pods.inc()
-        return services.runtime.run_sandbox(self.pod)
+            return RETRY_SECONDS
+        if not (self._gone or pod_spec.is_deleted(self.pod)):
+            services.metrics.started_pods.inc()
+            services.runtime.run_sandbox(self.pod)
+        return 0
 
-    def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
+    async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
         """Start what is due; whether anything changed for the status."""
         steps = next_steps(self.pod, sandbox, now, self._services.behaviour)
         for container in steps.replace:
             self._killer.replace(self.pod, sandbox, container)
-        started, held_back = self._starter.start(self.pod, sandbox, steps)
+        started, held_back = await self._starter.start(self.pod, sandbox, steps)
         replaced = any(not container.running(now) for container in steps.replace)
         changed = started or replaced or held_back != self._held_back
         self._held_back = held_back

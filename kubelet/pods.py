@@ -45,6 +45,9 @@ class PodManager:
 
     async def load(self, pod: Object) -> None:
         """Have the files of the pod's volumes, for those who look inside its containers."""
+        if pod["spec"].get("volumes"):
+            volumes = await self._services.contents.volumes(pod)
+            self._services.runtime.set_volumes(pod_spec.uid_of(pod), volumes)
 
     def _wake(self, uid: str) -> None:
         worker = self._workers.get(uid)

@@ -9,7 +9,6 @@ its containers.
 import functools
 import hashlib
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -20,6 +19,7 @@ import orjson
 
 from apimachinery.clock import Clock, Entropy
 from kubelet import insides
+from kubelet.expansion import expanded
 from kubelet.files import read_kept, write_atomically
 from kubelet.insides import Inside, Setting
 from kubelet.program import Program
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 KILLED_EXIT_CODE = 137  # 128 + SIGKILL
-_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (kubelet's default garbage collection)
 
 
@@ -325,11 +324,6 @@ def _inner(spec: Object, env: Mapping[str, str]) -> Object:
         "tty": bool(spec.get("tty")),
         "mounts": list(spec.get("volumeMounts") or []),
     }
-
-
-def expanded(text: str, env: Mapping[str, str]) -> str:
-    """With `$(NAME)` replaced where there is such a variable; `$$` stands for a dollar (expansion.Expand)."""
-    return _REFERENCE.sub(lambda found: "$" if found[0] == "$$" else env.get(found[1], found[0]), text)
 
 
 def _setting(sandbox: Sandbox, container: Container) -> Setting:

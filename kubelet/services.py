@@ -6,6 +6,7 @@ from apimachinery.client.recorder import EventRecorder
 from apimachinery.clock import Clock
 from kubelet.backoff import CrashBackoff
 from kubelet.behaviour import Behaviour
+from kubelet.contents import PodContents
 from kubelet.devices import PodDevices
 from kubelet.metrics import KubeletMetrics
 from kubelet.runtime import FakeRuntime
@@ -26,3 +27,4 @@ class NodeServices:
     backoff: CrashBackoff
     devices: PodDevices
     metrics: KubeletMetrics
+    contents: PodContents

@@ -21,6 +21,7 @@ Object = dict[str, Any]
 _OWNED_FIELDS = (
     "phase", "conditions", "message", "reason", "hostIP", "podIP", "podIPs",
     "startTime", "initContainerStatuses", "containerStatuses", "qosClass",
+    "ephemeralContainerStatuses",
 )  # fmt: skip
 
 
@@ -64,11 +65,14 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Beha
         ),
         **_addresses(pod, sandbox, view, behaviour),
         "startTime": view.start_time,
-        "containerStatuses": sorted(regular, key=lambda item: str(item["name"])),
+        "containerStatuses": sorted(regular, key=_name),
         "qosClass": pod_spec.qos_class(pod),
     }
     if inits:
         status["initContainerStatuses"] = inits
+    if ephemerals := pod_spec.ephemeral_containers(pod):
+        found = _statuses(pod, ephemerals, sandbox, view, behaviour, init=False)
+        status["ephemeralContainerStatuses"] = [_unprobed(one) for one in sorted(found, key=_name)]
     if view.reason:
         status |= {"reason": view.reason, "message": view.message}
     generation = pod["metadata"].get("generation")
@@ -112,6 +116,15 @@ def _statuses(
         )
         for spec in specs
     ]
+
+
+def _name(status: Object) -> str:
+    return str(status["name"])
+
+
+def _unprobed(status: Object) -> Object:
+    """An ephemeral container is never ready: nothing probes it."""
+    return {**{name: value for name, value in status.items() if name != "started"}, "ready": False}
 
 
 def _not_ready(pod: Object) -> frozenset[str]:
