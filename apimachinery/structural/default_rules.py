@@ -10,6 +10,7 @@ from apimachinery.field import FieldError, invalid, key
 from apimachinery.structural.correlation import equal
 from apimachinery.structural.embedded import CoercionError, coerce, validate_embedded
 from apimachinery.structural.expressions import validate_rules
+from apimachinery.structural.kinds import sorted_maps
 from apimachinery.structural.model import Structural
 from apimachinery.structural.objects import validate_values
 from apimachinery.structural.paths import child
@@ -55,12 +56,12 @@ class _Checker:
         try:
             coerce(obj, self.root, root=True)
         except CoercionError as error:
-            return [invalid(at, node.default, f"must result in valid metadata: {error}")]
+            return [invalid(at, sorted_maps(node.default), f"must result in valid metadata: {error}")]
         faults = validate_embedded(obj, self.root, root=True)
         if faults:
             listed = ", ".join(map(str, faults))
             listed = f"[{listed}]" if len(faults) > 1 else listed
-            return [invalid(at, node.default, f"must result in valid metadata: {listed}")]
+            return [invalid(at, sorted_maps(node.default), f"must result in valid metadata: {listed}")]
         return validate_values(node.default, node, at)
 
 
@@ -75,7 +76,7 @@ def _plain(node: Structural, at: str) -> list[FieldError]:
     pruned = deepcopy(node.default)
     prune_unknown(pruned, node, node.embedded)
     if not equal(pruned, node.default):
-        errors.append(invalid(at, node.default, "must not have unknown fields"))
+        errors.append(invalid(at, sorted_maps(node.default), "must not have unknown fields"))
     value = deepcopy(node.default)
     try:
         coerce(value, node, at, root=node.embedded)

@@ -1,4 +1,9 @@
-import copy
+"""Filling in defaults.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go, 1.36.
+"""
+
+from copy import deepcopy
 from typing import Any
 
 from apimachinery.errors import Object
@@ -6,24 +11,25 @@ from apimachinery.structural.model import Structural
 
 
 def default(obj: Object, structural: Structural) -> None:
-    """Drop nulls that have a default and fill defaults in, in place."""
-    _default(obj, structural)
+    """Fill defaults in, in place; a null that is not allowed gives way to its default."""
+    if structural.has_defaults:
+        _default(obj, structural)
 
 
-def _default(value: Any, structural: Structural | None) -> None:
-    if structural is None or not structural.has_defaults:
-        return
+def _default(value: Any, node: Structural) -> None:
     if isinstance(value, dict):
-        for name, below in structural.properties.items():
-            if name in value and value[name] is None and below.has_default and not below.nullable:
-                del value[name]
-            if name not in value and below.has_default:
-                value[name] = copy.deepcopy(below.default)
-            _default(value.get(name), below)
-        if structural.additional is not None:
-            for key in value:
-                if key not in structural.properties:
-                    _default(value[key], structural.additional)
-    elif isinstance(value, list):
-        for item in value:
-            _default(item, structural.items)
+        for name, below in node.defaulted:
+            if name not in value or (value[name] is None and not below.nullable):
+                value[name] = deepcopy(below.default)
+        for name, item in value.items():
+            field = node.properties.get(name, node.additional)
+            if field is None or not field.has_defaults:
+                continue
+            if item is None and not field.nullable and name not in node.properties:
+                value[name] = item = deepcopy(field.default)
+            _default(item, field)
+    elif isinstance(value, list) and node.items is not None and node.items.has_defaults:
+        for position, item in enumerate(value):
+            if item is None and not node.items.nullable:
+                value[position] = item = deepcopy(node.items.default)
+            _default(item, node.items)

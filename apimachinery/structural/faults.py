@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from apimachinery import field
 from apimachinery.field import ErrorType, FieldError
+from apimachinery.structural.kinds import sorted_maps
 from apimachinery.structural.paths import Path, child, dotted, shown
 
 Text = str
@@ -66,7 +67,9 @@ def not_supported(path: Path, value: Any, allowed: Iterable[Any]) -> Fault:
         for each in allowed
     ]
     error = field.not_supported(name, value, texts)
-    return Fault(f"{name} in body should be one of", ErrorType.NOT_SUPPORTED, name, value, error.detail)
+    return Fault(
+        f"{name} in body should be one of", ErrorType.NOT_SUPPORTED, name, sorted_maps(value), error.detail
+    )
 
 
 def invalid(path: Path, value: Any, what: str) -> Fault:

@@ -1,4 +1,4 @@
-"""What OpenAPI validation calls a JSON value."""
+"""How messages name and show JSON values."""
 
 from typing import Any
 
@@ -21,3 +21,10 @@ def kind_of(value: Any) -> tuple[str, str]:
     if isinstance(value, list):
         return "array", ""
     return ("null", "") if value is None else ("string", "")
+
+
+def sorted_maps(value: Any) -> Any:
+    """The value with the keys of every map sorted, as Go writes maps into messages."""
+    if isinstance(value, dict):
+        return {name: sorted_maps(value[name]) for name in sorted(value)}
+    return [sorted_maps(item) for item in value] if isinstance(value, list) else value

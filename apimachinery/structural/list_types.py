@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from apimachinery.field import FieldError, duplicate, index, invalid
+from apimachinery.structural.kinds import sorted_maps
 from apimachinery.structural.model import Structural
 from apimachinery.structural.paths import child, key
 
@@ -31,7 +32,7 @@ def _walk(value: Any, node: Structural, path: str) -> Iterator[FieldError]:
     elif isinstance(value, list):
         if node.list_type == "set":
             for position in repeated(value):
-                yield duplicate(index(path, position), value[position])
+                yield duplicate(index(path, position), sorted_maps(value[position]))
         elif node.list_type == "map":
             yield from _map_list(value, node, path)
         if node.items is not None and node.items.has_keyed_lists:
@@ -49,11 +50,11 @@ def _map_list(value: list[Any], node: Structural, path: str) -> Iterator[FieldEr
         found = [(item or {}).get(name, _UNSPECIFIED) for item in value]
         for position in repeated(found):
             shown = {} if found[position] is _UNSPECIFIED else {name: found[position]}
-            yield duplicate(index(path, position), shown)
+            yield duplicate(index(path, position), sorted_maps(shown))
         return
     keys = [{name: item[name] for name in node.list_keys if name in item} if item else {} for item in value]
     for position in repeated(keys):
-        yield duplicate(index(path, position), keys[position])
+        yield duplicate(index(path, position), sorted_maps(keys[position]))
 
 
 def repeated(values: list[Any]) -> list[int]:
