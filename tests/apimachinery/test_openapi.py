@@ -14,7 +14,7 @@ from apimachinery.catalogue.types import OBJECT_META
 from apimachinery.errors import StatusError
 from apimachinery.gates import FeatureGates
 from apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Resource, Subresource
-from apimachinery.schema import Field, Kind, Schema
+from apimachinery.structural import Structural, to_schema
 from apimachinery.versions import SUPPORTED, Version
 
 DATA = Path(__file__).parent.parent / "data"
@@ -156,17 +156,11 @@ class CustomTable:
     """One custom resource."""
 
     def __init__(self) -> None:
-        text = Schema(Kind.STRING, enum=("red", "blue"), nullable=True)
-        spec = Schema(
-            Kind.OBJECT,
-            fields={
-                "color": Field(text, default="red", has_default=True),
-                "port": Field(Schema(Kind.INT_OR_STRING)),
-                "free": Field(Schema(Kind.OBJECT, preserve_unknown=True)),
-            },
-        )
-        metadata = TABLE.definition(OBJECT_META)
-        schema = Schema(Kind.OBJECT, fields={"metadata": Field(metadata), "spec": Field(spec, required=True)})
+        color = {"type": "string", "enum": ["red", "blue"], "nullable": True, "default": "red"}
+        free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        properties = {"color": color, "port": {"x-kubernetes-int-or-string": True}, "free": free}
+        spec = {"type": "object", "description": "What is wanted.", "properties": properties}
+        structural = Structural.of({"type": "object", "properties": {"spec": spec}, "required": ["spec"]})
         gvk = GroupVersionKind("stable.example.com", "v1", "CronTab")
         self.one = Resource(
             group=gvk.group,
@@ -176,11 +170,12 @@ class CustomTable:
             kind=gvk.kind,
             namespaced=True,
             verbs=STANDARD_VERBS,
-            schema=schema,
+            schema=to_schema(structural, TABLE.definition(OBJECT_META)),
             storage=gvk,
             storage_resource="crontabs.stable.example.com",
             subresources={"status": Subresource("status", gvk, frozenset({"get", "patch", "update"}))},
             custom=True,
+            structural=structural,
         )
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
@@ -204,17 +199,18 @@ def test_custom_resources() -> None:
     old = openapi.v2(table, V36)
     new = openapi.v3(table, V36, "stable.example.com", "v1")
 
-    assert old["definitions"][f"{name}List"]["properties"]["items"] == {
-        "type": "array",
-        "items": {"$ref": f"#/definitions/{name}"},
-    }
+    items = old["definitions"][f"{name}List"]["properties"]["items"]
+    assert items["items"] == {"$ref": f"#/definitions/{name}"}
     assert old["definitions"][name][GVK] == [
         {"group": "stable.example.com", "kind": "CronTab", "version": "v1"}
     ]
     spec = new["components"]["schemas"][name]["properties"]["spec"]["properties"]
     assert spec["color"] == {"type": "string", "enum": ["red", "blue"], "nullable": True, "default": "red"}
-    assert spec["port"] == {"x-kubernetes-int-or-string": True}
+    assert spec["port"]["x-kubernetes-int-or-string"] is True
+    assert spec["port"]["anyOf"] == [{"type": "integer"}, {"type": "string"}]
     assert spec["free"]["x-kubernetes-preserve-unknown-fields"] is True
+    metadata = new["components"]["schemas"][name]["properties"]["metadata"]
+    assert metadata["allOf"] == [{"$ref": f"#/components/schemas/{OBJECT_META}"}]
     patch = new["paths"]["/apis/stable.example.com/v1/namespaces/{namespace}/crontabs/{name}"]["patch"]
     assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
     assert patch["operationId"] == "patchStableExampleComV1NamespacedCronTab"
