@@ -1,8 +1,7 @@
 """Reviews: objects that are questions. They are created and answered, never stored.
 
 Source: k8s.io/kubernetes/pkg/registry/{authentication,authorization}/*/rest.go and
-pkg/apis/authorization/validation/validation.go, 1.36. The selectors of resource attributes are kept, but
-neither checked nor given to the authorizer.
+pkg/apis/authorization/validation/validation.go, 1.36.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 
 from apimachinery.clock import Clock, timestamp
 from apimachinery.errors import GroupKind, Object, bad_request, invalid
-from apimachinery.field import ErrorType, FieldError
+from apimachinery.field import OMITTED, ErrorType, FieldError
 from apiserver.authentication import TokenError
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization import Authorizer
@@ -53,19 +52,21 @@ def token(review: Object, judge: Judge) -> Object:
 
 def subject_access(review: Object, judge: Judge) -> Object:
     """SubjectAccessReview: may that user do this?"""
-    _check([*_spec_errors(review), *_subject_errors(review), *_metadata_errors(review)])
+    spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
+    _check([*spec, *_metadata_errors(review)])
     return _decided(review, _subject(review["spec"]), judge)
 
 
 def local_subject_access(review: Object, judge: Judge) -> Object:
     """LocalSubjectAccessReview: may that user do this in this namespace?"""
-    _check([*_spec_errors(review), *_subject_errors(review), *_local_errors(review)])
+    spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
+    _check([*spec, *_local_errors(review)])
     return _decided(review, _subject(review["spec"]), judge)
 
 
 def self_subject_access(review: Object, judge: Judge) -> Object:
     """SelfSubjectAccessReview: may I do this?"""
-    _check([*_spec_errors(review), *_metadata_errors(review)])
+    _check([*_spec_errors(review), *_attribute_errors(review), *_metadata_errors(review)])
     return _decided(review, judge.user, judge)
 
 
@@ -80,6 +81,8 @@ def self_subject_rules(review: Object, judge: Judge) -> Object:
         "nonResourceRules": list(rules.paths),
         "incomplete": rules.incomplete,
     }
+    if rules.error:
+        status["evaluationError"] = rules.error
     about = {name: review[name] for name in ("apiVersion", "kind")}
     return {**about, "metadata": {}, "spec": {}, "status": status}
 
@@ -108,7 +111,7 @@ def _subject(spec: Object) -> User:
 
 def _decided(review: Object, user: User, judge: Judge) -> Object:
     decision = judge.authorizer.authorize(user, _question(review["spec"]))
-    status = {"allowed": decision.allowed, "reason": decision.reason}
+    status = {"allowed": decision.allowed, "denied": decision.denied, "reason": decision.reason}
     return {**review, "status": status}
 
 
@@ -119,7 +122,21 @@ def _question(spec: Object) -> RequestInfo:
         return RequestInfo(False, plain.get("path") or "", plain.get("verb") or "")
     asked = spec["resourceAttributes"]
     what: dict[str, str] = {name: asked.get(name) or "" for name in _ATTRIBUTES}
+    for name in ("field", "label"):
+        what[f"{name}_selector"] = _selector(asked.get(f"{name}Selector") or {})
     return RequestInfo(True, "", what.pop("verb"), parts=(), **what)
+
+
+def _selector(selector: Object) -> str:
+    """A selector of resource attributes as a client would write it; what it cannot say there is left out."""
+    if selector.get("rawSelector"):
+        return str(selector["rawSelector"])
+    signs = {"In": "=", "NotIn": "!="}
+    return ",".join(
+        f"{one.get('key', '')}{signs[one['operator']]}{one['values'][0]}"
+        for one in selector.get("requirements") or ()
+        if one.get("operator") in signs and len(one.get("values") or ()) == 1
+    )
 
 
 def _check(problems: list[FieldError]) -> None:
@@ -137,6 +154,36 @@ def _spec_errors(review: Object) -> Iterator[FieldError]:
     if resource is None and plain is None:
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         yield FieldError(ErrorType.INVALID, "spec.resourceAttributes", None, why)
+
+
+def _attribute_errors(review: Object) -> Iterator[FieldError]:
+    attributes = (review.get("spec") or {}).get("resourceAttributes") or {}
+    for name in ("fieldSelector", "labelSelector"):
+        selector, path = attributes.get(name), f"spec.resourceAttributes.{name}"
+        if selector is None:
+            continue
+        raw, requirements = selector.get("rawSelector"), selector.get("requirements") or []
+        if raw and requirements:
+            why = "may not specified at the same time as requirements"
+            yield FieldError(ErrorType.INVALID, f"{path}.rawSelector", raw, why)
+        if not raw and not requirements:
+            why = f"when {path} is specified, requirements or rawSelector is required"
+            yield FieldError(ErrorType.REQUIRED, f"{path}.requirements", OMITTED, why)
+        for position, requirement in enumerate(requirements):
+            yield from _requirement_errors(requirement, f"{path}.requirements[{position}]")
+
+
+def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
+    """Operators that are not known are let through: newer clients may know more."""
+    operator, values = requirement.get("operator"), requirement.get("values") or []
+    if not requirement.get("key"):
+        yield FieldError(ErrorType.REQUIRED, f"{path}.key", OMITTED, "must be specified")
+    if operator in {"In", "NotIn"} and not values:
+        why = "must be specified when `operator` is 'In' or 'NotIn'"
+        yield FieldError(ErrorType.REQUIRED, f"{path}.values", OMITTED, why)
+    if operator in {"Exists", "DoesNotExist"} and values:
+        why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        yield FieldError(ErrorType.FORBIDDEN, f"{path}.values", OMITTED, why)
 
 
 def _internal(plain: Object) -> Object:

@@ -8,6 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from apiserver.admission import AdmissionChain, Plugin, optional
+from apiserver.admission.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
 from apiserver.admission.claim_resize import PersistentVolumeClaimResize
 from apiserver.admission.default_classes import DefaultIngressClass, DefaultStorageClass
 from apiserver.admission.default_tolerations import DefaultTolerationSeconds
@@ -57,10 +62,10 @@ _PLUGINS: dict[str, Factory | None] = {
     "OwnerReferencesPermissionEnforcement": None,
     "PersistentVolumeClaimResize": lambda services: PersistentVolumeClaimResize(services.store),
     "RuntimeClass": lambda services: RuntimeClass(services.store),
-    "CertificateApproval": None,
-    "CertificateSigning": None,
+    "CertificateApproval": lambda services: CertificateApproval(services.authorizer),
+    "CertificateSigning": lambda services: CertificateSigning(services.authorizer),
     "ClusterTrustBundleAttest": lambda services: ClusterTrustBundleAttest(services.authorizer),
-    "CertificateSubjectRestriction": None,
+    "CertificateSubjectRestriction": lambda _: CertificateSubjectRestriction(),
     "DefaultIngressClass": lambda services: DefaultIngressClass(services.store),
     "DenyServiceExternalIPs": lambda _: optional.DenyServiceExternalIPs(),
     "PodTopologyLabels": lambda services: PodTopologyLabels(services.store, services.world.gates),

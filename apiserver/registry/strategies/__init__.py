@@ -2,6 +2,7 @@
 
 from apimachinery.errors import GroupResource
 from apiserver.definitions.strategy import DefinitionStrategy
+from apiserver.registry.strategies.access import STRATEGIES as _ACCESS
 from apiserver.registry.strategies.apps import STRATEGIES as _APPS
 from apiserver.registry.strategies.batch import STRATEGIES as _BATCH
 from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATION
@@ -25,5 +26,6 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_DYNAMIC_RESOURCES,
     **_REGISTRATION,
     **_OTHERS,
+    **_ACCESS,
     GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy,
 }

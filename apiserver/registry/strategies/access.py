@@ -1,0 +1,159 @@
+"""Who may do what, and who is who: roles, bindings, certificate signing requests.
+
+Source: k8s.io/kubernetes/pkg/registry/{rbac,certificates}/*/strategy.go, 1.36.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import ClassVar
+
+from apimachinery.clock import timestamp
+from apimachinery.errors import GroupResource, Object
+from apimachinery.field import FieldError
+from apimachinery.validation import names
+from apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
+from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.registry.validation import certificates, rbac
+
+_RBAC, _CERTIFICATES = "rbac.authorization.k8s.io", "certificates.k8s.io"
+
+
+class _OwnRules(Strategy):
+    """All that is required is said by the kind's own rules, in their order."""
+
+    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
+        return [*metadata, *self.validate(obj, ctx)]
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        return [*metadata, *self.validate_update(new, old, ctx), *metadata]
+
+
+class RoleStrategy(_OwnRules, CreatedByUpdate):
+    """Names need only be one segment of a path."""
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return names.path_segment(name, prefix)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return rbac.role(obj, namespaced=ctx.resource.namespaced)
+
+
+class BindingStrategy(_OwnRules, CreatedByUpdate):
+    """As roles; what a binding leads to stays."""
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return names.path_segment(name, prefix)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return rbac.binding(obj, namespaced=ctx.resource.namespaced)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return rbac.binding_update(new, old, namespaced=ctx.resource.namespaced)
+
+
+class SigningStatus(_OwnRules, SpecKeptStatus):
+    """Signers write certificate and conditions; a decision stays as it was."""
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        new["spec"] = copy.deepcopy(old.get("spec") or {})
+        for kind in certificates.DECIDED:
+            _preserve(new, old, kind)
+        _complete_times(new, old, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return certificates.signing_request_update(new, old, signs=True)
+
+
+class SigningApproval(_OwnRules, SpecKeptStatus):
+    """Approvers write conditions, and nothing else."""
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        _complete_times(new, old, ctx)
+        status = copy.deepcopy(old.get("status") or {})
+        status.pop("conditions", None)
+        if conditions := (new.get("status") or {}).get("conditions"):
+            status["conditions"] = conditions
+        new["spec"], new["status"] = copy.deepcopy(old.get("spec") or {}), status
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return certificates.signing_request_update(new, old, decides=True)
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("spec",), ("status", "certificate"))
+
+
+class SigningRequestStrategy(_OwnRules, BuiltIn):
+    """Who asks is written down by the server."""
+
+    status = SigningStatus
+    subresources: ClassVar[Mapping[str, type[Strategy]]] = {"approval": SigningApproval}
+    allow_unconditional_update = False
+    field_labels = ("spec.signerName",)
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return []
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        spec = obj.setdefault("spec", {})
+        for name in ("username", "uid", "groups", "extra"):
+            spec.pop(name, None)
+        spec["username"] = ctx.user.name
+        if ctx.user.uid:
+            spec["uid"] = ctx.user.uid
+        if ctx.user.groups:
+            spec["groups"] = list(ctx.user.groups)
+        if ctx.user.extra:
+            spec["extra"] = {name: list(values) for name, values in ctx.user.extra.items()}
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return certificates.signing_request(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        new["spec"], new["status"] = old.get("spec") or {}, old.get("status") or {}
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return certificates.signing_request_update(new, old)
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("spec",), ("status",))
+
+
+def _conditions(obj: Object) -> list[Object]:
+    return (obj.get("status") or {}).get("conditions") or []
+
+
+def _preserve(new: Object, old: Object, kind: str) -> None:
+    """Give the conditions of a kind back their old content, if there are as many as there were."""
+    before = [one for one in _conditions(old) if one.get("type") == kind]
+    after = [position for position, one in enumerate(_conditions(new)) if one.get("type") == kind]
+    if len(before) == len(after):
+        for position, condition in zip(after, before, strict=True):
+            new["status"]["conditions"][position] = copy.deepcopy(condition)
+
+
+def _complete_times(new: Object, old: Object, ctx: StrategyContext) -> None:
+    """Conditions without times get them; one that was there keeps its transition."""
+    now = timestamp(ctx.now)
+    known = {
+        (one.get("type"), one.get("status")): one["lastTransitionTime"]
+        for one in _conditions(old)
+        if one.get("lastTransitionTime")
+    }
+    for condition in _conditions(new):
+        if not condition.get("lastUpdateTime"):
+            condition["lastUpdateTime"] = now
+        if not condition.get("lastTransitionTime"):
+            key = condition.get("type"), condition.get("status")
+            condition["lastTransitionTime"] = known.get(key, now)
+
+
+STRATEGIES: dict[GroupResource, type[Strategy]] = {
+    GroupResource(_RBAC, "roles"): RoleStrategy,
+    GroupResource(_RBAC, "clusterroles"): RoleStrategy,
+    GroupResource(_RBAC, "rolebindings"): BindingStrategy,
+    GroupResource(_RBAC, "clusterrolebindings"): BindingStrategy,
+    GroupResource(_CERTIFICATES, "certificatesigningrequests"): SigningRequestStrategy,
+}
