@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from apimachinery.catalogue.types import LIST_META, META
+from apimachinery.openapi.custom import define_custom
 from apimachinery.openapi.operations import DELETE_BODY, PATCH_BODY, STATUS, Operation
 from apimachinery.openapi.rendering import Renderer, definition_name
 from apimachinery.resources import GroupVersionKind, Resource
@@ -13,7 +14,7 @@ _STRING = Schema(Kind.STRING)
 
 
 def _list_of(resource: Resource, name: str, list_meta: Schema) -> Schema:
-    items = Schema(Kind.LIST, items=resource.schema if resource.schema.name else _named(resource, name))
+    items = Schema(Kind.LIST, items=resource.schema)
     return Schema(
         Kind.OBJECT,
         f"{name}List",
@@ -26,12 +27,6 @@ def _list_of(resource: Resource, name: str, list_meta: Schema) -> Schema:
     )
 
 
-def _named(resource: Resource, name: str) -> Schema:
-    """A custom resource's schema under its definition's name, so that it can be referred to."""
-    schema = resource.schema
-    return Schema(schema.kind, name, fields=schema.fields, map_type=schema.map_type)
-
-
 def define_kinds(renderer: Renderer, resources: Iterable[Resource], operations: Iterable[Operation]) -> None:
     """Define every kind that the resources have, and what their operations take and answer."""
     types = renderer.types
@@ -39,6 +34,9 @@ def define_kinds(renderer: Renderer, resources: Iterable[Resource], operations: 
     for resource in resources:
         served.add((resource.group, resource.version))
         name = definition_name(resource.group, resource.version, resource.kind, resource.schema)
+        if resource.custom:
+            define_custom(renderer, resource, name)
+            continue
         renderer.define(name, resource.schema, [resource.gvk])
         if "list" in resource.verbs:
             gvk = GroupVersionKind(resource.group, resource.version, resource.list_kind)
