@@ -147,8 +147,10 @@ def texts(schema: dict[str, Any], value: Any, minor: int = 36) -> list[str]:
             {"type": "object", "oneOf": ANY_OF["anyOf"]},
             {},
             [
-                ('<nil>: Invalid value: "": "x" must validate one and only one schema (oneOf). Found '
-                 'none valid'),
+                (
+                    '<nil>: Invalid value: "": "x" must validate one and only one schema (oneOf). Found '
+                    "none valid"
+                ),
                 "x.a: Required value",
             ],
         ),
@@ -283,9 +285,8 @@ def test_embedded_resources_have_kinds_and_sound_metadata():
         'x.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c',
         (
             'x.kind: Invalid value: "9": may have mixed case, but should otherwise match: a '
-            'DNS-1035 label must '
-            ("consist of lower case alphanumeric characters or '-', start with an alphabetic "
-             "character, and end ")
+            "DNS-1035 label must "
+            "consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
             "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
             "'[a-z]([-a-z0-9]*[a-z0-9])?')"
         ),
