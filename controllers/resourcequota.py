@@ -25,7 +25,7 @@ from apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from controllers.base import Controller, ControllerContext, Key
 
 _RESYNC_SECONDS = 300.0
-_UNKNOWN_SECONDS = 5.0  # until a resource that nobody serves is looked for again (upstream: 30 s)
+_UNKNOWN_SECONDS = 1.0  # until a resource that nobody serves is looked for again (upstream: 30 s)
 _ADJUSTED_SINCE = 36  # claims count for extended resources
 
 

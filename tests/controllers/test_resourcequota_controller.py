@@ -1,0 +1,211 @@
+"""The quota controller and admission on a real API server of this process."""
+
+import asyncio
+
+import pytest
+from in_process_transport import real_cluster
+
+from apimachinery.client.refs import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    PODS,
+    RESOURCE_QUOTAS,
+    SERVICES,
+    Ref,
+    dra_refs,
+)
+from apimachinery.errors import StatusError
+from apimachinery.versions import Version
+
+pytestmark = pytest.mark.asyncio
+
+DRA = dra_refs(Version(36))
+WIDGETS = Ref("example.com", "v1", "widgets", True, "Widget")
+
+
+def quota(hard, **spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "default"},
+        "spec": {"hard": hard, **spec},
+    }
+
+
+def pod(name, **requests):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]},
+    }
+
+
+async def used(cluster):
+    found = await cluster.client.get(RESOURCE_QUOTAS, "q", "default")
+    return (found.get("status") or {}).get("used") or {}
+
+
+async def becomes(cluster, **expected):
+    """Wait until the quota's status says so of these resources (dots as double underscores)."""
+    wanted = {name.replace("__", "."): value for name, value in expected.items()}
+
+    async def said():
+        found = await used(cluster)
+        return all(found.get(name) == value for name, value in wanted.items())
+
+    await cluster.until(said)
+
+
+async def test_what_is_there_counts_and_what_goes_is_given_back():
+    """A new quota is measured; admission charges it; deletes and ends of pods replenish it."""
+    async with real_cluster() as cluster:
+        client = cluster.client
+        await client.create(PODS, pod("before", cpu="100m"))
+        await client.create(RESOURCE_QUOTAS, quota({"pods": "2", "requests.cpu": "1", "count/pods": "9"}))
+        await becomes(cluster, pods="1", requests__cpu="100m")
+
+        created = await client.create(PODS, pod("after", cpu="200m"))
+        assert (await used(cluster))["requests.cpu"] == "300m"
+        with pytest.raises(
+            StatusError, match="exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
+        ):
+            await client.create(PODS, pod("more", cpu="1m"))
+
+        await client.delete(PODS, "before", "default", grace_period=0)
+        await becomes(cluster, pods="1", requests__cpu="200m")
+        await client.update(PODS, {**created, "status": {"phase": "Succeeded"}}, "status")
+        await becomes(cluster, pods="0", requests__cpu="0", **{"count/pods": "1"})
+
+
+async def test_limits_may_change():
+    """Another spec is taken over, with what is used of it; objects of any resource are counted."""
+    async with real_cluster() as cluster:
+        client = cluster.client
+        await client.create(RESOURCE_QUOTAS, quota({"count/deployments.apps": "1"}))
+        await cluster.until(lambda: used(cluster))
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "d", "namespace": "default"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+        }
+        await client.create(DEPLOYMENTS, deployment)
+        assert await used(cluster) == {"count/deployments.apps": "1"}
+        pods = cluster.informers.informer(PODS)
+        await cluster.until(lambda: len(pods.list("default")) == 2)
+
+        body = {
+            "spec": {"hard": {"count/replicasets.apps": "5", "pods": "5", "count/deployments.apps": None}}
+        }
+        await client.patch(RESOURCE_QUOTAS, "q", "default", body)
+
+        await becomes(cluster, pods="2", **{"count/replicasets.apps": "1"})
+        assert "count/deployments.apps" not in await used(cluster)
+
+
+async def test_services_are_charged_by_type():
+    """A service that gives its node ports up gives them back."""
+    async with real_cluster() as cluster:
+        client = cluster.client
+        await client.create(RESOURCE_QUOTAS, quota({"services.nodeports": "1", "configmaps": "5"}))
+        await becomes(cluster, **{"services.nodeports": "0", "configmaps": "1"})
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "s", "namespace": "default"},
+            "spec": {"type": "NodePort", "ports": [{"port": 80}]},
+        }
+        await client.create(SERVICES, service)
+        assert (await used(cluster))["services.nodeports"] == "1"
+
+        await client.patch(SERVICES, "s", "default", {"spec": {"type": "ClusterIP"}})
+
+        await becomes(cluster, **{"services.nodeports": "0"})
+
+
+async def test_concurrent_creates_and_deletes_never_exceed():
+    """While pods come and go, with the controller at work, never more exist than the quota allows."""
+    async with real_cluster() as cluster:
+        client = cluster.client
+        await client.create(RESOURCE_QUOTAS, quota({"pods": "4"}))
+        await becomes(cluster, pods="0")
+
+        async def come_and_go(number):
+            await client.create(PODS, pod(f"p{number}"))
+            return len((await client.list(PODS, "default"))["items"])
+
+        answers = await asyncio.gather(*map(come_and_go, range(20)), return_exceptions=True)
+
+        there = [one for one in answers if isinstance(one, int)]
+        refused = {one.reason for one in answers if isinstance(one, StatusError)}
+        assert (len(there), max(there), refused) == (4, 4, {"Forbidden"})
+        for item in (await client.list(PODS, "default"))["items"]:
+            await client.delete(PODS, item["metadata"]["name"], "default", grace_period=0)
+        await becomes(cluster, pods="0")
+
+
+async def test_devices_are_counted_again_when_classes_change():
+    """A claim counts for the extended resource that its class has now."""
+    async with real_cluster() as cluster:
+        client = cluster.client
+        names = ("requests.example.com/gpu", "gpu.deviceclass.resource.k8s.io/devices")
+        await client.create(RESOURCE_QUOTAS, quota(dict.fromkeys(names, "10")))
+        device_class = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "gpu"},
+            "spec": {},
+        }
+        await client.create(DRA.device_classes, device_class)
+        request = {
+            "name": "r",
+            "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2},
+        }
+        claim = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "c", "namespace": "default"},
+            "spec": {"devices": {"requests": [request]}},
+        }
+        await client.create(DRA.claims, claim)
+        await becomes(cluster, **dict(zip(names, ("0", "2"), strict=True)))
+
+        body = {"spec": {"extendedResourceName": "example.com/gpu"}}
+        await client.patch(DRA.device_classes, "gpu", "", body)
+
+        await becomes(cluster, **dict(zip(names, ("2", "2"), strict=True)))
+
+
+async def test_custom_resources_are_counted():
+    """A quota may limit what is not defined yet; once it is, its objects are counted."""
+    async with real_cluster() as cluster:
+        client = cluster.client
+        await client.create(RESOURCE_QUOTAS, quota({"count/widgets.example.com": "1", "configmaps": "9"}))
+        await becomes(cluster, configmaps="1")
+        assert "count/widgets.example.com" not in await used(cluster)
+        schema = {"openAPIV3Schema": {"type": "object"}}
+        definition = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+            },
+        }
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+
+        await becomes(cluster, **{"count/widgets.example.com": "0"})
+
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"namespace": "default"}}
+        await client.create(WIDGETS, {**widget, "metadata": {"name": "a", "namespace": "default"}})
+        with pytest.raises(StatusError, match="exceeded quota"):
+            await client.create(WIDGETS, {**widget, "metadata": {"name": "b", "namespace": "default"}})
+        await client.delete(WIDGETS, "a", "default")
+        await becomes(cluster, **{"count/widgets.example.com": "0"})
+        assert (await client.list(CONFIG_MAPS, "default"))["items"]
