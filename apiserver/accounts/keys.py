@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from apiserver.accounts.jwt import SigningKey, VerifyingKey
+from apimachinery.web_tokens import SigningKey, VerifyingKey
 
 
 class AccountKeys:

@@ -65,7 +65,7 @@ class CertificateSubjectRestriction(Plugin):
         spec = (attributes.object or {}).get("spec") or {}
         if spec.get("signerName") != _CLIENT:
             return
-        from apiserver.certificates.requests import RequestError, parse_request  # cryptography is slow
+        from apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
 
         try:
             request = parse_request(spec.get("request") or "")

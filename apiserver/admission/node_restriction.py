@@ -139,7 +139,7 @@ class NodeRestriction(Plugin):
             return
         if spec.get("signerName") not in {_CLIENT, _SERVING}:
             return
-        from apiserver.certificates.requests import RequestError, parse_request  # cryptography is slow
+        from apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
 
         try:
             request = parse_request(spec.get("request") or "")

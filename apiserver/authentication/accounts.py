@@ -12,9 +12,9 @@ from typing import Any
 from apimachinery.clock import Clock, parse_timestamp
 from apimachinery.errors import GroupResource, Object, not_found
 from apimachinery.gates import FeatureGates
+from apimachinery.web_tokens import Token, WrongTokenError, verified
 from apiserver.accounts import group_names, user_name
 from apiserver.accounts.issuing import PRIVATE
-from apiserver.accounts.jwt import Token, WrongTokenError, verified
 from apiserver.accounts.keys import AccountKeys
 from apiserver.authentication import Identity, TokenError
 from apiserver.encoding import object_of

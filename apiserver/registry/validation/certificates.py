@@ -32,7 +32,7 @@ def signing_request(obj: Object, old: Object | None = None) -> list[FieldError]:
 
 
 def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
-    from apiserver.certificates.requests import RequestError, parse_request  # cryptography is slow
+    from apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
 
     spec, before = obj.get("spec") or {}, ((old or {}).get("spec") or {})
     try:

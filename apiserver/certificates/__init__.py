@@ -1,1 +1,0 @@
-"""Certificate signing requests: what they contain."""
