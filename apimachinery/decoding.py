@@ -124,11 +124,14 @@ def decode(
     except ValueError as error:
         raise unrecognized(expected.kind, unreadable(error, content_type), body) from None
     gvk = _kind_of(parsed.value, expected, body)
+    if isinstance(resource, Resource) and resource.structural is not None:
+        gvk = _custom_kind(parsed.value or {}, expected, body, validation)
+        fitting = resource.structural if gvk == expected else Structural.of(None)
+        return decode_value(parsed, gvk, resource.schema, validation, structural=fitting)
     if gvk != expected:
         _refuse_other_kind(gvk, expected, table)
-    structural = None
     if isinstance(resource, Resource):
-        schema, structural = resource.schema, resource.structural
+        schema = resource.schema
     if schema is None:
         by_name = getattr(table, "kind_schema", None)  # the catalogue knows kinds that are no resources
         schema = by_name(*gvk) if by_name is not None else None
@@ -136,10 +139,10 @@ def decode(
         owner = table.by_kind(*gvk)
         if owner is None:
             raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
-        schema, structural = owner.schema, owner.structural
+        schema = owner.schema
     if envelope is not None:
         parsed = _read_message(envelope, gvk, expected.kind, schema)
-    return decode_value(parsed, gvk, schema, validation, structural=structural)
+    return decode_value(parsed, gvk, schema, validation)
 
 
 def unreadable(error: ValueError, content_type: str) -> str:
@@ -180,7 +183,9 @@ def decode_value(
             walked, unknown = coerce(value, structural, _metadata(schema))
             dropped = bool(unknown)
     except WrongShape:
-        raise cannot_handle(gvk, gvk.kind, shapes.explain(value, schema)) from None
+        metadata = _metadata(schema) if structural is not None else None
+        wrong = (value, schema) if metadata is None else (value["metadata"], metadata)
+        raise cannot_handle(gvk, gvk.kind, shapes.explain(*wrong)) from None
     except RecursionError:
         raise cannot_handle(gvk, gvk.kind, "exceeded max depth") from None
     warnings: list[str] = []
@@ -227,6 +232,30 @@ def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersio
     return GroupVersionKind(group, version, kind)
 
 
+def _custom_kind(value: Object, expected: GroupVersionKind, body: bytes, validation: str) -> GroupVersionKind:
+    """apiVersion and kind of a custom resource, which must both be there; another kind is found out later."""
+    api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
+    text = body.decode(errors="replace")
+    if not kind:
+        why = f"Object 'Kind' is missing in '{text}'"
+        if validation == "Ignore":  # the lenient decoder takes the kind from the request
+            raise cannot_handle(expected, expected.kind, why)
+        raise unrecognized(expected.kind, why, body)
+    if not api_version:
+        gvk = GroupVersionKind("", "", kind)
+        raise cannot_handle(gvk, expected.kind, f"Object 'apiVersion' is missing in '{text}'")
+    if api_version != expected.api_version:
+        raise _other_version(api_version, expected)
+    return GroupVersionKind(expected.group, expected.version, kind)
+
+
+def _other_version(api_version: str, expected: GroupVersionKind) -> StatusError:
+    return bad_request(
+        f"the API version in the data ({api_version}) does not match the expected API version "
+        f"({expected.api_version})"
+    )
+
+
 def no_object(value: Any) -> str:
     """Why a JSON value that is no object has no kind."""
     if value is None:
@@ -241,10 +270,7 @@ def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table:
     if table.by_kind(*gvk) is None:
         raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
     if (gvk.group, gvk.kind) == (expected.group, expected.kind):
-        raise bad_request(
-            f"the API version in the data ({gvk.api_version}) does not match the expected API version "
-            f"({expected.api_version})"
-        )
+        raise _other_version(gvk.api_version, expected)
     into = f"{expected.group.partition('.')[0] or 'core'}.{expected.kind}"
     raise cannot_handle(
         gvk, expected.kind, f"converting ({gvk.version}.{gvk.kind}) to ({into}): unknown conversion"

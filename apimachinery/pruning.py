@@ -26,7 +26,8 @@ def coerce(value: Object, structural: Structural, metadata: Schema | None) -> tu
     kept: Object = {name: _plain(item) for name, item in value.items() if name != _META}
     dropped: list[str] = []
     if metadata is not None and _META in value:
-        kept[_META], lost = normalise_and_report(value[_META] or {}, metadata)
+        given = {} if value[_META] is None else value[_META]
+        kept[_META], lost = normalise_and_report(given, metadata)
         if lost:
             told = shapes.strict_errors(value[_META], metadata)
             dropped += [f'unknown field "metadata.{one[15:]}' for one in told if one.startswith("unknown")]

@@ -44,4 +44,7 @@ def check_change(
 
 def _raise(registry: Registry, obj: Object, problems: list[FieldError]) -> None:
     if problems:
-        raise errors.invalid(registry.kind, obj["metadata"].get("name") or "", problems)
+        kind = registry.kind
+        if registry.resource.custom:  # an object of another kind is called what it says it is
+            kind = errors.GroupKind(kind.group, obj.get("kind") or kind.kind)
+        raise errors.invalid(kind, obj["metadata"].get("name") or "", problems)
