@@ -16,6 +16,7 @@ from apiserver.handlers import (
     listing,
     logging,
     patching,
+    proxying,
     reviewing,
     scaling,
     token_requests,
@@ -50,6 +51,7 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
     ("binding", "create"): binding.bind,
     ("eviction", "create"): evicting.evict,
     ("log", "get"): logging.log,
+    **{("proxy", verb): proxying.proxy for verb in ("get", "create", "update", "patch", "delete")},
     **{(name, verb): connecting.connect for name in _CONNECTED for verb in ("get", "create")},
     ("token", "create"): token_requests.request_token,
 }
@@ -112,7 +114,7 @@ class Dispatcher:
         return bool(info.namespace) or (info.verb in {"list", "watch", "create"} and not info.subresource)
 
     def _handler(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
-        if len(info.parts) > 3 and not resource.custom:
+        if len(info.parts) > 3 and not resource.custom and info.subresource != "proxy":
             raise errors.unknown_path()
         if info.subresource:
             return self._of_subresource(info, resource)

@@ -4,7 +4,7 @@ Source: k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go and k8s.io/apiserver/
 (streamtranslator.go, translatinghandler.go), 1.36.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from apimachinery.errors import StatusError
 from apimachinery.streaming.websocket import WebSocket, accept_key
@@ -96,17 +96,16 @@ def _told_inside(request: Request, why: str) -> Response:
     return Response(101, Upgrade(talk), headers=headers)
 
 
-async def pass_on(request: Request, address: Address, target: str) -> Response:
+async def pass_on(request: Request, address: Address, target: str) -> Answer:
     """The backend's answer to the request as it is. Raises 503 if there is no backend."""
     body = await request.read_body(_BODY_LIMIT)
     headers = [("Connection", "close"), *_without(list(request.headers.items()), _KEPT_BACK)]
     if body or request.method in {"POST", "PUT", "PATCH"}:
         headers.append(("Content-Length", str(len(body))))
     try:
-        answer = await send(address, request.method, target, headers, body)
+        return await send(address, request.method, target, headers, body)
     except DialError as error:
         raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from None
-    return streamed(answer)
 
 
 def streamed(answer: Answer, **changed: str) -> Response:
@@ -123,7 +122,3 @@ def _upgrade_headers(request: Request) -> Headers:
 
 def _without(headers: Headers, names: frozenset[str]) -> Headers:
     return [(name, value) for name, value in headers if name.lower() not in names]
-
-
-def lowered(headers: Headers) -> Mapping[str, str]:
-    return {name.lower(): value for name, value in headers}

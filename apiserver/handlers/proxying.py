@@ -1,0 +1,142 @@
+"""The proxy subresource of pods, services and nodes.
+
+Source: pkg/registry/core/{pod,service,node}/rest (proxy.go, subresources.go), strategy.go
+(ResourceLocation) and k8s.io/apimachinery/pkg/util/net/port_split.go, 1.36. Nothing routes the addresses of
+fake pods: what goes to one is asked of its node's kubelet.
+"""
+
+import re
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+from apimachinery import errors
+from apimachinery.errors import GroupResource, Object, StatusError
+from apiserver.admission.requests import admit_connection
+from apiserver.nodes.connections import stored
+from apiserver.nodes.containers import pod_of
+from apiserver.nodes.exchange import Address
+from apiserver.nodes.passing import is_upgrade, pass_on, pass_upgrade, streamed
+from apiserver.request import Request, Response
+from apiserver.services import Scope, Services
+
+_KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
+_NOBODY_LISTENS = 502  # said by a kubelet of a fake pod's port
+
+
+class Wanted(NamedTuple):
+    """`scheme:name:port`, as a path may name what is behind a proxy; the parts may be empty."""
+
+    scheme: str
+    name: str
+    port: str
+
+    @classmethod
+    def of(cls, text: str) -> "Wanted | None":
+        """None if it is nothing of the kind (SplitSchemeNamePort)."""
+        parts = text.split(":")
+        if len(parts) == 1:
+            found = cls("", text, "")
+        elif len(parts) == 2:
+            found = cls("", parts[0], parts[1])
+        elif len(parts) == 3:
+            found = cls(*parts)
+        else:
+            return None
+        return found if found.name and found.scheme in {"", "http", "https"} else None
+
+
+async def proxy(request: Request, scope: Scope) -> Response:
+    """What the backend answers; 503 where there is none."""
+    info, plural = request.info, scope.resource.storage_resource
+    path = "/".join(info.parts[3:])
+    if path and request.path.endswith("/"):
+        path += "/"
+    options: Object = {"kind": _KINDS[plural], "apiVersion": "v1"}
+    await admit_connection(request, scope, options | ({"path": path} if path else {}))
+    wanted = Wanted.of(info.name)
+    if wanted is None:
+        raise errors.bad_request(f'invalid {plural[:-1]} request "{info.name}"')
+    await scope.services.store.refresh()
+    address, prefix = await _BACKENDS[plural](scope.services, info.namespace, wanted)
+    query = urlencode([(name, value) for name, values in request.query.items() for value in values])
+    suffix = f"?{query}" if query else ""
+    if not path and not request.path.endswith("/") and not is_upgrade(request):
+        return Response(301, b"", "text/plain; charset=utf-8", [("Location", f"{request.path}/{suffix}")])
+    target = f"{prefix}/{quote(path, safe='/:@!$&()*+,;=~')}{suffix}"
+    if is_upgrade(request):
+        return await pass_upgrade(request, address, target)
+    answer = await pass_on(request, address, target)
+    if answer.status == _NOBODY_LISTENS and prefix:
+        answer.close()
+        where = f"{wanted.name}:{wanted.port}" if wanted.port else wanted.name
+        message = f"error trying to reach service: dial tcp {where}: connect: connection refused"
+        raise StatusError(503, "ServiceUnavailable", message)
+    return streamed(answer)
+
+
+# -- backends: (where, what stands before the path)
+
+
+async def _pod(services: Services, namespace: str, wanted: Wanted) -> tuple[Address, str]:
+    pod = await pod_of(services, namespace, wanted.name)
+    port = wanted.port or _first_port(pod)
+    if not (pod.get("status") or {}).get("podIP"):
+        raise errors.bad_request("address not allowed")
+    return _inside(services, pod, port or "80")
+
+
+def _first_port(pod: Object) -> str:
+    for container in pod["spec"].get("containers") or []:
+        for port in container.get("ports") or []:
+            return str(port["containerPort"])
+    return ""
+
+
+def _inside(services: Services, pod: Object, port: str) -> tuple[Address, str]:
+    metadata = pod["metadata"]
+    address = services.nodes.address(services, pod["spec"].get("nodeName") or "")
+    return address, f"/containerPort/{metadata['namespace']}/{metadata['name']}/{quote(port)}"
+
+
+async def _service(services: Services, namespace: str, wanted: Wanted) -> tuple[Address, str]:
+    name, port = wanted.name, wanted.port
+    service = stored(services, "services", namespace, name)
+    if re.fullmatch(r"[+-]?\d+", port):
+        if service is None:
+            raise errors.not_found(GroupResource("", "services"), name)
+        found = next((one for one in service["spec"].get("ports") or [] if one["port"] == int(port)), None)
+        if found is None:
+            raise errors.service_unavailable(f'no service port {int(port)} found for service "{name}"')
+        port = found.get("name") or ""
+    endpoints = stored(services, "endpoints", namespace, name)
+    if endpoints is None:
+        raise errors.not_found(GroupResource("", "endpoints"), name)
+    if not endpoints.get("subsets"):
+        raise errors.service_unavailable(f'no endpoints available for service "{name}"')
+    for subset in endpoints["subsets"]:
+        for one in subset.get("ports") or []:
+            if (one.get("name") or "") != port:
+                continue
+            for address in subset.get("addresses") or []:
+                return _endpoint(services, address, str(one["port"]))
+    joined = ":".join(part for part in wanted if part)
+    raise errors.service_unavailable(f'no endpoints available for service "{joined}"')
+
+
+def _endpoint(services: Services, address: Object, port: str) -> tuple[Address, str]:
+    target = address.get("targetRef") or {}
+    if target.get("kind") == "Pod":
+        pod = stored(services, "pods", target.get("namespace", ""), target.get("name", ""))
+        if pod is not None:
+            return _inside(services, pod, port)
+    return Address(str(address["ip"]), int(port)), ""
+
+
+async def _node(services: Services, _namespace: str, wanted: Wanted) -> tuple[Address, str]:
+    address = services.nodes.address(services, wanted.name)
+    if wanted.port in {"", str(address.port)}:
+        return address, ""
+    return Address(address.host, int(wanted.port)), ""
+
+
+_BACKENDS = {"pods": _pod, "services": _service, "nodes": _node}
