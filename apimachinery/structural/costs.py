@@ -42,9 +42,8 @@ class Context:
     cardinality: int | None = 1
     root: bool = False
 
-    def below(self, props: Object, step: str, *, is_property: bool = False) -> "Context":
-        """The node that `step` leads to."""
-        del step, is_property
+    def below(self, props: Object) -> "Context":
+        """A node directly below."""
         factor = _elements(self.props)
         many = None if self.cardinality is None or factor is None else min(self.cardinality * factor, MOST)
         return Context(props, self.total, many)

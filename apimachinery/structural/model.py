@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from apimachinery.errors import Object
+from apimachinery.structural.rule_programs import RuleNode, build
 from apimachinery.structural.rules import NEWEST, Rules
 from apimachinery.structural.values import NodeCheck, compile_check
 
@@ -88,3 +89,13 @@ class Structural:
     def check_nested(self) -> NodeCheck:
         """The compiled check of values that are no resource: status, a default."""
         return compile_check(self.props, self.rules)
+
+    @cached_property
+    def rule_tree(self) -> RuleNode | None:
+        """The compiled rules, of a resource's root."""
+        return build(self, root=True)
+
+    @cached_property
+    def nested_rule_tree(self) -> RuleNode | None:
+        """The compiled rules, of something inside a resource."""
+        return build(self, root=self.embedded)

@@ -118,10 +118,10 @@ def _check_below(
             if place.inside_metadata
             else place
         )
-        below = context.below(extra, "additional") if context else None
+        below = context.below(extra) if context else None
         found.add(check(extra, child(path, "additionalProperties"), compiler, below, inside))
     for name, each in properties.items():
-        below = context.below(each, name, is_property=True) if context else None
+        below = context.below(each) if context else None
         at = key(child(path, "properties"), name)
         found.add(check(each, at, compiler, below, _place_of(props, name, path, place, root)))
     if isinstance(props.get("not"), dict):
@@ -132,7 +132,7 @@ def _check_below(
     if isinstance(props.get("items"), dict):
         keyed = props.get("x-kubernetes-list-type") == "map"
         inside = place if keyed else replace(place, uncorrelatable=place.uncorrelatable or path)
-        below = context.below(props["items"], "items") if context else None
+        below = context.below(props["items"]) if context else None
         found.add(check(props["items"], child(path, "items"), compiler, below, inside))
 
 
