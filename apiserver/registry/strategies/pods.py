@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, forbidden, invalid
+from apimachinery.field import FieldError
 from apimachinery.quantity import Quantity
 from apiserver.registry.strategies.shared import BuiltIn, Returned
 from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext, keep
-from apiserver.registry.validation import pod_status, pod_update
+from apiserver.registry.validation import ephemeral_containers, pod_resize, pod_status, pod_update
 from apiserver.registry.validation.pod_spec import pod_spec_errors, template_errors
 
 _GENERATION_SINCE = 33
 _RELAXED_ENV_SINCE = 32
+_SHRINKING_SINCE = 34
 _QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -81,22 +82,11 @@ class EphemeralContainersStrategy(Strategy):
             new["spec"].pop("ephemeralContainers", None)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        containers = new["spec"].get("ephemeralContainers") or []
-        before = {one["name"]: one for one in old["spec"].get("ephemeralContainers") or []}
-        now = {one.get("name"): one for one in containers}
-        errors: list[FieldError] = []
-        for name, container in before.items():
-            if name not in now:
-                text = f"existing ephemeral containers {_quoted(name)} may not be removed\n"
-                errors.append(forbidden("spec.ephemeralContainers", text))
-            elif now[name] != container:
-                text = f"existing ephemeral containers {_quoted(name)} may not be changed\n"
-                errors.append(forbidden("spec.ephemeralContainers", text))
-        return errors
+        errors = pod_spec_errors(new["spec"], "spec", relaxed_env=relaxed_env(ctx))
+        return [*errors, *ephemeral_containers.update_errors(new, old)]
 
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return ctx.version.minor >= _GENERATION_SINCE
 
 
 class ResizeStrategy(Strategy):
@@ -118,10 +108,9 @@ class ResizeStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = pod_spec_errors(new["spec"], "spec", relaxed_env=relaxed_env(ctx))
-        if qos_class(new["spec"]) != qos_class(old["spec"]):
-            text = "Pod QOS Class may not change as a result of resizing"
-            errors.append(invalid("spec", qos_class(new["spec"]), text))
-        return errors
+        qos = qos_class(new["spec"]), qos_class(old["spec"])
+        shrinks = ctx.version.minor >= _SHRINKING_SINCE
+        return [*errors, *pod_resize.resize_errors(new, old, qos, shrinks_memory=shrinks)]
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return ctx.version.minor >= _GENERATION_SINCE
@@ -164,10 +153,12 @@ class PodStrategy(BuiltIn):
         return ctx.version.minor >= _GENERATION_SINCE
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return pod_spec_errors(obj["spec"], "spec", relaxed_env=relaxed_env(ctx))
+        errors = pod_spec_errors(obj["spec"], "spec", relaxed_env=relaxed_env(ctx))
+        return [*errors, *ephemeral_containers.creation_errors(obj["spec"], "spec")]
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*self.validate(new, ctx), *pod_update.pod_update_errors(new["spec"], old["spec"])]
+        errors = pod_spec_errors(new["spec"], "spec", relaxed_env=relaxed_env(ctx))
+        return [*errors, *pod_update.pod_update_errors(new["spec"], old["spec"])]
 
     def graceful_period(self, obj: Object, options: Object) -> int:
         """As asked, else as the pod says; none for a pod without a node or one that has ended."""

@@ -26,6 +26,7 @@ from apiserver.registry.validation.containers import (
     init_errors,
     regular_errors,
 )
+from apiserver.registry.validation.ephemeral_containers import ephemeral_errors
 
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -68,6 +69,7 @@ def _containers(spec: Object, facts: PodFacts, path: str) -> Iterator[FieldError
         yield from container_errors(container, facts, index(at, position))
         yield from _unique(container, seen, index(at, position))
         yield from init_errors(container, facts, index(at, position))
+    yield from ephemeral_errors(spec, facts, path)
 
 
 def _unique(container: Object, seen: set[str], path: str) -> Iterator[FieldError]:
@@ -252,4 +254,12 @@ def template_errors(template: Object, path: str) -> list[FieldError]:
         *object_meta.validate_labels(metadata.get("labels") or {}, child(path, "labels")),
         *object_meta.validate_annotations(metadata.get("annotations") or {}, child(path, "annotations")),
         *pod_spec_errors(template.get("spec") or {}, child(path, "spec")),
+        *_template_only(template.get("spec") or {}, child(path, "spec")),
     ]
+
+
+def _template_only(spec: Object, path: str) -> Iterator[FieldError]:
+    if spec.get("ephemeralContainers"):
+        yield forbidden(
+            child(path, "ephemeralContainers"), "ephemeral containers not allowed in pod template"
+        )
