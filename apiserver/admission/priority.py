@@ -1,15 +1,14 @@
-"""A pod's priority is that of its class, or of the default class.
+"""A pod's priority is that of its class, or of the default class, of which there is one.
 
-Source: k8s.io/kubernetes/plugin/pkg/admission/priority/admission.go, 1.36.
+Source: k8s.io/kubernetes/plugin/pkg/admission/priority/admission.go and
+pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none of the system's own), 1.36.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from apimachinery.errors import Object
-from apiserver.admission import CREATE, Attributes, Plugin
+from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from apiserver.derived import Derived
 from apiserver.encoding import loads
+from apiserver.registry.validation.classes import SYSTEM_PRIORITIES
 from apiserver.storage.interfaces import Key, Store
 
 _RESOURCE = "priorityclasses.scheduling.k8s.io"
@@ -18,20 +17,39 @@ _RESOURCE = "priorityclasses.scheduling.k8s.io"
 class Priority(Plugin):
     """Fills in spec.priority, spec.priorityClassName and spec.preemptionPolicy of a new pod."""
 
-    operations = frozenset({CREATE})
-    resources = frozenset({"pods"})
+    operations = frozenset({CREATE, UPDATE, DELETE})
+    resources = frozenset({"pods", _RESOURCE})
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._default = Derived(store, [_RESOURCE], _default_of)
+        self._defaults: Derived[list[Object]] = Derived(store, [_RESOURCE], _defaults)
+
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.resource.storage_resource != _RESOURCE:
+            return
+        if attributes.operation == DELETE:
+            if attributes.name in SYSTEM_PRIORITIES:
+                raise attributes.refuse("this is a system priority class and cannot be deleted")
+            return
+        default = self._default()
+        if default is None or not (attributes.object or {}).get("globalDefault"):
+            return
+        name = default["metadata"]["name"]
+        if attributes.operation == CREATE or name != attributes.name:
+            raise attributes.refuse(
+                f"PriorityClass {name} is already marked as default. Only one default can exist"
+            )
 
     async def admit(self, attributes: Attributes) -> None:
         obj = attributes.object
-        if obj is None:
+        if obj is None or attributes.resource.storage_resource != "pods":
+            return
+        if attributes.operation == UPDATE:
+            _keep(obj["spec"], (attributes.old or {}).get("spec") or {})
             return
         spec = obj["spec"]
         wanted = spec.get("priorityClassName") or ""
-        found = self._class(wanted) if wanted else self._default.get().found
+        found = self._class(wanted) if wanted else self._default()
         if wanted and found is None:
             raise attributes.refuse(f"no PriorityClass with name {wanted} was found")
         priority = found["value"] if found else 0
@@ -54,13 +72,17 @@ class Priority(Plugin):
         entry = self._store.get(Key(_RESOURCE, "", name))
         return loads(entry.value) if entry else None
 
-
-class _Default(NamedTuple):
-    """The class of pods that name none, if there is one."""
-
-    found: Object | None
+    def _default(self) -> Object | None:
+        """Of several defaults the lowest."""
+        return min(self._defaults.get(), key=lambda one: int(one["value"]), default=None)
 
 
-def _default_of(classes: Sequence[Object]) -> _Default:
-    defaults = (one for one in classes if one.get("globalDefault"))
-    return _Default(min(defaults, key=lambda one: int(one["value"]), default=None))
+def _defaults(classes: list[Object]) -> list[Object]:
+    return [one for one in classes if one.get("globalDefault")]
+
+
+def _keep(new: Object, old: Object) -> None:
+    """An update that leaves the priority out does not take it away."""
+    for name in ("priority", "preemptionPolicy"):
+        if new.get(name) is None and old.get(name) is not None:
+            new[name] = old[name]

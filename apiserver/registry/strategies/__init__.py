@@ -5,6 +5,7 @@ from apiserver.definitions.strategy import DefinitionStrategy
 from apiserver.registry.strategies.access import STRATEGIES as _ACCESS
 from apiserver.registry.strategies.apps import STRATEGIES as _APPS
 from apiserver.registry.strategies.batch import STRATEGIES as _BATCH
+from apiserver.registry.strategies.classes import STRATEGIES as _CLASSES
 from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATION
 from apiserver.registry.strategies.core import STRATEGIES as _CORE
 from apiserver.registry.strategies.dynamic_resources import STRATEGIES as _DYNAMIC_RESOURCES
@@ -18,6 +19,7 @@ from apiserver.registry.strategy import Strategy
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_CORE,
     **_LIMITING,
+    **_CLASSES,
     **_PODS,
     **_SERVICES,
     **_APPS,

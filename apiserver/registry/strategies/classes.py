@@ -1,0 +1,41 @@
+"""Classes that pods and claims name: of priority, of runtimes, of storage.
+
+Source: pkg/registry/{scheduling/priorityclass,node/runtimeclass,storage/storageclass}/strategy.go, 1.36.
+"""
+
+from apimachinery.errors import GroupResource, Object
+from apimachinery.field import FieldError
+from apiserver.registry.strategies.shared import BuiltIn, Counted, Returned
+from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.registry.validation import classes
+
+
+class PriorityClassStrategy(Counted):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(classes.priority_class_errors(obj))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(classes.priority_class_update_errors(new, old))
+
+
+class RuntimeClassStrategy(BuiltIn):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(classes.runtime_class_errors(obj))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*self.validate(new, ctx), *classes.runtime_class_update_errors(new, old)]
+
+
+class StorageClassStrategy(Returned):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(classes.storage_class_errors(obj))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(classes.storage_class_update_errors(new, old))
+
+
+STRATEGIES: dict[GroupResource, type[Strategy]] = {
+    GroupResource("scheduling.k8s.io", "priorityclasses"): PriorityClassStrategy,
+    GroupResource("node.k8s.io", "runtimeclasses"): RuntimeClassStrategy,
+    GroupResource("storage.k8s.io", "storageclasses"): StorageClassStrategy,
+}
