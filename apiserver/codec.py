@@ -18,7 +18,7 @@ from apiserver.encoding import encode, loads
 from apiserver.generations import Generations
 from apiserver.webhooks.client import WebhookClient
 
-_REMEMBERED = 20_000  # revisions x versions, twice; 100 bytes each when served as stored
+_REMEMBERED = 200_000  # revisions x versions, twice; 200 bytes each when served as stored
 _WRITING = 500
 _BYTES_MAX = 16 << 20  # of values, in each generation of either memory
 _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"

@@ -23,7 +23,7 @@ from apiserver.storage.interfaces import Entry, Key
 if TYPE_CHECKING:
     from apiserver.services import Services
 
-_REMEMBERED = 50_000  # labels and fields of that many revisions, twice
+_REMEMBERED = 100_000  # labels and fields of that many revisions, twice
 
 
 class Selectable(NamedTuple):
