@@ -4,31 +4,65 @@ Users compile an expression once (`compile` caches) in an environment and evalua
 
     declared = {"self": declare(schema, root=True), "params": types.DYN}
     expressions = environment("1.36", stored=False, variables=declared)
-    program = compile("self.replicas <= 5", expressions, (types.BOOL,))      # raises CompileError, cel-go's text
-    program.result                      # types.Type of the result
-    program.estimate()                  # (min, max) cost at admission; sizes come from the declared types
-    program.names                       # the declared variables that the expression uses, e.g. {"self"}
+    program = compile("self.replicas <= 5", expressions, (types.BOOL,))  # raises CompileError, cel-go's text
+    program.result      # types.Type of the result
+    program.estimate()  # (min, max) cost at admission; sizes come from the declared types
+    program.names       # the declared variables that the expression uses, e.g. {"self"}
     value, cost = program.evaluate({"self": to_value(obj, declared["self"])}, limit=1_000_000)
-                                        # raises EvaluationError, its `cost` says what was spent
+                        # raises EvaluationError, its `cost` says what was spent
 
-Public names:
-
-- `environment(minor, *, stored, variables, strict_cost=True, ...) -> Environment`: the libraries of that minor. `stored` =
-  expressions that are in storage already may use everything the server knows; new ones what the
-  previous minor knows too. `Environment.extended(variables, ...)` adds variables (`variables: {name: Type | Declared}`).
+- `environment(minor, *, stored, variables) -> Environment`: the libraries of that minor. `stored` = expressions
+  that are in storage already may use everything the server knows; new ones what the previous minor knows too.
+  Keep it: programs are cached by environment. `Environment.extended(variables, named=..., libraries=...)` adds to
+  it; names may be qualified (`authorizer.requestResource`); `named` are object types that expressions can make
+  (`Object{...}`).
 - `compile(expression, environment, results=()) -> Program`; `results` are the types allowed, else CompileError
   `must evaluate to bool` / `must evaluate to one of [...]`.
 - `types`: BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, DYN, DURATION, TIMESTAMP, list_of(T), map_of(K, V),
   optional_of(T), opaque(NAME), object_type(NAME, {field: Type | Declared}).
-- `declare(schema, root=False) -> Declared | None`: a declared type (with size limits for the estimate) of a
-  structural JSON schema (dict as in a CRD); None if the schema has no type that CEL can see.
-- `to_value(json, declared) -> value`: a JSON value as CEL sees it under its declaration (dates, durations, bytes, escaped field
-  names, list types); pass the result as a binding. Undeclared (DYN) JSON may be bound as it is.
-- Bindings may be values, or `Lazy(function)`: called once when first read (for `variables.*`: bind `variables`
-  to a mapping type declared with `object_type("kubernetes.variables", {...})`, values may be `Lazy` too; the cost of what they evaluate is added by
-  `Lazy` returning `(value, cost)`).
+- `declare(schema, root=False, name=...) -> Declared | None`: a declared type (with sizes for the estimate) of a
+  structural JSON schema (dict as in a CRD); None if expressions cannot see it.
+- `to_value(json, declared) -> value`: a JSON value as its declaration says (times, durations, bytes, escaped
+  names, list types). JSON declared DYN may be bound as it is. `to_json(value)` is the way back.
+- Bindings may be `Lazy(function)`, computed when first read, also as values of a dict (`variables`); the
+  function returns `(value, cost)`, and the cost is added to the reader's.
 - `escape(name)`, `unescape(name)`: property names as CEL identifiers (`__dash__`, `__namespace__`).
-- `authorizer.Authorizer(check)`: the value of `authorizer`; `check` is given attributes and answers
+- `authorizer.Authorizer(check)`: the value of `authorizer`; `check` is given what is asked and answers with
   (decision, reason).
 - `devices`: the environment of device selectors (`resource.k8s.io`).
+- `mutations`: the object types of MutatingAdmissionPolicy.
 """
+
+from apimachinery.cel import authorizer, types
+from apimachinery.cel.declarations import Declared
+from apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
+from apimachinery.cel.errors import CELError, CompileError, EvaluationError
+from apimachinery.cel.names import escape, unescape
+from apimachinery.cel.program import Program, compile
+from apimachinery.cel.schemas import declare
+from apimachinery.cel.types import Type
+from apimachinery.cel.values import Lazy
+from apimachinery.cel.views import to_json, to_value
+
+__all__ = [
+    "BINDINGS",
+    "JSON_PATCH",
+    "CELError",
+    "CompileError",
+    "Declared",
+    "Environment",
+    "EvaluationError",
+    "Lazy",
+    "Library",
+    "Program",
+    "Type",
+    "authorizer",
+    "compile",
+    "declare",
+    "environment",
+    "escape",
+    "to_json",
+    "to_value",
+    "types",
+    "unescape",
+]

@@ -8,26 +8,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from apimachinery.cel import kubernetes, standard
+from apimachinery.cel import types
+from apimachinery.cel.declarations import Declared, declared_map
+from apimachinery.cel.environments import BINDINGS, Environment, Library, environment
 from apimachinery.cel.errors import CompileError, EvaluationError
-from apimachinery.cel.overloads import Functions
-from apimachinery.cel.program import Program, compile_program
+from apimachinery.cel.estimates import CallEstimate, fixed
+from apimachinery.cel.overloads import overload
+from apimachinery.cel.program import Program, compile
 from apimachinery.cel.semver import Semver
-from apimachinery.cel.values import type_name
+from apimachinery.cel.values import equal, type_name
 from apimachinery.quantity import Quantity
 
-_BASE = (
-    *standard.STANDARD,
-    *standard.STRINGS,
-    *standard.LISTS,
-    *standard.OPTIONALS,
-    *kubernetes.QUANTITIES,
-    *kubernetes.SEMVERS,
-    *kubernetes.NETWORKS,
-    *kubernetes.FORMATS,
-)
 _SINGLE = ("bool", "int", "string", "version")
 _LISTS = ("bools", "ints", "strings", "versions")
+
+_VALUE_LENGTH, _DOMAIN_LENGTH, _IDENTIFIER_LENGTH, _PER_DEVICE = 64, 63, 32, 32
+_VALUES_PER_LIST = 48  # attribute values per device
+_COST_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +34,57 @@ class DeviceFeatures:
     consumable_capacity: bool = False
     list_attributes: bool = False
     stored: bool = False
-
-    @property
-    def functions(self) -> Functions:
-        return _WITH_LISTS if self.list_attributes or self.stored else _WITHOUT_LISTS
-
-    @property
-    def fields(self) -> frozenset[str]:
-        return _FIELDS | {"allowMultipleAllocations"} if self.consumable_capacity or self.stored else _FIELDS
+    minor: int = 36
 
 
-_FIELDS = frozenset({"driver", "attributes", "capacity"})
-_WITHOUT_LISTS = Functions(_BASE)
-_WITH_LISTS = Functions((*_BASE, *kubernetes.DEVICE_FUNCTIONS))
+def _includes(value: Any, wanted: Any) -> bool:
+    """A scalar is a list of one."""
+    if isinstance(value, list) and len(value) > _VALUES_PER_LIST:
+        raise EvaluationError(
+            f"'includes' function cannot be applied to lists longer than {_VALUES_PER_LIST} values"
+        )
+    return any(equal(item, wanted) for item in value) if isinstance(value, list) else equal(value, wanted)
+
+
+_INCLUDES = overload("dyn.includes(dyn) bool", _includes, "includes", loose=True)
+_ATTRIBUTES_OF_LISTS = Library(0, (_INCLUDES,))
+
+
+@lru_cache(maxsize=32)
+def device_environment(features: DeviceFeatures) -> Environment:
+    """The environment with the variable `device`."""
+    base = environment(features.minor, stored=features.stored)
+    libraries = [BINDINGS]
+    if features.list_attributes or features.stored:
+        libraries.append(_ATTRIBUTES_OF_LISTS)
+    return base.extended(
+        {"device": _device(features)},
+        libraries=tuple(libraries),
+        overrides={"includes": lambda _target, _arguments: CallEstimate(fixed(_VALUES_PER_LIST))},
+    )
+
+
+def _device(features: DeviceFeatures) -> Declared:
+    attribute = Declared(types.DYN if features.list_attributes else types.ANY, _VALUE_LENGTH)
+    domain, identifier = Declared(types.STRING, _DOMAIN_LENGTH), Declared(types.STRING, _IDENTIFIER_LENGTH)
+    quantity = Declared(types.object_type("kubernetes.Quantity", {}))
+    attributes = Declared(
+        types.map_of(types.STRING, attribute.type),
+        _PER_DEVICE,
+        key=identifier,
+        element=attribute,
+        any_field=attribute,  # all attributes have one maximal size
+    )
+    capacities = declared_map(identifier, quantity, _PER_DEVICE)
+    fields = {
+        "driver": Declared(types.STRING, _DOMAIN_LENGTH),
+        "attributes": declared_map(domain, attributes, _PER_DEVICE),
+        "capacity": declared_map(domain, capacities, _PER_DEVICE),
+    }
+    known: dict[str, Any] = dict(fields)
+    if features.consumable_capacity or features.stored:
+        known["allowMultipleAllocations"] = types.BOOL  # upstream's estimate knows nothing of its size
+    return Declared(types.object_type("kubernetes.DRADevice", known), 0, fields)
 
 
 class _Domains(Mapping[str, Mapping[str, Any]]):
@@ -76,9 +111,16 @@ class _Domains(Mapping[str, Mapping[str, Any]]):
 def device_value(driver: str, device: Mapping[str, Any], features: DeviceFeatures) -> dict[str, Any]:
     """The value of `device` for a device of a slice; raises EvaluationError for an unusable attribute."""
     attributes: dict[str, dict[str, Any]] = {}
+    failures: list[str] = []
     for name, attribute in (device.get("attributes") or {}).items():
         domain, identifier = _split(name, driver)
-        attributes.setdefault(domain, {})[identifier] = _attribute(attribute, features)
+        try:
+            attributes.setdefault(domain, {})[identifier] = _attribute(attribute, features)
+        except EvaluationError as error:
+            failures.append(f"attribute {name}: {error}")
+    if failures:
+        # Upstream names whichever of a map's attributes it comes across first: with several it is chance.
+        raise EvaluationError(failures[0] if len(failures) == 1 else failures[0].partition(": ")[2])
     capacity: dict[str, dict[str, Any]] = {}
     for name, value in (device.get("capacity") or {}).items():
         domain, identifier = _split(name, driver)
@@ -123,22 +165,39 @@ class Selector:
         self.error: CompileError | None = None
         self._program: Program | None = None
         try:
-            self._program = compile_program(expression, features.functions, {"device": features.fields})
+            program = compile(expression, device_environment(features))
+            if program.result not in (types.BOOL, types.ANY, types.DYN):
+                raise CompileError(f"must evaluate to bool or the unknown type, not {program.result}")
+            self._program = program
         except CompileError as error:
             self.error = error
 
-    def matches(self, device: Mapping[str, Any]) -> bool:
-        """Whether the selector holds for a `device_value`; raises CompileError or EvaluationError."""
+    @property
+    def most_expensive(self) -> int:
+        """The largest cost over all devices; raises CompileError."""
+        return self._compiled().estimate()[1]
+
+    def _compiled(self) -> Program:
         if self._program is None:
             raise self.error or CompileError("not compiled")
-        result = self._program({"device": device})
-        if not isinstance(result, bool):
-            kind = type_name(result)
-            raise EvaluationError(
-                f"CEL result of type {kind} could not be converted to bool: "
-                f"unsupported type conversion from '{kind}' to bool"
-            )
-        return result
+        return self._program
+
+    def matches(self, device: Mapping[str, Any]) -> bool:
+        """Whether the selector holds for a `device_value`; raises CompileError or EvaluationError."""
+        return self.evaluate(device)[0]
+
+    def evaluate(self, device: Mapping[str, Any], limit: int = _COST_LIMIT) -> tuple[bool, int]:
+        """Whether the selector holds, and what it cost; raises CompileError or EvaluationError."""
+        result, cost = self._compiled().evaluate({"device": device}, limit)
+        if isinstance(result, bool):
+            return result, cost
+        kind = type_name(result)
+        failure = EvaluationError(
+            f"CEL result of type {kind} could not be converted to bool: "
+            f"unsupported type conversion from '{kind}' to bool"
+        )
+        failure.cost = cost
+        raise failure
 
 
 @lru_cache(maxsize=4096)

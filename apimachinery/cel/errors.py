@@ -1,4 +1,6 @@
-"""What can go wrong with an expression."""
+"""What can go wrong with an expression, worded as cel-go words it."""
+
+from dataclasses import dataclass
 
 
 class CELError(Exception):
@@ -10,16 +12,50 @@ class CompileError(CELError):
 
 
 class EvaluationError(CELError):
-    """The expression failed on this input."""
+    """The expression failed on this input; `cost` is what was spent until then, once it left `evaluate`."""
+
+    cost: int = 0
+
+
+class CostExceeded(CELError):
+    """The limit was reached: unlike other errors nothing within the expression can swallow it."""
 
 
 NO_SUCH_OVERLOAD = "no such overload"
+COST_EXCEEDED = "operation cancelled: actual cost limit exceeded"
+_REPORTED = 100  # errors shown of one expression
 
 
-def located(source: str, offset: int, message: str) -> str:
-    """`message` with the place in `source`, as cel-go shows it (columns count from 1)."""
-    line_start = source.rfind("\n", 0, offset) + 1
-    line_number = source.count("\n", 0, offset) + 1
-    column = offset - line_start
-    line = source[line_start:].split("\n", 1)[0]
-    return f"ERROR: <input>:{line_number}:{column + 1}: {message}\n | {line}\n | {'.' * column}^"
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One problem; `offset` counts code points, -1 for the expression as a whole."""
+
+    offset: int
+    message: str
+
+
+def located(source: str, issue: Issue) -> str:
+    """The issue with its place in `source`, as cel-go shows it (columns count from 1)."""
+    if issue.offset < 0:
+        return f"ERROR: <input>:-1:0: {issue.message}"
+    line_start = source.rfind("\n", 0, issue.offset) + 1
+    line_number = source.count("\n", 0, issue.offset) + 1
+    column = issue.offset - line_start
+    line = source[line_start:].split("\n", 1)[0].replace("\t", " ")
+    dots = "".join("．" if _is_wide(char) else "." for char in line[:column].ljust(column))
+    caret = "＾" if column < len(line) and _is_wide(line[column]) else "^"
+    return f"ERROR: <input>:{line_number}:{column + 1}: {issue.message}\n | {line}\n | {dots}{caret}"
+
+
+def _is_wide(char: str) -> bool:
+    """cel-go underlines what UTF-8 needs more than one byte for with full-width signs."""
+    return ord(char) > 0x7F
+
+
+def report(source: str, issues: list[Issue]) -> str:
+    """All issues by place; equal places keep the order in which they were found."""
+    ordered = sorted(issues, key=lambda issue: issue.offset)
+    text = "\n".join(located(source, issue) for issue in ordered[:_REPORTED])
+    if len(ordered) > _REPORTED:
+        text += f"\n{len(ordered) - _REPORTED} more errors were truncated"
+    return text

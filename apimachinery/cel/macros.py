@@ -1,205 +1,201 @@
-"""What is not an ordinary call: logic that swallows errors, `has`, comprehensions, `cel.bind`, `optMap`."""
+"""Macros: calls that are loops or tests in disguise, expanded to them while parsing.
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+Source: github.com/google/cel-go/parser/macro.go, cel/library.go (optMap), ext/bindings.go and
+ext/comprehensions.go; the shape of an expansion decides what it costs.
+"""
 
-from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from apimachinery.cel.nodes import Call, Ident, Node, Select
-from apimachinery.cel.values import NONE, Optional, find, type_name
+from collections.abc import Callable, Mapping
 
-Variables = Mapping[str, Any]
-Program = Callable[[Variables], Any]
-Scope = frozenset[str]
-
-
-class Compiler(Protocol):
-    """What a macro needs of the program builder."""
-
-    def build(self, node: Node, scope: Scope) -> Program: ...
-
-    def fail(self, node: Node, message: str) -> None: ...
-
-
-Macro = Callable[[Compiler, Call, Scope], Program | None]
+from apimachinery.cel.nodes import (
+    ACCUMULATOR,
+    UNUSED,
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+)
 
 
-def _outcome(program: Program, env: Variables) -> bool | EvaluationError:
-    try:
-        value = program(env)
-    except EvaluationError as error:
-        return error
-    return value if isinstance(value, bool) else EvaluationError(NO_SUCH_OVERLOAD)
+class MacroError(Exception):
+    """The macro is meant, but its arguments are not as it needs them."""
+
+    def __init__(self, node: Node, message: str) -> None:
+        super().__init__(message)
+        self.offset = node.offset
 
 
-def _decide(outcomes: Iterator[bool | EvaluationError], deciding: bool) -> bool:
-    """`deciding` if any outcome is that, whatever else failed; else the first error, else the opposite."""
-    failure: EvaluationError | None = None
-    for outcome in outcomes:
-        if outcome is deciding:
-            return deciding
-        if isinstance(outcome, EvaluationError) and failure is None:
-            failure = outcome
-    if failure is not None:
-        raise failure
-    return not deciding
+# Gets the target, the arguments and where the call is; None leaves an ordinary call.
+Macro = Callable[[Node | None, tuple[Node, ...], int], Node | None]
 
 
-def _logic(deciding: bool) -> Macro:
-    def macro(compiler: Compiler, node: Call, scope: Scope) -> Program:
-        operands = [compiler.build(argument, scope) for argument in node.arguments]
-        return lambda env: _decide((_outcome(operand, env) for operand in operands), deciding)
-
-    return macro
-
-
-def _conditional(compiler: Compiler, node: Call, scope: Scope) -> Program:
-    test, then, otherwise = (compiler.build(argument, scope) for argument in node.arguments)
-
-    def conditional(env: Variables) -> Any:
-        value = test(env)
-        if not isinstance(value, bool):
-            raise EvaluationError(NO_SUCH_OVERLOAD)
-        return then(env) if value else otherwise(env)
-
-    return conditional
+def _has(_: Node | None, arguments: tuple[Node, ...], offset: int) -> Node:
+    (argument,) = arguments
+    if not isinstance(argument, Select) or argument.test:
+        raise MacroError(argument, "invalid argument to has() macro")
+    return Select(argument.operand, argument.field, offset, test=True)
 
 
-def _has(compiler: Compiler, node: Call, scope: Scope) -> Program:
-    (argument,) = node.arguments
-    if not isinstance(argument, Select):
-        compiler.fail(argument, "invalid argument to has() macro")
-        return lambda _: False
-    operand, field = compiler.build(argument.operand, scope), argument.field
-    return lambda env: find(operand(env), field).present
-
-
-Pairs = Iterator[tuple[Any, Any]]
-
-
-def _not_iterable(value: Any) -> EvaluationError:
-    name = type_name(value)
-    kind = f"types.{name.capitalize()}" if name.isalpha() else name.replace("kubernetes", "cel")
-    return EvaluationError(f"got '{kind}', expected iterable type")
-
-
-def _pairs(container: Any) -> Pairs:
-    if isinstance(container, Mapping):
-        return iter(container.items())
-    if isinstance(container, list | tuple):
-        return iter(enumerate(container))
-    raise _not_iterable(container)
-
-
-def _elements(container: Any) -> Iterator[Any]:
-    if isinstance(container, Mapping | list | tuple):
-        return iter(container)
-    raise _not_iterable(container)
-
-
-Rounds = Iterator[tuple[Any, Variables]]
-
-
-def _comprehension(reduce: Callable[[Rounds, list[Program]], Any], variables: int) -> Macro:
-    """A macro `target.name(x, body…)` or `target.name(k, v, body…)`."""
-
-    def macro(compiler: Compiler, node: Call, scope: Scope) -> Program | None:
-        names, bodies = node.arguments[:variables], node.arguments[variables:]
-        if node.target is None or not all(isinstance(name, Ident) for name in names):
-            return None
-        texts = [name.name for name in names if isinstance(name, Ident)]
-        target = compiler.build(node.target, scope)
-        inner = scope | set(texts)
-        programs = [compiler.build(body, inner) for body in bodies]
-        if variables == 1:
-            (single,) = texts
-            return lambda env: reduce(
-                ((item, {**env, single: item}) for item in _elements(target(env))), programs
+def _names(arguments: tuple[Node, ...], count: int) -> tuple[str, ...]:
+    names: list[str] = []
+    for node in arguments[:count]:
+        if not isinstance(node, Ident):
+            simple = (
+                "argument must be a simple name" if count == 1 else "iteration variable must be a simple name"
             )
-        first, second = texts
-        return lambda env: reduce(
-            ((key, {**env, first: key, second: value}) for key, value in _pairs(target(env))), programs
-        )
-
-    return macro
-
-
-def _all(rounds: Rounds, bodies: list[Program]) -> bool:
-    return _decide((_outcome(bodies[0], env) for _, env in rounds), False)
+            raise MacroError(node, simple)
+        if node.name in (ACCUMULATOR, "__result__"):
+            raise MacroError(node, "iteration variable overwrites accumulator variable")
+        if node.name in names:
+            raise MacroError(node, f"duplicate variable name: {node.name}")
+        names.append(node.name)
+    return tuple(names)
 
 
-def _exists(rounds: Rounds, bodies: list[Program]) -> bool:
-    return _decide((_outcome(bodies[0], env) for _, env in rounds), True)
+def _accumulated(offset: int) -> Node:
+    return Ident(ACCUMULATOR, offset)
 
 
-def _truth(program: Program, env: Variables) -> bool:
-    outcome = _outcome(program, env)
-    if isinstance(outcome, EvaluationError):
-        raise outcome
-    return outcome
-
-
-def _exists_one(rounds: Rounds, bodies: list[Program]) -> bool:
-    return sum([_truth(bodies[0], env) for _, env in rounds]) == 1
-
-
-def _filter(rounds: Rounds, bodies: list[Program]) -> list[Any]:
-    return [item for item, env in rounds if _truth(bodies[0], env)]
-
-
-def _map(rounds: Rounds, bodies: list[Program]) -> list[Any]:
-    *condition, transform = bodies
-    return [transform(env) for _, env in rounds if all(_truth(test, env) for test in condition)]
-
-
-def _bind(compiler: Compiler, node: Call, scope: Scope) -> Program | None:
-    name, value, body = node.arguments
-    if not (isinstance(node.target, Ident) and node.target.name == "cel" and isinstance(name, Ident)):
-        return None
-    text = name.name
-    bound = compiler.build(value, scope)
-    inner = compiler.build(body, scope | {text})
-    return lambda env: inner({**env, text: bound(env)})
-
-
-def _optional_map(flat: bool) -> Macro:
-    def macro(compiler: Compiler, node: Call, scope: Scope) -> Program | None:
-        name, body = node.arguments
-        if node.target is None or not isinstance(name, Ident):
+def _quantifier(macro: str, count: int) -> Macro:
+    def expand(target: Node | None, arguments: tuple[Node, ...], offset: int) -> Node | None:
+        if target is None:
             return None
-        text = name.name
-        target, inner = compiler.build(node.target, scope), compiler.build(body, scope | {text})
+        names, body = _names(arguments, count), arguments[count]
+        accumulated = _accumulated(offset)
+        if macro == "all":
+            start: Node = Literal(True, offset)
+            condition: Node = Call("@not_strictly_false", (accumulated,), offset)
+            step: Node = Call("_&&_", (_accumulated(offset), body), offset)
+            result: Node = _accumulated(offset)
+        elif macro == "exists":
+            start = Literal(False, offset)
+            negated = Call("!_", (accumulated,), offset)
+            condition = Call("@not_strictly_false", (negated,), offset)
+            step = Call("_||_", (_accumulated(offset), body), offset)
+            result = _accumulated(offset)
+        else:
+            start, condition = Literal(0, offset), Literal(True, offset)
+            counted = Call("_+_", (accumulated, Literal(1, offset)), offset)
+            step = Call("_?_:_", (body, counted, _accumulated(offset)), offset)
+            result = Call("_==_", (_accumulated(offset), Literal(1, offset)), offset)
+        return Comprehension(target, names, ACCUMULATOR, start, condition, step, result, offset, macro)
 
-        def mapped(env: Variables) -> Any:
-            optional = target(env)
-            if not isinstance(optional, Optional):
-                raise EvaluationError(NO_SUCH_OVERLOAD)
-            if not optional.present:
-                return NONE
-            value = inner({**env, text: optional.value})
-            return value if flat else Optional(value, True)
-
-        return mapped
-
-    return macro
+    return expand
 
 
-# (name, is a method, number of arguments) → macro; a macro that returns None leaves an ordinary call.
-MACROS: Mapping[tuple[str, bool, int], Macro] = {
-    ("_&&_", False, 2): _logic(deciding=False),
-    ("_||_", False, 2): _logic(deciding=True),
-    ("_?_:_", False, 3): _conditional,
+def _collected(target: Node, names: tuple[str, ...], item: Node, test: Node | None, offset: int) -> Node:
+    """A list of `item` for each element that passes `test`."""
+    step: Node = Call("_+_", (_accumulated(offset), ListLiteral((item,), offset)), offset)
+    if test is not None:
+        step = Call("_?_:_", (test, step, _accumulated(offset)), offset)
+    start, condition = ListLiteral((), offset), Literal(True, offset)
+    return Comprehension(
+        target, names, ACCUMULATOR, start, condition, step, _accumulated(offset), offset, "collect"
+    )
+
+
+def _map(target: Node | None, arguments: tuple[Node, ...], offset: int) -> Node | None:
+    if target is None:
+        return None
+    if not isinstance(arguments[0], Ident):
+        raise MacroError(arguments[0], "argument is not an identifier")
+    test = arguments[1] if len(arguments) == 3 else None
+    return _collected(target, _names(arguments, 1), arguments[-1], test, offset)
+
+
+def _filter(target: Node | None, arguments: tuple[Node, ...], offset: int) -> Node | None:
+    if target is None:
+        return None
+    if not isinstance(arguments[0], Ident):
+        raise MacroError(arguments[0], "argument is not an identifier")
+    return _collected(target, _names(arguments, 1), arguments[0], arguments[1], offset)
+
+
+def _transform_list(target: Node | None, arguments: tuple[Node, ...], offset: int) -> Node | None:
+    if target is None:
+        return None
+    test = arguments[2] if len(arguments) == 4 else None
+    return _collected(target, _names(arguments, 2), arguments[-1], test, offset)
+
+
+def _transform_map(entries: bool) -> Macro:
+    def expand(target: Node | None, arguments: tuple[Node, ...], offset: int) -> Node | None:
+        if target is None:
+            return None
+        names = _names(arguments, 2)
+        test = arguments[2] if len(arguments) == 4 else None
+        inserted = (arguments[-1],) if entries else (Ident(names[0], offset), arguments[-1])
+        step: Node = Call("cel.@mapInsert", (_accumulated(offset), *inserted), offset)
+        if test is not None:
+            step = Call("_?_:_", (test, step, _accumulated(offset)), offset)
+        start, condition = MapLiteral((), offset), Literal(True, offset)
+        return Comprehension(target, names, ACCUMULATOR, start, condition, step, _accumulated(offset), offset)
+
+    return expand
+
+
+def bound(name: str, value: Node, body: Node, offset: int) -> Node:
+    """`body` with `name` standing for `value`, which is evaluated when it is first needed."""
+    nothing, never = ListLiteral((), offset), Literal(False, offset)
+    itself = Ident(name, offset)
+    return Comprehension(nothing, (UNUSED,), name, value, never, itself, body, offset, "bind")
+
+
+def _bind(target: Node | None, arguments: tuple[Node, ...], offset: int) -> Node | None:
+    if not (isinstance(target, Ident) and target.name == "cel"):
+        return None
+    name, value, body = arguments
+    if not isinstance(name, Ident):
+        raise MacroError(name, "cel.bind() variable names must be simple identifiers")
+    return bound(name.name, value, body, offset)
+
+
+def _optional_map(function: str) -> Macro:
+    def expand(target: Node | None, arguments: tuple[Node, ...], offset: int) -> Node | None:
+        name, body = arguments
+        if target is None:
+            return None
+        if not isinstance(name, Ident):
+            raise MacroError(name, f"{function}() variable name must be a simple identifier")
+        mapped = bound(name.name, Call("value", (), offset, target), body, offset)
+        if function == "optMap":
+            mapped = Call("optional.of", (mapped,), offset)
+        present = Call("hasValue", (), offset, target)
+        return Call("_?_:_", (present, mapped, Call("optional.none", (), offset)), offset)
+
+    return expand
+
+
+Macros = Mapping[tuple[str, bool, int], Macro]
+
+# (name, is a method, number of arguments)
+STANDARD: Macros = {
     ("has", False, 1): _has,
-    ("all", True, 2): _comprehension(_all, 1),
-    ("all", True, 3): _comprehension(_all, 2),
-    ("exists", True, 2): _comprehension(_exists, 1),
-    ("exists", True, 3): _comprehension(_exists, 2),
-    ("exists_one", True, 2): _comprehension(_exists_one, 1),
-    ("existsOne", True, 3): _comprehension(_exists_one, 2),
-    ("exists_one", True, 3): _comprehension(_exists_one, 2),
-    ("filter", True, 2): _comprehension(_filter, 1),
-    ("map", True, 2): _comprehension(_map, 1),
-    ("map", True, 3): _comprehension(_map, 1),
-    ("bind", True, 3): _bind,
-    ("optMap", True, 2): _optional_map(flat=False),
-    ("optFlatMap", True, 2): _optional_map(flat=True),
+    ("all", True, 2): _quantifier("all", 1),
+    ("exists", True, 2): _quantifier("exists", 1),
+    ("exists_one", True, 2): _quantifier("exists_one", 1),
+    ("existsOne", True, 2): _quantifier("exists_one", 1),
+    ("filter", True, 2): _filter,
+    ("map", True, 2): _map,
+    ("map", True, 3): _map,
 }
+TWO_VARIABLES: Macros = {
+    ("all", True, 3): _quantifier("all", 2),
+    ("exists", True, 3): _quantifier("exists", 2),
+    ("exists_one", True, 3): _quantifier("exists_one", 2),
+    ("existsOne", True, 3): _quantifier("exists_one", 2),
+    ("transformList", True, 3): _transform_list,
+    ("transformList", True, 4): _transform_list,
+    ("transformMap", True, 3): _transform_map(entries=False),
+    ("transformMap", True, 4): _transform_map(entries=False),
+    ("transformMapEntry", True, 3): _transform_map(entries=True),
+    ("transformMapEntry", True, 4): _transform_map(entries=True),
+}
+OPTIONALS: Macros = {
+    ("optMap", True, 2): _optional_map("optMap"),
+    ("optFlatMap", True, 2): _optional_map("optFlatMap"),
+}
+BINDINGS: Macros = {("bind", True, 3): _bind}

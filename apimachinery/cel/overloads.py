@@ -1,57 +1,178 @@
-"""Functions by signature, e.g. `string.contains(string)`; looked up by the types of the arguments."""
+"""Functions by signature, e.g. `list(T).indexOf(T) int`: what the checker resolves and the program dispatches.
 
-import re
-from collections.abc import Callable, Iterable
+Source: github.com/google/cel-go/common/decls, as of Kubernetes 1.36.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-_SIGNATURE = re.compile(r"^(?:(?P<target>[\w.]+)\.)?(?P<name>\w+)\((?P<parameters>[^)]*)\) (?P<result>\S+)$")
-_NAMESPACES = ("math", "sets", "lists", "optional", "cel", "format", "strings", "ip")
+from apimachinery.cel import types
+from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from apimachinery.cel.types import Type
+from apimachinery.cel.values import type_name
 
-DYN = "dyn"
+_NAMESPACES = frozenset({"sets", "lists", "optional", "format", "strings", "ip", "jsonpatch", "cel", "math"})
+_PARAMETERS = frozenset({"T", "K", "V", "V1"})
+_PLAIN = {
+    **types.NAMED,
+    "any": types.ANY,
+    "null": types.NULL,
+    "duration": types.DURATION,
+    "timestamp": types.TIMESTAMP,
+}
+OPAQUE = frozenset({"net.IP", "net.CIDR"}) | {
+    f"kubernetes.authorization.{name}"
+    for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
     """One implementation; `parameters` begins with the target of a method."""
 
+    identity: str
     name: str
     method: bool
-    parameters: tuple[str, ...]
-    result: str
+    parameters: tuple[Type, ...]
+    result: Type
     function: Callable[..., Any]
+    loose: bool = False
 
-    def accepts(self, types: tuple[str, ...]) -> bool:
-        return len(types) == len(self.parameters) and all(
-            wanted in (DYN, found) for wanted, found in zip(self.parameters, types, strict=True)
+    @property
+    def generic(self) -> frozenset[Type]:
+        """The type parameters in the signature."""
+        return frozenset(_free((*self.parameters, self.result)))
+
+    def accepts(self, names: tuple[str, ...]) -> bool:
+        """Whether values of types so named at run time may be passed."""
+        return len(names) == len(self.parameters) and all(
+            wanted.kind in ("dyn", "param", "any") or wanted.name == found
+            for wanted, found in zip(self.parameters, names, strict=True)
         )
 
 
-def overload(signature: str, function: Callable[..., Any]) -> Overload:
-    """`function` under `TARGET.NAME(PARAMETERS) RESULT`; a namespace (`sets.`) is part of the name."""
-    found = _SIGNATURE.match(signature)
-    if found is None:
-        raise ValueError(f"not a signature: {signature}")
-    parameters = tuple(part.strip() for part in found["parameters"].split(",") if part.strip())
-    target, name = found["target"], found["name"]
-    if target in _NAMESPACES:
-        target, name = None, f"{target}.{name}"
-    if target is not None:
-        parameters = (target, *parameters)
-    return Overload(name, target is not None, parameters, found["result"], function)
+def _free(kinds: Iterable[Type]) -> Iterator[Type]:
+    for kind in kinds:
+        if kind.kind == "param":
+            yield kind
+        yield from _free(kind.parameters)
+
+
+def overload(
+    signature: str, function: Callable[..., Any], identity: str = "", *, loose: bool = False
+) -> Overload:
+    """`function` under `TARGET.NAME(PARAMETERS) RESULT`; a namespace (`sets.`) is part of the name.
+
+    `identity` is cel-go's overload id where costs depend on it; `loose` leaves checking arguments at run time to
+    the function.
+    """
+    head, _, result = signature.rpartition(" ")
+    opened = _opening(head)
+    target, dot, name = _split_last(head[:opened], ".")
+    listed = [parse_type(part) for part in _split_all(head[opened + 1 : -1])]
+    if dot and target in _NAMESPACES:
+        target, name = "", f"{target}.{name}"
+    if target:
+        listed.insert(0, parse_type(target))
+    return Overload(
+        identity or signature, name, bool(target), tuple(listed), parse_type(result), function, loose
+    )
+
+
+def _opening(text: str) -> int:
+    depth = 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(text[place], 0)
+        if depth == 0:
+            return place
+    raise ValueError(f"not a signature: {text}")
+
+
+def _split_last(text: str, separator: str) -> tuple[str, str, str]:
+    depth = 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(text[place], 0)
+        if depth == 0 and text[place] == separator:
+            return text[:place], separator, text[place + 1 :]
+    return "", "", text
+
+
+def _split_all(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for char in text:
+        depth += {"(": 1, ")": -1}.get(char, 0)
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts if part.strip()]
+
+
+@lru_cache(maxsize=512)
+def parse_type(text: str) -> Type:
+    """The type so written in a signature; an unknown name is an object's."""
+    if text.endswith(")"):
+        name, _, inner = text[:-1].partition("(")
+        parts = [parse_type(part) for part in _split_all(inner)]
+        makers: dict[str, Callable[..., Type]] = {
+            "list": types.list_of,
+            "map": types.map_of,
+            "optional": types.optional_of,
+            "type": types.type_of,
+        }
+        return makers[name](*parts)
+    if text in _PARAMETERS:
+        return types.parameter(text)
+    if text in OPAQUE:
+        return types.opaque(text)
+    return _PLAIN.get(text) or types.object_type(text, {})
 
 
 class Functions:
-    """All functions of an environment."""
+    """All functions of an environment, in order of declaration."""
 
     def __init__(self, overloads: Iterable[Overload]) -> None:
-        self._overloads: dict[tuple[str, bool], list[Overload]] = {}
+        self._overloads: dict[str, list[Overload]] = {}
+        known: set[tuple[str, bool, tuple[Type, ...]]] = set()
         for each in overloads:
-            self._overloads.setdefault((each.name, each.method), []).append(each)
-        self._names = {name for name, _ in self._overloads}
+            key = (each.name, each.method, each.parameters)
+            if key not in known:
+                known.add(key)
+                self._overloads.setdefault(each.name, []).append(each)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names
+        return name in self._overloads
 
-    def of(self, name: str, *, method: bool) -> tuple[Overload, ...]:
-        return tuple(self._overloads.get((name, method), ()))
+    def of(self, name: str) -> tuple[Overload, ...]:
+        return tuple(self._overloads.get(name, ()))
+
+    def all(self) -> tuple[Overload, ...]:
+        return tuple(each for listed in self._overloads.values() for each in listed)
+
+
+def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]:
+    """A function that picks the overload by the values' types; raises EvaluationError if none fits."""
+    if all(each.loose and each.function is overloads[0].function for each in overloads):
+        return overloads[0].function
+    known: dict[tuple[type, ...], Callable[..., Any]] = {}
+
+    def call(*values: Any) -> Any:
+        classes = tuple([value.__class__ for value in values])
+        function = known.get(classes)
+        if function is None:
+            function = _find(name, overloads, values)
+            if not any(hasattr(kind, "cel_type_of") for kind in classes):
+                known[classes] = function
+        return function(*values)
+
+    return call
+
+
+def _find(name: str, overloads: tuple[Overload, ...], values: tuple[Any, ...]) -> Callable[..., Any]:
+    names = tuple([type_name(value) for value in values])
+    for each in overloads:
+        if each.loose or each.accepts(names):
+            return each.function
+    raise EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}({', '.join(names)})")

@@ -1,232 +1,349 @@
-"""Text to syntax tree: celpy's grammar, with the optional syntax (`.?name`, `[?key]`) added to it.
+"""Text to syntax tree: a recursive descent parser that expands macros on the way, as cel-go's does.
 
-Lark and the grammar are loaded at the first expression: they cost 0.1 s.
+celpy's grammar served here first. It knows neither optional values (`?.`, `[?`, `{?`) nor escaped names, and lark
+cannot word errors as ANTLR does, so the parser is our own; celpy is what the tests compare it with.
+A text that does not parse is read once more by `syntax_errors`, which recovers and reports like ANTLR.
+
+Source: github.com/google/cel-go/parser (CEL.g4, parser.go), as of Kubernetes 1.36.
 """
 
-import importlib.util
-import re
 from collections.abc import Callable, Mapping
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from apimachinery.cel.errors import CompileError, located
-from apimachinery.cel.nodes import Call, Ident, Index, ListLiteral, Literal, MapLiteral, Node, Select
-from apimachinery.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
+from apimachinery.cel import literals
+from apimachinery.cel.errors import CompileError, Issue, report
+from apimachinery.cel.lexer import EOF, Token, tokenize
+from apimachinery.cel.macros import Macro, MacroError
+from apimachinery.cel.nodes import Call, Entry, Ident, ListLiteral, Literal, MapLiteral, Node, ObjectLiteral
+from apimachinery.cel.nodes import Select
+from apimachinery.cel.syntax_errors import syntax_issues
 
-if TYPE_CHECKING:
-    from lark import Lark
-
-_MEMBER_RULE = "member         : member_dot |"
-_OPTIONAL_RULES = """member         : member_optional_dot | member_optional_index | member_dot |"""
-_OPTIONAL_DEFINITIONS = """
-member_optional_dot   : member "." "?" IDENT
-member_optional_index : member "[" "?" expr "]"
-"""
-_BINARY = {
-    "relation_lt": "_<_", "relation_le": "_<=_", "relation_gt": "_>_", "relation_ge": "_>=_",
-    "relation_eq": "_==_", "relation_ne": "_!=_", "relation_in": "@in",
-    "addition_add": "_+_", "addition_sub": "_-_",
-    "multiplication_mul": "_*_", "multiplication_div": "_/_", "multiplication_mod": "_%_",
-}  # fmt: skip
-_ESCAPES = {
-    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
-    "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
-}  # fmt: skip
-_ESCAPE = re.compile(
-    r"\\(?:([abfnrtv\\'\"`?])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))"
+CODE_POINTS = 100_000
+DEPTH = 250
+RESERVED = frozenset(
+    "as break const continue else false for function if import in let loop package namespace null return true "
+    "var void while".split()
 )
+_RELATIONS = {
+    "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in",
+}  # fmt: skip
+_SUMS = {"+": "_+_", "-": "_-_"}
+_PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
+_VALUES: Mapping[str, Callable[[str], Any]] = {
+    "NUM_INT": literals.integer,
+    "NUM_UINT": literals.unsigned,
+    "NUM_FLOAT": literals.double,
+    "STRING": literals.string,
+    "BYTES": lambda text: literals.octets(text[1:]),
+    "true": lambda _: True,
+    "false": lambda _: False,
+    "null": lambda _: None,
+}
+
+Macros = Mapping[tuple[str, bool, int], Macro]
 
 
-@cache
-def _parser() -> "Lark":
-    import lark
-
-    spec = importlib.util.find_spec("celpy")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("celpy is not installed")
-    grammar = Path(spec.origin).with_name("cel.lark").read_text(encoding="utf-8")
-    if _MEMBER_RULE not in grammar:
-        raise RuntimeError("this celpy has another grammar: adapt apimachinery/cel/syntax.py")
-    grammar = grammar.replace(_MEMBER_RULE, _OPTIONAL_RULES) + _OPTIONAL_DEFINITIONS
-
-    def literal(token: lark.Token) -> lark.Token:
-        return token.update(type="BOOL_LIT") if token.value in ("true", "false") else token
-
-    return lark.Lark(
-        grammar,
-        parser="lalr",
-        start="expr",
-        g_regex_flags=re.MULTILINE,
-        lexer_callbacks={"IDENT": literal},
-        propagate_positions=True,
-        maybe_placeholders=False,
-        priority="invert",
-    )
+class _Unexpected(Exception):
+    """The text is no expression: ANTLR's recovery has to say how."""
 
 
-def parse(source: str) -> Node:
-    """The tree of `source`; raises CompileError on a syntax error."""
-    from lark.exceptions import UnexpectedInput
+class _TooDeep(Exception):
+    pass
 
+
+def parse(source: str, macros: Macros, *, optionals: bool = True) -> Node:
+    """The tree of `source`; raises CompileError with all issues."""
+    if len(source) > CODE_POINTS:
+        message = f"expression code point size exceeds limit: size: {len(source)}, limit {CODE_POINTS}"
+        raise CompileError(report(source, [Issue(-1, message)]))
+    tokens, issues = tokenize(source)
+    parser = _Parser(tokens, macros, optionals)
     try:
-        tree = _parser().parse(source)
-    except UnexpectedInput as error:
-        offset = error.pos_in_stream
-        offset = len(source) if offset is None or offset < 0 else offset
-        found = repr(source[offset : offset + 1]) if offset < len(source) else "'<EOF>'"
+        node = parser.start()
+    except _TooDeep:
         raise CompileError(
-            "compilation failed: " + located(source, offset, f"Syntax error: unexpected input {found}")
+            report(source, [*issues, Issue(-1, f"expression recursion limit exceeded: {DEPTH}")])
         ) from None
-    return _Builder(source).build(tree)
+    except _Unexpected:
+        issues += syntax_issues(tokens, source)
+    else:
+        issues += parser.issues
+        if not issues:
+            return node
+    raise CompileError(report(source, issues))
 
 
-class _Builder:
-    """Turns lark's tree, with a level for every precedence, into ours."""
+class _Parser:
+    def __init__(self, tokens: list[Token], macros: Macros, optionals: bool) -> None:
+        self._tokens = tokens
+        self._place = 0
+        self._macros = macros
+        self._optionals = optionals
+        self._depth = {"expr": 0, "relation": 0, "calc": 0, "member": 0}
+        self.issues: list[Issue] = []
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    @property
+    def _kind(self) -> str:
+        return self._tokens[self._place].kind
 
-    def build(self, tree: Any) -> Node:
-        while len(tree.children) == 1 and tree.data in _PASS_THROUGH:
-            tree = tree.children[0]
-        builder = getattr(self, f"_{tree.data}", None)
-        if builder is None:
-            raise CompileError(f"compilation failed: unsupported syntax: {tree.data}")
-        node: Node = builder(tree)
+    def _next(self) -> Token:
+        token = self._tokens[self._place]
+        self._place += 1
+        return token
+
+    def _take(self, kind: str) -> Token:
+        if self._kind != kind:
+            raise _Unexpected
+        return self._next()
+
+    def _accept(self, kind: str) -> Token | None:
+        return self._next() if self._kind == kind else None
+
+    def _deeper(self, rule: str) -> None:
+        self._depth[rule] += 1
+        if self._depth[rule] > DEPTH:
+            raise _TooDeep
+
+    def start(self) -> Node:
+        node = self._expression()
+        self._take(EOF)
         return node
 
-    def _after(self, tree: Any) -> int:
-        """Where the token behind `tree` starts."""
-        end = tree.end_pos if hasattr(tree, "end_pos") else tree.meta.end_pos
-        while end < len(self._source) and self._source[end].isspace():
-            end += 1
-        return int(end)
+    def _expression(self) -> Node:
+        self._deeper("expr")
+        node = self._disjunction()
+        if question := self._accept("?"):
+            then = self._disjunction()
+            self._take(":")
+            otherwise = self._expression()
+            node = Call("_?_:_", (node, then, otherwise), question.start)
+        self._depth["expr"] -= 1
+        return node
 
-    def _expr(self, tree: Any) -> Node:
-        parts = tuple(self.build(child) for child in tree.children)
-        return Call("_?_:_", parts, None, self._after(tree.children[0]))
+    def _disjunction(self) -> Node:
+        terms, offsets = [self._conjunction()], []
+        while operator := self._accept("||"):
+            offsets.append(operator.start)
+            terms.append(self._conjunction())
+        return _balanced("_||_", terms, offsets)
 
-    def _conditionalor(self, tree: Any) -> Node:
-        left, right = tree.children
-        return Call("_||_", (self.build(left), self.build(right)), None, self._after(left))
+    def _conjunction(self) -> Node:
+        terms, offsets = [self._relation()], []
+        while operator := self._accept("&&"):
+            offsets.append(operator.start)
+            terms.append(self._relation())
+        return _balanced("_&&_", terms, offsets)
 
-    def _conditionaland(self, tree: Any) -> Node:
-        left, right = tree.children
-        return Call("_&&_", (self.build(left), self.build(right)), None, self._after(left))
+    def _relation(self) -> Node:
+        before = self._depth["relation"]
+        self._deeper("relation")
+        node = self._sum()
+        while (function := _RELATIONS.get(self._kind)) is not None:
+            self._deeper("relation")
+            offset = self._next().start
+            node = Call(function, (node, self._sum()), offset)
+        self._depth["relation"] = before
+        return node
 
-    def _relation(self, tree: Any) -> Node:
-        operator, right = tree.children
-        left = operator.children[0]
-        return Call(_BINARY[operator.data], (self.build(left), self.build(right)), None, self._after(left))
+    def _sum(self) -> Node:
+        before = self._depth["calc"]
+        self._deeper("calc")
+        node = self._product()
+        while (function := _SUMS.get(self._kind)) is not None:
+            self._deeper("calc")
+            offset = self._next().start
+            node = Call(function, (node, self._product()), offset)
+        self._depth["calc"] = before
+        return node
 
-    _addition = _multiplication = _relation
+    def _product(self) -> Node:
+        node = self._unary()
+        while (function := _PRODUCTS.get(self._kind)) is not None:
+            self._deeper("calc")
+            offset = self._next().start
+            node = Call(function, (node, self._unary()), offset)
+        return node
 
-    def _unary(self, tree: Any) -> Node:
-        operator, operand = tree.children
-        function = "!_" if operator.data == "unary_not" else "-_"
-        return Call(function, (self.build(operand),), None, operator.meta.start_pos)
+    def _unary(self) -> Node:
+        kind = self._kind
+        if kind == "!":
+            return self._repeated("!", "!_")
+        if kind == "-" and self._tokens[self._place + 1].kind not in ("NUM_INT", "NUM_FLOAT"):
+            return self._repeated("-", "-_")
+        return self._member()
 
-    def _member_dot(self, tree: Any) -> Node:
-        operand, name = tree.children
-        return Select(self.build(operand), str(name), False, self._after(operand))
+    def _repeated(self, sign: str, function: str) -> Node:
+        offset, count = self._tokens[self._place].start, 0
+        while self._accept(sign):
+            count += 1
+        node = self._member()
+        return node if count % 2 == 0 else Call(function, (node,), offset)
 
-    def _member_optional_dot(self, tree: Any) -> Node:
-        operand, name = tree.children
-        return Select(self.build(operand), str(name), True, self._after(operand))
+    def _member(self) -> Node:
+        before = self._depth["member"]
+        self._deeper("member")
+        node = self._primary()
+        while True:
+            kind = self._kind
+            if kind == ".":
+                self._deeper("member")
+                node = self._selection(node, self._next())
+            elif kind == "[":
+                self._deeper("member")
+                node = self._index(node, self._next())
+            else:
+                self._depth["member"] = before
+                return node
 
-    def _member_dot_arg(self, tree: Any) -> Node:
-        operand, name = tree.children[:2]
-        return Call(str(name), self._arguments(tree.children[2:]), self.build(operand), self._after(name))
+    def _selection(self, operand: Node, dot: Token) -> Node:
+        optional = self._accept("?")
+        name = self._next()
+        if name.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
+            raise _Unexpected
+        field = name.text.strip("`")
+        if optional:
+            if not self._optionals:
+                self.issues.append(Issue(dot.start, "unsupported syntax '.?'"))
+            return Call("_?._", (operand, Literal(field, name.start)), dot.start)
+        if name.kind == "IDENTIFIER" and (opened := self._accept("(")):
+            arguments = self._arguments()
+            return self._call(field, arguments, opened.start, operand)
+        if name.kind == "ESC_IDENTIFIER":
+            self.issues.append(Issue(name.start, "unsupported syntax: '`'"))
+        return Select(operand, field, dot.start)
 
-    def _member_index(self, tree: Any) -> Node:
-        operand, key = tree.children
-        return Index(self.build(operand), self.build(key), False, self._after(operand))
+    def _index(self, operand: Node, bracket: Token) -> Node:
+        optional = self._accept("?")
+        key = self._expression()
+        self._take("]")
+        if optional and not self._optionals:
+            self.issues.append(Issue(bracket.start, "unsupported syntax '[?'"))
+        return Call("_[?_]" if optional else "_[_]", (operand, key), bracket.start)
 
-    def _member_optional_index(self, tree: Any) -> Node:
-        operand, key = tree.children
-        return Index(self.build(operand), self.build(key), True, self._after(operand))
+    def _primary(self) -> Node:
+        token = self._next()
+        kind = token.kind
+        if kind in _VALUES:
+            return self._literal(token, token.text, token.start)
+        if kind == "-":
+            number = self._next()
+            return self._literal(number, "-" + number.text, token.start)
+        if kind == "IDENTIFIER":
+            return self._named(token, "")
+        if kind == ".":
+            return self._named(self._take("IDENTIFIER"), ".")
+        if kind == "(":
+            node = self._expression()
+            self._take(")")
+            return node
+        if kind == "[":
+            return self._list(token)
+        if kind == "{":
+            return MapLiteral(self._entries(self._map_key), token.start)
+        raise _Unexpected
 
-    def _ident(self, tree: Any) -> Node:
-        name = tree.children[0]
-        return Ident(str(name), name.start_pos)
-
-    _dot_ident = _ident
-
-    def _ident_arg(self, tree: Any) -> Node:
-        name = tree.children[0]
-        return Call(str(name), self._arguments(tree.children[1:]), None, self._after(name))
-
-    _dot_ident_arg = _ident_arg
-
-    def _arguments(self, trees: list[Any]) -> tuple[Node, ...]:
-        return tuple(self.build(child) for tree in trees for child in tree.children)
-
-    def _list_lit(self, tree: Any) -> Node:
-        return ListLiteral(self._arguments(tree.children), tree.meta.start_pos)
-
-    def _map_lit(self, tree: Any) -> Node:
-        parts = self._arguments(tree.children)
-        return MapLiteral(tuple(zip(parts[::2], parts[1::2], strict=True)), tree.meta.start_pos)
-
-    def _literal(self, tree: Any) -> Node:
-        token = tree.children[0]
+    def _literal(self, token: Token, text: str, offset: int) -> Node:
         try:
-            value = _LITERALS[token.type](str(token))
+            return Literal(_VALUES[token.kind](text), offset)
         except ValueError as error:
-            message = located(self._source, token.start_pos, str(error))
-            raise CompileError(f"compilation failed: {message}") from None
-        return Literal(value, token.start_pos)
+            self.issues.append(Issue(offset, str(error)))
+            return Literal(None, offset)
+
+    def _named(self, token: Token, dot: str) -> Node:
+        if (name := self._object_name()) is not None:
+            brace = self._take("{")
+            return ObjectLiteral(dot + token.text + name, self._entries(self._field_name), brace.start)
+        name = dot + token.text
+        opened = self._accept("(")
+        arguments = self._arguments() if opened else ()
+        if token.text in RESERVED:
+            offset = token.start - (1 if dot else 0)
+            self.issues.append(Issue(offset, f"reserved identifier: {token.text}"))
+            return Ident(name, token.start)
+        return self._call(name, arguments, opened.start, None) if opened else Ident(name, token.start)
+
+    def _object_name(self) -> str | None:
+        """The rest of a qualified name if a brace follows it."""
+        place, name = self._place, ""
+        while self._tokens[place].kind == "." and self._tokens[place + 1].kind == "IDENTIFIER":
+            name += "." + self._tokens[place + 1].text
+            place += 2
+        if self._tokens[place].kind != "{":
+            return None
+        self._place = place
+        return name
+
+    def _arguments(self) -> tuple[Node, ...]:
+        arguments: list[Node] = []
+        if self._kind != ")":
+            arguments.append(self._expression())
+            while self._accept(","):
+                arguments.append(self._expression())
+        self._take(")")
+        return tuple(arguments)
+
+    def _list(self, bracket: Token) -> Node:
+        items: list[Node] = []
+        optional: set[int] = set()
+        while self._kind not in ("]", ","):
+            if mark := self._accept("?"):
+                optional.add(len(items))
+                self._check_optional(mark)
+            items.append(self._expression())
+            if self._kind != "," or self._tokens[self._place + 1].kind == "]":
+                break
+            self._take(",")
+        self._accept(",")
+        self._take("]")
+        return ListLiteral(tuple(items), bracket.start, frozenset(optional))
+
+    def _check_optional(self, mark: Token) -> None:
+        if not self._optionals:
+            self.issues.append(Issue(mark.start, "unsupported syntax '?'"))
+
+    def _entries(self, key: Callable[[], Any]) -> tuple[Entry, ...]:
+        entries: list[Entry] = []
+        while self._kind not in ("}", ","):
+            mark = self._accept("?")
+            if mark:
+                self._check_optional(mark)
+            name = key()
+            colon = self._take(":")
+            entries.append(Entry(name, self._expression(), mark is not None, colon.start))
+            if self._kind != "," or self._tokens[self._place + 1].kind == "}":
+                break
+            self._take(",")
+        self._accept(",")
+        self._take("}")
+        return tuple(entries)
+
+    def _map_key(self) -> Node:
+        return self._expression()
+
+    def _field_name(self) -> str:
+        token = self._next()
+        if token.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
+            raise _Unexpected
+        return token.text.strip("`")
+
+    def _call(self, function: str, arguments: tuple[Node, ...], offset: int, target: Node | None) -> Node:
+        macro = self._macros.get((function, target is not None, len(arguments)))
+        if macro is not None:
+            try:
+                expanded = macro(target, arguments, offset)
+            except MacroError as error:
+                self.issues.append(Issue(error.offset, str(error)))
+                return Literal(None, offset)
+            if expanded is not None:
+                return expanded
+        return Call(function, arguments, offset, target)
 
 
-_PASS_THROUGH = frozenset(
-    {"expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member"}
-    | {"primary", "paren_expr"}
-)
-
-
-def _int(text: str) -> int:
-    value = int(text, 0) if "x" in text else int(text)
-    if not INT_MIN <= value <= INT_MAX:
-        raise ValueError("invalid int literal")
-    return value
-
-
-def _uint(text: str) -> UInt:
-    text = text[:-1]
-    value = int(text, 0) if "x" in text else int(text)
-    if not 0 <= value <= UINT_MAX:
-        raise ValueError("invalid uint literal")
-    return UInt(value)
-
-
-def _string(text: str) -> str:
-    raw = text[0] in "rR"
-    text = text[1:] if raw else text
-    quotes = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
-    text = text[quotes:-quotes]
-    return text if raw else _ESCAPE.sub(_unescape, text)
-
-
-def _unescape(found: "re.Match[str]") -> str:
-    simple, *codes = found.groups()
-    if simple is not None:
-        return _ESCAPES[simple]
-    *hexadecimal, octal = codes
-    return chr(int(octal, 8)) if octal else chr(int(next(code for code in hexadecimal if code), 16))
-
-
-def _bytes(text: str) -> bytes:
-    return _string(text[1:]).encode()
-
-
-_LITERALS: Mapping[str, Callable[[str], Any]] = {
-    "INT_LIT": _int,
-    "UINT_LIT": _uint,
-    "FLOAT_LIT": float,
-    "STRING_LIT": _string,
-    "MLSTRING_LIT": _string,
-    "BYTES_LIT": _bytes,
-    "BOOL_LIT": lambda text: text == "true",
-    "NULL_LIT": lambda _: None,
-}
+def _balanced(function: str, terms: list[Node], offsets: list[int]) -> Node:
+    """The terms as a tree of little depth."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(offsets) // 2
+    left = _balanced(function, terms[: middle + 1], offsets[:middle])
+    right = _balanced(function, terms[middle + 1 :], offsets[middle + 1 :])
+    return Call(function, (left, right), offsets[middle])

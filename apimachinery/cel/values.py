@@ -1,10 +1,11 @@
 """Values of expressions: Python's own where they fit, the rest here; their equality, order and type names.
 
-bool, int (int64), UInt, float, str, bytes, None, list, Mapping, timedelta, datetime, and opaque objects.
+bool, int (int64), UInt, float, str, bytes, None, list, Mapping, timedelta, datetime, and opaque objects, whose
+class has `cel_type`, the name of its type.
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +22,7 @@ class UInt(int):
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class TypeValue:
     """The value of `type(x)`, `int`, `string`, …"""
 
     name: str
@@ -37,31 +38,76 @@ class Optional:
 
 NONE = Optional()
 
-_NAMES: tuple[tuple[type, str], ...] = (
-    (bool, "bool"),
-    (UInt, "uint"),
-    (int, "int"),
-    (float, "double"),
-    (str, "string"),
-    (bytes, "bytes"),
-    (type(None), "null_type"),
-    (Mapping, "map"),
-    (Sequence, "list"),
-    (Type, "type"),
-    (Optional, "optional_type"),
-    (Quantity, "kubernetes.Quantity"),
-    (Semver, "kubernetes.Semver"),
-    (datetime, "google.protobuf.Timestamp"),
-    (timedelta, "google.protobuf.Duration"),
-)
+
+class Lazy:
+    """A value that is computed when it is first read; a failure is kept as well.
+
+    `function` returns the value and what it cost; the first reader pays.
+    """
+
+    __slots__ = ("_failure", "_function", "_known", "_value")
+
+    def __init__(self, function: Callable[[], tuple[Any, int]]) -> None:
+        self._function = function
+        self._known = False
+        self._value: Any = None
+        self._failure: EvaluationError | None = None
+
+    def get(self, spend: Callable[[int], None]) -> Any:
+        """The value; `spend` gets the cost of computing it. Raises EvaluationError."""
+        if not self._known:
+            self._known = True
+            try:
+                self._value, cost = self._function()
+            except EvaluationError as error:
+                self._failure = error
+                cost = error.cost
+            spend(cost)
+        if self._failure is not None:
+            raise self._failure
+        return self._value
+
+
+class ObjectValue(dict[str, Any]):
+    """An object made by `Name{field: value}`; `cel_type_of` is the object's type."""
+
+    def __init__(self, name: str, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self.cel_type_of = name
+
+
+_NAMES: Mapping[type, str] = {
+    bool: "bool",
+    UInt: "uint",
+    int: "int",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    dict: "map",
+    list: "list",
+    tuple: "list",
+    TypeValue: "type",
+    Optional: "optional_type",
+    Quantity: "kubernetes.Quantity",
+    Semver: "kubernetes.Semver",
+    datetime: "google.protobuf.Timestamp",
+    timedelta: "google.protobuf.Duration",
+}
 
 
 def type_name(value: Any) -> str:
     """The name of the value's type, as cel-go shows it."""
-    for kind, name in _NAMES:
+    known = _NAMES.get(value.__class__)
+    if known is not None:
+        return known
+    own = getattr(value, "cel_type_of", None) or getattr(value, "cel_type", None)
+    if own is not None:
+        return str(own)
+    for kind, name in ((datetime, _NAMES[datetime]), (Mapping, "map"), (str, "string"), (Sequence, "list")):
         if isinstance(value, kind):
             return name
-    return str(getattr(type(value), "cel_type", type(value).__name__))
+    return type(value).__name__
 
 
 def is_number(value: Any) -> bool:
@@ -70,15 +116,22 @@ def is_number(value: Any) -> bool:
 
 def equal(left: Any, right: Any) -> bool:
     """CEL's `==`: numbers compare across types, everything else only within one; NaN equals nothing."""
+    if left.__class__ is right.__class__ and left.__class__ in (str, int):
+        return bool(left == right)
     if isinstance(left, bool) or isinstance(right, bool):
-        return isinstance(left, bool) and isinstance(right, bool) and left == right
+        return left is right
     if isinstance(left, Quantity) and isinstance(right, Quantity):
         return left.compare(right) == 0
+    if isinstance(left, Optional) and isinstance(right, Optional):
+        return left.present == right.present and equal(left.value, right.value)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return len(left) == len(right) and all(
             key in right and equal(value, right[key]) for key, value in left.items()
         )
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        custom = getattr(left, "equals", None) or getattr(right, "equals", None)
+        if custom is not None:
+            return bool(custom(right if hasattr(left, "equals") else left))
         return len(left) == len(right) and all(map(equal, left, right))
     return bool(left == right)
 
@@ -100,32 +153,43 @@ def compare(left: Any, right: Any) -> int:
     raise EvaluationError(NO_SUCH_OVERLOAD)
 
 
+def shown_key(key: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key)
+
+
 def lookup(container: Any, key: Any) -> Any:
     """`container[key]`; raises EvaluationError if there is none."""
     if isinstance(container, Mapping):
         try:
             return container[key]
-        except KeyError:
-            raise EvaluationError(f"no such key: {key}") from None
+        except (KeyError, TypeError):
+            raise EvaluationError(f"no such key: {shown_key(key)}") from None
     if isinstance(container, list | tuple):
-        if not is_number(key) or key != int(key):
-            raise EvaluationError(NO_SUCH_OVERLOAD)
+        if not is_number(key):
+            raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
+        if key != int(key):
+            raise EvaluationError(f"unsupported index value {key} in list")
         if not 0 <= key < len(container):
             raise EvaluationError(f"index out of bounds: {int(key)}")
         return container[int(key)]
-    if isinstance(container, Optional):
-        return find(container, key)
-    raise EvaluationError(f"no such key: {key}")
+    field = getattr(container, "cel_field", None)
+    if field is not None:
+        return field(key)
+    raise EvaluationError(f"no such key: {shown_key(key)}")
 
 
 def find(container: Any, key: Any) -> Optional:
-    """`container[?key]`."""
-    if isinstance(container, Optional):
-        return find(container.value, key) if container.present else NONE
+    """`container[?key]` for a container that is no optional."""
     if isinstance(container, Mapping):
-        return Optional(container[key], True) if key in container else NONE
+        try:
+            return Optional(container[key], True) if key in container else NONE
+        except TypeError:
+            return NONE
     if isinstance(container, list | tuple):
-        if isinstance(key, int) and 0 <= key < len(container):
-            return Optional(container[key], True)
-        return NONE
-    raise EvaluationError(NO_SUCH_OVERLOAD)
+        if not is_number(key):
+            raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
+        if key == int(key) and 0 <= key < len(container):
+            return Optional(container[int(key)], True)
+    return NONE

@@ -1,0 +1,184 @@
+"""What a call costs when it is evaluated, by function and overload.
+
+Source: github.com/google/cel-go/interpreter/runtimecost.go, ext (lists.go, sets.go) and
+k8s.io/apiserver/pkg/cel/library/cost.go, as of Kubernetes 1.36.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from apimachinery.cel.errors import EvaluationError
+
+LIST, MAP, OBJECT = 10, 30, 40
+TRAVERSAL = 0.1  # per character
+REGEX = 0.25  # per character of a pattern
+CHECK = 350_000  # one question to the authorizer: two of them per expression
+
+Arguments = Sequence[Any]
+CallCost = Callable[[Arguments, Any], int]
+
+
+def size(value: Any) -> int:
+    """The size of a string, bytes, list or map; 1 for all else."""
+    kind = value.__class__
+    if kind is str or kind is list or kind is dict or kind is bytes:
+        return len(value)
+    own = getattr(value, "cel_size", None)
+    if own is not None:
+        return int(own)
+    return len(value) if isinstance(value, Sequence | Mapping) else 1
+
+
+def traversal(value: Any) -> int:
+    """The cost of reading a value as a whole."""
+    if isinstance(value, str):
+        return int(len(value.encode()) * TRAVERSAL)
+    if isinstance(value, bytes):
+        return int(len(value) * TRAVERSAL)
+    if isinstance(value, Mapping):
+        return sum(traversal(key) + traversal(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return sum(map(traversal, value))
+    return 1
+
+
+def _first(factor: float) -> CallCost:
+    return lambda arguments, _: ceil(size(arguments[0]) * factor)
+
+
+def _smaller(arguments: Arguments, _: Any) -> int:
+    return ceil(min(size(arguments[0]), size(arguments[1])) * TRAVERSAL)
+
+
+def _both(arguments: Arguments, _: Any) -> int:
+    return ceil((size(arguments[0]) + size(arguments[1])) * TRAVERSAL)
+
+
+def _product(arguments: Arguments, _: Any) -> int:
+    return ceil(size(arguments[0]) * TRAVERSAL) * ceil(size(arguments[1]) * TRAVERSAL)
+
+
+def _matching(arguments: Arguments, _: Any) -> int:
+    return ceil((1 + size(arguments[0])) * TRAVERSAL) * ceil(size(arguments[1]) * REGEX)
+
+
+def _joined(_: Arguments, result: Any) -> int:
+    return ceil(size(result) * 2 * TRAVERSAL)
+
+
+def _contains_ip(arguments: Arguments, _: Any) -> int:
+    text = ceil(size(arguments[1]) * TRAVERSAL) if isinstance(arguments[1], str) else 0
+    return ceil(2 * size(arguments[0]) * TRAVERSAL) + text
+
+
+def _contains_cidr(arguments: Arguments, _: Any) -> int:
+    return _contains_ip(arguments, _) + ceil(size(arguments[0]) * TRAVERSAL) + 1
+
+
+def _validated(arguments: Arguments, _: Any) -> int:
+    regex = getattr(arguments[0], "regex_size", None)
+    if regex is None:
+        return 1
+    return ceil((1 + size(arguments[1])) * TRAVERSAL) * ceil(regex * REGEX)
+
+
+def _selector(arguments: Arguments, _: Any) -> int:
+    length = size(arguments[1])
+    return LIST + ceil(length * TRAVERSAL) + ceil(ceil(length * 0.5) * (LIST + OBJECT))
+
+
+def _traversed(arguments: Arguments, _: Any) -> int:
+    return traversal(arguments[0])
+
+
+def _parsed_ip(arguments: Arguments, _: Any) -> int:
+    return 1 if hasattr(arguments[0], "cel_size") else ceil(size(arguments[0]) * TRAVERSAL)
+
+
+_ORDERED = tuple(
+    f"{word}_{kind}"
+    for word in ("less", "less_equals", "greater", "greater_equals")
+    for kind in ("string", "bytes")
+)
+_BY_FUNCTION: Mapping[str, CallCost | int] = {
+    "check": CHECK,
+    **dict.fromkeys(("fieldSelector", "labelSelector"), _selector),
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversed),
+    **dict.fromkeys(
+        (
+            "url",
+            "lowerAscii",
+            "upperAscii",
+            "substring",
+            "trim",
+            "jsonpatch.escapeKey",
+            "cidr",
+            "isIP",
+            "isCIDR",
+        )
+        + ("quantity", "isQuantity", "semver", "isSemver"),
+        _first(TRAVERSAL),
+    ),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _first(2 * TRAVERSAL)),
+    "join": _joined,
+    **dict.fromkeys(("find", "findAll"), _matching),
+    "ip": _parsed_ip,
+    "containsIP": _contains_ip,
+    "containsCIDR": _contains_cidr,
+    "validate": _validated,
+}
+# Kubernetes' functions that cost a traversal only where its cost estimator is used at run time ("strict cost").
+_BY_OVERLOAD: Mapping[str, CallCost] = {
+    **dict.fromkeys(
+        ("starts_with_string", "ends_with_string"), lambda arguments, _: ceil(size(arguments[1]) * TRAVERSAL)
+    ),
+    **dict.fromkeys(
+        ("string_to_bytes", "bytes_to_string", "string_format", "strings_quote"), _first(TRAVERSAL)
+    ),
+    "in_list": lambda arguments, _: size(arguments[1]),
+    **dict.fromkeys((*_ORDERED, "equals", "not_equals"), _smaller),
+    **dict.fromkeys(("add_string", "add_bytes"), _both),
+    "matches_string": _matching,
+    "contains_string": _product,
+}
+
+
+def _with_result(arguments: Arguments, result: Any) -> int:
+    return LIST + (0 if isinstance(result, EvaluationError) else size(result)) + 1
+
+
+def _with_first(arguments: Arguments, _: Any) -> int:
+    return LIST + size(arguments[0]) + 1
+
+
+def _squared(arguments: Arguments, _: Any) -> int:
+    return LIST + 2 * size(arguments[0]) ** 2 + 1
+
+
+def _sets(factor: int) -> CallCost:
+    return lambda arguments, _: 1 + size(arguments[0]) * size(arguments[1]) * factor
+
+
+_BY_EXTENSION: Mapping[str, CallCost] = {
+    "list_sets_contains_list": _sets(1),
+    "list_sets_intersects_list": _sets(1),
+    "list_sets_equivalent_list": _sets(2),
+    **dict.fromkeys(("list_slice", "list_flatten", "list_flatten_int", "lists_range"), _with_result),
+    "list_reverse": _with_first,
+    "list_distinct": _squared,
+}
+
+
+def call_cost(function: str, overload: str) -> CallCost | int:
+    """The cost of a call, or the function of its arguments and result that tells it.
+
+    `overload` is empty if the types leave several possible.
+    """
+    if overload.endswith(("_sort", "_sortByAssociatedKeys")):
+        return _squared
+    if overload in _BY_EXTENSION:
+        return _BY_EXTENSION[overload]
+    if function in _BY_FUNCTION:
+        return _BY_FUNCTION[function]
+    return _BY_OVERLOAD.get(overload, 1)

@@ -1,0 +1,342 @@
+"""The static type checker: types of all nodes, the overloads of all calls, and what does not fit.
+
+Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36, with homogeneous aggregate literals.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apimachinery.cel import types
+from apimachinery.cel.errors import Issue
+from apimachinery.cel.nodes import (
+    Call,
+    Comprehension,
+    Entry,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    ObjectLiteral,
+    Select,
+)
+from apimachinery.cel.overloads import Functions, Overload
+from apimachinery.cel.types import Type
+from apimachinery.cel.unification import Bindings, all_assignable, most_general, settled, substitute
+from apimachinery.cel.values import type_name
+
+_LOGIC = frozenset({"_&&_", "_||_"})
+
+
+@dataclass(slots=True)
+class Checked:
+    """What is known of an expression's nodes.
+
+    `references` says what a name in the tree is: a variable's (qualified) name, or the type it stands for;
+    `functions` are calls whose name is qualified (`sets.contains`): they have no target.
+    """
+
+    root: Node
+    types: dict[Node, Type] = field(default_factory=dict)
+    overloads: dict[Call, tuple[Overload, ...]] = field(default_factory=dict)
+    names: dict[Node, str] = field(default_factory=dict)
+    values: dict[Node, Type] = field(default_factory=dict)
+    functions: dict[Call, str] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Type:
+        return self.types[self.root]
+
+
+class Checker:
+    """Checks one expression; `issues` holds what was found."""
+
+    def __init__(
+        self, variables: Mapping[str, Type], functions: Functions, named: Mapping[str, Type]
+    ) -> None:
+        self._scopes: list[dict[str, Type]] = [dict(variables)]
+        self._functions = functions
+        self._named = named
+        self._bindings: Bindings = {}
+        self._fresh = 0
+        self.issues: list[Issue] = []
+
+    def check(self, root: Node) -> Checked:
+        self._checked = Checked(root)
+        self._check(root)
+        kinds = self._checked.types
+        for node, kind in kinds.items():
+            kinds[node] = settled(self._bindings, kind)
+        return self._checked
+
+    def _fail(self, node: Node | Entry, message: str) -> None:
+        self.issues.append(Issue(node.offset, message))
+
+    def _check(self, node: Node) -> Type:
+        kind = _CHECKS[type(node)](self, node)
+        self._checked.types[node] = kind
+        return kind
+
+    def _fresh_parameter(self) -> Type:
+        self._fresh += 1
+        return types.parameter(f"_var{self._fresh - 1}")
+
+    def _fits(self, given: Type, wanted: Type) -> bool:
+        return self._all_fit((given,), (wanted,))
+
+    def _all_fit(self, given: tuple[Type, ...], wanted: tuple[Type, ...]) -> bool:
+        """Like `all_assignable`; bindings stay only if the answer is yes."""
+        attempt = dict(self._bindings)
+        if not all_assignable(attempt, given, wanted):
+            return False
+        self._bindings = attempt
+        return True
+
+    def _literal(self, node: Literal) -> Type:
+        if node.value is None:
+            return types.NULL
+        return types.NAMED[type_name(node.value)]
+
+    def _lookup(self, name: str) -> Type | None:
+        name = name.removeprefix(".")
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def _reference(self, node: Node, name: str) -> Type | None:
+        """The type of what `name` stands for, noted for `node`; None if it stands for nothing."""
+        variable = self._lookup(name)
+        if variable is not None:
+            self._checked.names[node] = name.removeprefix(".")
+            return variable
+        named = self._named.get(name.removeprefix("."))
+        if named is None:
+            return None
+        self._checked.values[node] = named
+        return named if named.kind == "type" and not named.parameters else types.type_of(named)
+
+    def _ident(self, node: Ident) -> Type:
+        kind = self._reference(node, node.name)
+        if kind is None:
+            self._fail(node, f"undeclared reference to '{node.name}' (in container '')")
+            return types.ERROR
+        return kind
+
+    def _select(self, node: Select) -> Type:
+        name = None if node.test else qualified(node)
+        if name is not None and not self._is_local(name):
+            kind = self._reference(node, name)
+            if kind is not None:
+                return kind
+        kind = self._field(node, node.operand, node.field, optional=False)
+        return types.BOOL if node.test else substitute(self._bindings, kind)
+
+    def _is_local(self, name: str) -> bool:
+        """Whether the first part of the name is a comprehension's variable."""
+        return any(name.split(".", 1)[0] in scope for scope in self._scopes[1:])
+
+    def _field(self, node: Node, operand: Node, name: str, *, optional: bool) -> Type:
+        outer = substitute(self._bindings, self._check(operand))
+        target, was_optional = types.unwrap_optional(outer)
+        result = types.ERROR
+        if target.kind == "map":
+            result = target.parameters[1]
+        elif target.kind == "struct":
+            found = self._struct_field(target, name)
+            if found is None:
+                self._fail(node, f"undefined field '{name}'")
+            result = found or types.ERROR
+        elif target.kind == "param":
+            self._fits(types.DYN, target)
+            result = types.DYN
+        else:
+            if target.kind not in types.UNKNOWN:
+                self._fail(node, f"type '{target.checked}' does not support field selection")
+            result = types.DYN
+        return types.optional_of(result) if was_optional or optional else result
+
+    def _struct_field(self, target: Type, name: str) -> Type | None:
+        fields = target.fields or self._named.get(target.name, target).fields
+        return fields.get(name)
+
+    def _call(self, node: Call) -> Type:
+        if node.function == "_?._":
+            operand, field_name = node.arguments
+            assert isinstance(field_name, Literal)
+            self._checked.types[field_name] = types.STRING
+            kind = self._field(node, operand, field_name.value, optional=True)
+            return substitute(self._bindings, _flat(kind))
+        arguments = tuple(self._check(argument) for argument in node.arguments)
+        if node.target is None:
+            name = node.function.removeprefix(".")
+            if name not in self._functions:
+                return self._undeclared(node)
+            return self._resolve(node, name, arguments, None)
+        prefix = qualified(node.target)
+        if prefix is not None and f"{prefix}.{node.function}".removeprefix(".") in self._functions:
+            name = f"{prefix}.{node.function}".removeprefix(".")
+            self._checked.functions[node] = name
+            return self._resolve(node, name, arguments, None)
+        target = self._check(node.target)
+        if node.function not in self._functions:
+            return self._undeclared(node)
+        return self._resolve(node, node.function, arguments, target)
+
+    def _undeclared(self, node: Call) -> Type:
+        self._fail(node, f"undeclared reference to '{node.function}' (in container '')")
+        return types.ERROR
+
+    def _resolve(self, node: Call, name: str, arguments: tuple[Type, ...], target: Type | None) -> Type:
+        given = arguments if target is None else (target, *arguments)
+        if name in _LOGIC:
+            return self._logic(node, name, given)
+        result: Type | None = None
+        matching: list[Overload] = []
+        for each in self._functions.of(name):
+            if each.method != (target is not None):
+                continue
+            fresh: Bindings = {free: self._fresh_parameter() for free in sorted(each.generic, key=str)}
+            wanted = tuple(substitute(fresh, kind) for kind in each.parameters)
+            if not self._all_fit(given, wanted):
+                continue
+            matching.append(each)
+            found = substitute(self._bindings, substitute(fresh, each.result))
+            if result is None:
+                result = found
+            elif not types.is_dyn(result) and found != result:
+                result = types.DYN
+        if result is None:
+            shown = [settled(self._bindings, kind).checked for kind in given]
+            prefix = f"{shown.pop(0)}." if target is not None else ""
+            signature = f"{prefix}({', '.join(shown)})"
+            self._fail(node, f"found no matching overload for '{name}' applied to '{signature}'")
+            return types.ERROR
+        self._checked.overloads[node] = tuple(matching)
+        return result
+
+    def _logic(self, node: Call, name: str, given: tuple[Type, ...]) -> Type:
+        wrong = False
+        for argument, kind in zip(node.arguments, given, strict=True):
+            if not self._fits(kind, types.BOOL):
+                self._fail(argument, f"expected type 'bool' but found '{kind.checked}'")
+                wrong = True
+        self._checked.overloads[node] = self._functions.of(name)
+        return types.ERROR if wrong else types.BOOL
+
+    def _element(self, node: Node, optional: bool) -> Type:
+        kind = self._check(node)
+        if not optional:
+            return kind
+        inner, was_optional = types.unwrap_optional(kind)
+        if not was_optional and not types.is_dyn(kind):
+            wanted = types.optional_of(kind).checked
+            self._fail(node, f"expected type '{wanted}' but found '{kind.checked}'")
+        return inner
+
+    def _join(self, node: Node, previous: Type | None, current: Type) -> Type:
+        if previous is None:
+            return current
+        if self._fits(previous, current):
+            return most_general(previous, current)
+        self._fail(node, f"expected type '{previous.checked}' but found '{current.checked}'")
+        return types.ERROR
+
+    def _list(self, node: ListLiteral) -> Type:
+        joined: Type | None = None
+        for place, item in enumerate(node.items):
+            joined = self._join(item, joined, self._element(item, place in node.optional))
+        return types.list_of(joined or self._fresh_parameter())
+
+    def _map(self, node: MapLiteral) -> Type:
+        keys: Type | None = None
+        values: Type | None = None
+        for entry in node.entries:
+            keys = self._join(entry.key, keys, self._check(entry.key))
+            values = self._join(entry.value, values, self._element(entry.value, entry.optional))
+        return types.map_of(keys or self._fresh_parameter(), values or self._fresh_parameter())
+
+    def _object(self, node: ObjectLiteral) -> Type:
+        name = node.name.removeprefix(".")
+        result = self._named.get(name)
+        if result is None:
+            variable = self._lookup(name)
+            message = (
+                f"'{variable.name}' is not a type" if variable else f"undeclared reference to '{node.name}'"
+            )
+            self._fail(node, message if variable else f"{message} (in container '')")
+            return types.ERROR
+        if result.kind != "struct":
+            self._fail(node, f"'{result.name}' is not a message type")
+            result = types.ERROR
+        for entry in node.entries:
+            value = self._element(entry.value, entry.optional)
+            wanted = types.ERROR if result is types.ERROR else self._struct_field(result, entry.key)
+            if wanted is None:
+                self._fail(entry, f"undefined field '{entry.key}'")
+            elif not self._fits(wanted, value):
+                text = f"expected type of field '{entry.key}' is '{wanted.checked}'"
+                self._fail(entry, f"{text} but provided type is '{value.checked}'")
+        return result
+
+    def _comprehension(self, node: Comprehension) -> Type:
+        container = substitute(self._bindings, self._check(node.range))
+        start = self._check(node.start)
+        self._scopes.append({node.accumulator: start})
+        self._scopes.append(self._loop_variables(node, container))
+        self._expect(node.condition, types.BOOL)
+        self._expect(node.step, start)
+        self._scopes.pop()
+        result = self._check(node.result)
+        self._scopes.pop()
+        return substitute(self._bindings, result)
+
+    def _loop_variables(self, node: Comprehension, container: Type) -> dict[str, Type]:
+        pair = len(node.variables) == 2
+        kinds: tuple[Type, ...]
+        if container.kind == "list":
+            kinds = (types.INT, container.parameters[0]) if pair else (container.parameters[0],)
+        elif container.kind == "map":
+            kinds = container.parameters if pair else (container.parameters[0],)
+        elif container.kind in ("dyn", "error", "param"):
+            self._fits(types.DYN, container)
+            kinds = (types.DYN, types.DYN) if pair else (types.DYN,)
+        else:
+            text = f"expression of type '{container.checked}' cannot be range of a comprehension"
+            self._fail(node.range, f"{text} (must be list, map, or dynamic)")
+            kinds = (types.ERROR, types.ERROR) if pair else (types.ERROR,)
+        return dict(zip(node.variables, kinds, strict=True))
+
+    def _expect(self, node: Node, wanted: Type) -> None:
+        found = self._check(node)
+        if not self._fits(wanted, found):
+            self._fail(node, f"expected type '{wanted.checked}' but found '{found.checked}'")
+
+
+def _flat(kind: Type) -> Type:
+    """An optional of an optional is one optional: `a.?b.?c`."""
+    inner, was_optional = types.unwrap_optional(kind)
+    return inner if was_optional and types.is_optional(inner) else kind
+
+
+def qualified(node: Node) -> str | None:
+    """`a.b.c` as a name, if the node is nothing but that."""
+    if isinstance(node, Ident):
+        return node.name
+    if isinstance(node, Select) and not node.test:
+        prefix = qualified(node.operand)
+        return None if prefix is None else f"{prefix}.{node.field}"
+    return None
+
+
+_CHECKS: Mapping[type, Callable[[Checker, Any], Type]] = {
+    Literal: Checker._literal,
+    Ident: Checker._ident,
+    Select: Checker._select,
+    Call: Checker._call,
+    ListLiteral: Checker._list,
+    MapLiteral: Checker._map,
+    ObjectLiteral: Checker._object,
+    Comprehension: Checker._comprehension,
+}

@@ -1,0 +1,230 @@
+"""Loops: `all`, `exists`, lists collected, any other fold, and `cel.bind`.
+
+Source: github.com/google/cel-go/interpreter/interpretable.go (evalFold).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from apimachinery.cel.actual_costs import LIST
+from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from apimachinery.cel.nodes import Call, Comprehension, ListLiteral, Node
+from apimachinery.cel.values import type_name
+
+if TYPE_CHECKING:
+    from apimachinery.cel.interpreter import Frame, Interpreter
+
+Step = Callable[["Frame"], Any]
+
+_UNREAD = object()
+_GO_TYPES = {
+    "bool": "types.Bool",
+    "bytes": "types.Bytes",
+    "double": "types.Double",
+    "google.protobuf.Duration": "types.Duration",
+    "google.protobuf.Timestamp": "types.Timestamp",
+    "int": "types.Int",
+    "null_type": "types.Null",
+    "string": "types.String",
+    "uint": "types.Uint",
+    "type": "*types.Type",
+    "optional_type": "*types.Optional",
+    "net.IP": "cel.IP",
+    "net.CIDR": "cel.CIDR",
+}
+
+
+def build(interpreter: "Interpreter", node: Comprehension) -> Step:
+    if node.macro == "bind":
+        return _bind(interpreter, node)
+    container = interpreter.build(node.range)
+    interpreter.enter()
+    if node.macro in ("all", "exists"):
+        interpreter.place(node.accumulator)
+        interpreter.enter()
+        setter = _setter(interpreter, node.variables)
+        assert isinstance(node.step, Call)
+        test = interpreter.build(node.step.arguments[1])
+        step = _quantified(container, setter, test, node.macro == "exists")
+    elif node.macro == "collect":
+        interpreter.place(node.accumulator)
+        interpreter.enter()
+        step = _collected(interpreter, node, container)
+    else:
+        return _fold(interpreter, node, container)
+    interpreter.leave()
+    interpreter.leave()
+    return step
+
+
+Setter = Callable[[list[Any], Any], Iterable[Any]]
+
+
+def _setter(interpreter: "Interpreter", names: tuple[str, ...]) -> Setter:
+    """A function that goes through a container, putting each element into the variables' places."""
+    first = interpreter.place(names[0])
+    if len(names) == 1:
+        return lambda places, container: _elements(places, first, container)
+    second = interpreter.place(names[1])
+    return lambda places, container: _pairs(places, first, second, container)
+
+
+def _elements(places: list[Any], place: int, container: Any) -> Iterable[Any]:
+    if not isinstance(container, list | tuple | Mapping):
+        raise _not_iterable(container)
+    for item in container:
+        places[place] = item
+        yield item
+
+
+def _pairs(places: list[Any], first: int, second: int, container: Any) -> Iterable[Any]:
+    if isinstance(container, Mapping):
+        pairs: Iterable[tuple[Any, Any]] = container.items()
+    elif isinstance(container, list | tuple):
+        pairs = enumerate(container)
+    else:
+        raise _not_iterable(container)
+    for key, item in pairs:
+        places[first] = key
+        places[second] = item
+        yield key
+
+
+def _not_iterable(value: Any) -> EvaluationError:
+    name = type_name(value)
+    shown = _GO_TYPES.get(name) or name.replace("kubernetes.", "cel.")
+    return EvaluationError(f"got '{shown}', expected iterable type")
+
+
+def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> Step:
+    """`exists` or `all`: a failure counts only if no other element decides."""
+    condition = 3 if exists else 2
+
+    def quantified(frame: "Frame") -> bool:
+        failure: EvaluationError | None = None
+        decided = False
+        for _ in setter(frame.places, container(frame)):
+            frame.spend(condition)
+            if decided:
+                break
+            frame.spend(1)
+            try:
+                value = test(frame)
+            except EvaluationError as error:
+                failure = failure or error
+                continue
+            if value is exists:
+                decided = True
+            elif value is not (not exists):
+                failure = failure or EvaluationError(NO_SUCH_OVERLOAD)
+        frame.spend(1)
+        if failure is not None and not decided:
+            raise failure
+        return exists if decided else not exists
+
+    return quantified
+
+
+def _collected(interpreter: "Interpreter", node: Comprehension, container: Step) -> Step:
+    """A list of what is made of each element (that passes a test)."""
+    setter = _setter(interpreter, node.variables)
+    assert isinstance(node.step, Call)
+    test_node, added = _parts(node.step)
+    (item_list,) = added.arguments[1:]
+    assert isinstance(item_list, ListLiteral)
+    (item_node,) = item_list.items
+    test = None if test_node is None else interpreter.build(test_node)
+    item = interpreter.build(item_node)
+    cost = 2 + (0 if interpreter.constant(item_node) is not None else LIST)
+
+    def collected(frame: "Frame") -> list[Any]:
+        result: list[Any] = []
+        failure: EvaluationError | None = None
+        for _ in setter(frame.places, container(frame)):
+            try:
+                if test is not None:
+                    verdict = test(frame)
+                    if verdict is False:
+                        continue
+                    if verdict is not True:
+                        raise EvaluationError(NO_SUCH_OVERLOAD)
+            except EvaluationError as error:
+                failure = error
+                continue
+            try:
+                result.append(item(frame))
+            except EvaluationError as error:
+                failure = failure or error
+            frame.spend(cost)
+        frame.spend(1)
+        if failure is not None:
+            raise failure
+        return result
+
+    return collected
+
+
+def _parts(step: Call) -> tuple[Node | None, Call]:
+    if step.function == "_?_:_":
+        added = step.arguments[1]
+        assert isinstance(added, Call)
+        return step.arguments[0], added
+    return None, step
+
+
+def _fold(interpreter: "Interpreter", node: Comprehension, container: Step) -> Step:
+    start = interpreter.build(node.start)
+    place = interpreter.place(node.accumulator)
+    interpreter.enter()
+    setter = _setter(interpreter, node.variables)
+    condition, step = interpreter.build(node.condition), interpreter.build(node.step)
+    interpreter.leave()
+    result = interpreter.build(node.result)
+    interpreter.leave()
+
+    def fold(frame: "Frame") -> Any:
+        found = container(frame)
+        places = frame.places
+        places[place] = start(frame)
+        for _ in setter(places, found):
+            if condition(frame) is False:
+                break
+            try:
+                places[place] = step(frame)
+            except EvaluationError as error:
+                places[place] = error
+        return result(frame)
+
+    return fold
+
+
+def _bind(interpreter: "Interpreter", node: Comprehension) -> Step:
+    start = interpreter.build(node.start)
+    interpreter.enter()
+    place = interpreter.place(node.accumulator, start)
+    result = interpreter.build(node.result)
+    interpreter.leave()
+
+    def bind(frame: "Frame") -> Any:
+        frame.places[place] = _UNREAD
+        return result(frame)
+
+    return bind
+
+
+def delayed(place: int, start: Step) -> Step:
+    """Reads a bound variable, computing it the first time."""
+
+    def read(frame: "Frame") -> Any:
+        value = frame.places[place]
+        if value is _UNREAD:
+            try:
+                value = start(frame)
+            except EvaluationError as error:
+                value = error
+            frame.places[place] = value
+        if value.__class__ is EvaluationError:
+            raise value
+        return value
+
+    return read

@@ -1,0 +1,66 @@
+"""Declared types: a type with what is known of the sizes of its values.
+
+Source: k8s.io/apiserver/pkg/cel/types.go, 1.36.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apimachinery.cel import types
+from apimachinery.cel.estimates import LARGEST, Range
+from apimachinery.cel.types import Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Declared:
+    """`most` elements (characters, items, entries); `smallest` is the least number of bytes it has as JSON.
+
+    `fields` are by CEL name (escaped); `any_field` is what every other name leads to. `schema` is the structural
+    schema it was made of, if any; `plain` if its values are JSON as it is. Of what is not `sized` nothing is known.
+    """
+
+    type: Type
+    most: int = 0
+    fields: Mapping[str, "Declared"] = field(default_factory=dict)
+    key: "Declared | None" = None
+    element: "Declared | None" = None
+    smallest: int = 0
+    sized: bool = True
+    any_field: "Declared | None" = None
+    schema: Mapping[str, Any] | None = None
+    plain: bool = True
+
+
+def declared_of(kind: Type | Declared) -> Declared:
+    """A plain type as a declaration without sizes."""
+    return kind if isinstance(kind, Declared) else Declared(kind, sized=False)
+
+
+def declared_list(element: Declared, most: int) -> Declared:
+    return Declared(types.list_of(element.type), most, element=element, smallest=2)
+
+
+def declared_map(key: Declared, value: Declared, most: int) -> Declared:
+    return Declared(types.map_of(key.type, value.type), most, key=key, element=value, smallest=2)
+
+
+def declared_object(name: str, fields: Mapping[str, Declared], smallest: int = 2) -> Declared:
+    return Declared(types.object_type(name, fields), 0, dict(fields), smallest=smallest)
+
+
+def size_at(variables: Mapping[str, Declared], path: tuple[str, ...]) -> Range | None:
+    """The size of what `path` leads to from a variable; None if the declarations do not say."""
+    current = variables.get(path[0])
+    for step in path[1:]:
+        if current is None:
+            return None
+        if step in ("@items", "@values"):
+            current = current.element
+        elif step == "@keys":
+            current = current.key
+        else:
+            current = current.fields.get(step) or (current.any_field)
+    if current is None or not current.sized:
+        return None
+    return Range(0, min(current.most, LARGEST))

@@ -1,0 +1,141 @@
+"""Environments: what an expression may name and call, by Kubernetes version.
+
+What is new in a minor may be used in new expressions one minor later, and in stored ones at once: so a rollback
+finds nothing it does not know.
+
+Source: k8s.io/apiserver/pkg/cel/environment (base.go, environment.go), 1.36.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from apimachinery.cel import kubernetes, lists, macros, types
+from apimachinery.cel.authorizer import AUTHORIZER, AUTHORIZER_SELECTORS
+from apimachinery.cel.declarations import Declared, declared_of
+from apimachinery.cel.estimator import Overrides
+from apimachinery.cel.formats import FORMATS
+from apimachinery.cel.macros import Macros
+from apimachinery.cel.network import NETWORKS
+from apimachinery.cel.overloads import Functions, Overload
+from apimachinery.cel.standard import STANDARD
+from apimachinery.cel.strings import REGEX, strings
+from apimachinery.cel.types import Type
+
+LIMIT = 1_000_000  # per call, unless the caller says otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Functions and macros, since and until (exclusive) which minor."""
+
+    since: int
+    functions: tuple[Overload, ...] = ()
+    macros: Macros = field(default_factory=dict)
+    until: int | None = None
+
+
+LIBRARIES = (
+    Library(0, STANDARD, macros.STANDARD),
+    Library(0, (*kubernetes.URLS, *REGEX, *lists.LISTS)),
+    Library(0, strings(0), until=29),
+    Library(27, AUTHORIZER),
+    Library(28, (*lists.OPTIONALS, *kubernetes.QUANTITIES), macros.OPTIONALS),
+    Library(29, (*strings(2), *lists.SETS)),
+    Library(30, NETWORKS),
+    Library(31, (*FORMATS, *AUTHORIZER_SELECTORS)),
+    Library(32, lists.TWO_VARIABLES, macros.TWO_VARIABLES),
+    Library(33, kubernetes.SEMVERS),
+    Library(34, lists.EXTENDED_LISTS),
+)
+BINDINGS = Library(0, (), macros.BINDINGS)
+JSON_PATCH = Library(0, kubernetes.JSON_PATCH)
+_OPTIONALS_SINCE = 28
+_VALIDATED_SINCE = 29
+_CROSS_TYPE_SINCE = 28
+_CROSS_TYPE = tuple(
+    f"{word}_{one}_{other}"
+    for word in ("less", "less_equals", "greater", "greater_equals")
+    for one in ("int64", "uint64", "double")
+    for other in ("int64", "uint64", "double")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """Compared by identity: make one and keep it."""
+
+    minor: int
+    variables: Mapping[str, Declared]
+    named: Mapping[str, Type]
+    functions: Functions
+    macros: Macros
+    overrides: Overrides = field(default_factory=dict)
+
+    @property
+    def optionals(self) -> bool:
+        return self.minor >= _OPTIONALS_SINCE
+
+    @property
+    def validated(self) -> bool:
+        """Whether literal durations, timestamps and patterns are checked when compiling."""
+        return self.minor >= _VALIDATED_SINCE
+
+    def extended(
+        self,
+        variables: Mapping[str, Type | Declared] | None = None,
+        *,
+        named: Mapping[str, Type] | None = None,
+        libraries: tuple[Library, ...] = (),
+        overrides: Overrides | None = None,
+    ) -> "Environment":
+        """This environment with more variables, object types that expressions can make, and libraries."""
+        functions = self.functions
+        added: dict[Any, Any] = dict(self.macros)
+        if libraries:
+            more = [each for library in libraries for each in library.functions]
+            functions = Functions((*functions.all(), *more))
+            for library in libraries:
+                added.update(library.macros)
+        declared = {name: declared_of(kind) for name, kind in (variables or {}).items()}
+        return Environment(
+            self.minor,
+            {**self.variables, **declared},
+            {**self.named, **(named or {})},
+            functions,
+            added,
+            {**self.overrides, **(overrides or {})},
+        )
+
+
+def environment(
+    minor: str | int, *, stored: bool, variables: Mapping[str, Type | Declared] | None = None
+) -> Environment:
+    """The environment of expressions in a server of `minor` ("1.36"); see the package for `stored`."""
+    number = minor if isinstance(minor, int) else int(minor.split(".")[1])
+    base = _base(number if stored else number - 1, stored)
+    return base.extended(variables) if variables else base
+
+
+@lru_cache(maxsize=64)
+def _base(minor: int, stored: bool) -> Environment:
+    functions: list[Overload] = []
+    known: dict[Any, Any] = {}
+    for library in LIBRARIES:
+        # what a stored expression may use was never removed from it by a later library
+        if library.since <= minor and (library.until is None or minor < library.until):
+            functions += library.functions
+            known.update(library.macros)
+    if minor < _CROSS_TYPE_SINCE:
+        functions = [each for each in functions if each.identity not in _CROSS_TYPE]
+    return Environment(minor, {}, {**types.NAMED, **_NAMED}, Functions(functions), known)
+
+
+_NAMED: Mapping[str, Type] = {
+    "kubernetes.Quantity": types.object_type("kubernetes.Quantity", {}),
+    "kubernetes.Semver": types.object_type("kubernetes.Semver", {}),
+    "kubernetes.URL": types.object_type("kubernetes.URL", {}),
+    "net.IP": types.opaque("net.IP"),
+    "net.CIDR": types.opaque("net.CIDR"),
+}

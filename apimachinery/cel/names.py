@@ -1,0 +1,39 @@
+"""Property names as CEL identifiers.
+
+Source: k8s.io/apiserver/pkg/cel/escaping.go, 1.36.
+"""
+
+import re
+from functools import lru_cache
+
+_RESERVED = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return "
+    "var void while".split()
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_PART = re.compile(r"__|[.\-/]")
+_BACK = {escaped: plain for plain, escaped in _ESCAPED.items()}
+_SEQUENCE = re.compile(r"__(?:underscores|dot|dash|slash)__")
+
+
+@lru_cache(maxsize=8192)
+def escape(name: str) -> str | None:
+    """The identifier of a property; None if it has none and cannot be named in expressions."""
+    if not _NAME.fullmatch(name):
+        return None
+    if name in _RESERVED:
+        return f"__{name}__"
+    return _PART.sub(lambda found: _ESCAPED[found.group()], name)
+
+
+@lru_cache(maxsize=8192)
+def unescape(identifier: str) -> str | None:
+    """The property of an identifier; None if it is no escaped name."""
+    if not _NAME.fullmatch(identifier):
+        return None
+    if identifier.startswith("__") and identifier.endswith("__") and identifier[2:-2] in _RESERVED:
+        return identifier[2:-2]
+    if "__" in _SEQUENCE.sub("", identifier):
+        return None
+    return _SEQUENCE.sub(lambda found: _BACK[found.group()], identifier)

@@ -1,0 +1,44 @@
+"""Regular expressions as Go reads them: the RE2 library, its complaints in Go's words."""
+
+import importlib
+from functools import lru_cache
+from typing import Any
+
+from apimachinery.cel.errors import EvaluationError
+
+_GO = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+
+
+@lru_cache(maxsize=4096)
+def regular_expression(pattern: str) -> Any:
+    """`pattern` compiled; raises ValueError with Go's text."""
+    re2: Any = importlib.import_module("re2")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error as error:
+        raise ValueError(_go_text(error.args[0])) from None
+
+
+def _go_text(raw: Any) -> str:
+    text = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
+    reason, _, part = text.partition(": ")
+    return f"error parsing regexp: {_GO.get(reason, reason)}" + (f": `{part}`" if part else "")
+
+
+def compiled(pattern: str) -> Any:
+    """`pattern` compiled; raises EvaluationError."""
+    try:
+        return regular_expression(pattern)
+    except ValueError as error:
+        raise EvaluationError(str(error)) from None

@@ -1,0 +1,346 @@
+"""What is wrong with a text that does not parse, and how ANTLR goes on behind it.
+
+ANTLR's default strategy: a token too many is dropped, one that is missing made up, else tokens are skipped up to
+one that some rule under way can go on with; nothing is reported again until a token fits.
+
+Source: ANTLR 4's DefaultErrorStrategy, generated parsers and adaptive prediction (as far as this grammar needs it);
+github.com/google/cel-go/parser/parser.go for limits and wording.
+"""
+
+import re
+
+from apimachinery.cel.errors import Issue
+from apimachinery.cel.lexer import EOF, Token
+from apimachinery.cel.syntax_states import (
+    ENTRY,
+    EPSILON,
+    RULES,
+    Alt,
+    Decision,
+    Element,
+    Opt,
+    Plus,
+    Ref,
+    Seq,
+    Star,
+    State,
+    Tok,
+    Tokens,
+    next_tokens,
+    shown,
+)
+
+_ATTEMPTS = 30  # recoveries
+_LOOKAHEAD = 256  # tokens skipped in one
+_REPORTED = 100
+_DEPTH = 250
+_RESERVED_MEMBER = re.compile(r"no viable alternative at input '\.(true|false|null)'")
+_NUMBERS = ("NUM_INT", "NUM_FLOAT")
+
+
+class _Mismatch(Exception):
+    """The current token fits nowhere; `text` is what to report of it."""
+
+    def __init__(self, text: str, token: Token) -> None:
+        super().__init__(text)
+        self.text = text
+        self.token = token
+
+
+class _Halt(Exception):
+    """Enough: nothing more is reported."""
+
+
+def syntax_issues(tokens: list[Token], source: str) -> list[Issue]:
+    """The issues of a text that does not parse."""
+    recoverer = _Recoverer(tokens, source)
+    try:
+        recoverer.rule("start", 0, None)
+    except _Halt:
+        pass
+    return recoverer.issues
+
+
+class _Recoverer:
+    def __init__(self, tokens: list[Token], source: str) -> None:
+        self._tokens = tokens
+        self._source = source
+        self._place = 0
+        self._callers: list[State] = []  # where to go on behind each rule under way
+        self._depth: dict[str, int] = {}
+        self._state = State()
+        self._recovering = False
+        self._last_place = -1
+        self._last_states: set[State] = set()
+        self._attempts = 0
+        self.issues: list[Issue] = []
+
+    # The tokens
+
+    def _token(self, ahead: int = 0) -> Token:
+        return self._tokens[min(self._place + ahead, len(self._tokens) - 1)]
+
+    def _kind(self, ahead: int = 0) -> str:
+        return self._token(ahead).kind
+
+    def _consume(self) -> None:
+        if self._place < len(self._tokens) - 1:
+            self._place += 1
+
+    # Reporting
+
+    def _notify(self, token: Token, message: str) -> None:
+        message = _RESERVED_MEMBER.sub(r"mismatched input '\1' expecting IDENTIFIER", message)
+        if len(self.issues) >= _REPORTED:
+            self.issues.append(Issue(token.start, f"Syntax error: More than {_REPORTED} syntax errors"))
+            raise _Halt
+        self.issues.append(Issue(token.start, f"Syntax error: {message}"))
+
+    def _report(self, token: Token, message: str) -> None:
+        if not self._recovering:
+            self._recovering = True
+            self._notify(token, message)
+
+    def _expected(self) -> Tokens:
+        """What may come next, also behind the rules that may end here."""
+        found = next_tokens(self._state)
+        expected = set(found)
+        for caller in reversed(self._callers):
+            if EPSILON not in found:
+                break
+            found = next_tokens(caller)
+            expected |= found
+        if EPSILON in found:
+            expected.add(EOF)
+        return frozenset(expected - {EPSILON})
+
+    # Recovery
+
+    def _attempt(self) -> None:
+        if self._attempts == _ATTEMPTS:
+            self._notify(self._token(), f"error recovery attempt limit exceeded: {_ATTEMPTS}")
+            raise _Halt
+        self._attempts += 1
+
+    def _drop_token(self) -> bool:
+        """Whether the next but one token fits; then the current one is dropped."""
+        expected = self._expected()
+        if self._kind(1) not in expected or self._kind() == EOF:
+            return False
+        self._unwanted(expected)
+        self._consume()
+        self._recovering = False
+        return True
+
+    def _unwanted(self, expected: Tokens) -> None:
+        token = self._token()
+        self._report(token, f"extraneous input {_quoted(token.text)} expecting {shown(expected)}")
+
+    def _mismatch(self) -> _Mismatch:
+        token = self._token()
+        text = f"mismatched input {_quoted(token.text)} expecting {shown(self._expected())}"
+        return _Mismatch(text, token)
+
+    def _recovery_set(self) -> Tokens:
+        found: set[str] = set()
+        for caller in self._callers:
+            found |= next_tokens(caller)
+        return frozenset(found - {EPSILON})
+
+    def _skip_to(self, wanted: Tokens, most: int | None = None) -> None:
+        skipped = 0
+        while self._kind() != EOF and self._kind() not in wanted:
+            if most is not None and skipped >= most:
+                message = f"error recovery token lookahead limit exceeded: {most}"
+                self.issues.append(Issue(-1, message))
+                raise _Halt
+            skipped += 1
+            self._consume()
+
+    def _recover(self) -> None:
+        self._attempt()
+        if self._last_place == self._place and self._state in self._last_states:
+            self._consume()
+        self._last_place = self._place
+        self._last_states.add(self._state)
+        self._skip_to(self._recovery_set(), _LOOKAHEAD)
+
+    def _synchronise(self, state: State) -> None:
+        """At a decision: make the current token one that fits, or raise _Mismatch."""
+        self._state = state
+        expected = next_tokens(state)
+        if self._recovering or self._kind() in expected or EPSILON in expected:
+            return
+        if state.decision in (Decision.BLOCK, Decision.LOOP_ENTRY):
+            if not self._drop_token():
+                raise self._mismatch()
+        else:
+            wanted = self._expected()
+            self._unwanted(wanted)
+            self._skip_to(wanted | self._recovery_set())
+
+    def _match(self, element: Tok) -> None:
+        self._state = element.state
+        if self._kind() in element.kinds:
+            self._recovering = False
+            self._consume()
+            return
+        self._attempt()
+        if self._drop_token():
+            self._consume()
+            return
+        self._state = element.state.targets[0]
+        behind = self._expected()
+        self._state = element.state
+        if self._kind() not in behind:
+            raise self._mismatch()
+        token = self._token()
+        self._report(token, f"missing {shown(self._expected())} at {_quoted(token.text)}")
+
+    # Rules
+
+    def rule(self, name: str, precedence: int, caller: State | None) -> None:
+        """Read a rule; what goes wrong within is reported, and skipped as far as needed."""
+        before, invoking = self._depth.get(name, 0), self._state
+        self._enter(name)
+        if caller is not None:
+            self._callers.append(caller)
+        try:
+            self._read(RULES[name], name, precedence)
+        except _Mismatch as error:
+            self._report(error.token, error.text)
+            self._recover()
+        if caller is not None:
+            self._callers.pop()
+        self._depth[name] = before
+        self._state = invoking
+
+    def _enter(self, name: str) -> None:
+        self._depth[name] = self._depth.get(name, 0) + 1
+        if self._depth[name] > _DEPTH:
+            self.issues.append(Issue(-1, f"expression recursion limit exceeded: {_DEPTH}"))
+            raise _Halt
+
+    def _read(self, element: Element, rule: str, precedence: int) -> None:
+        match element:
+            case Tok():
+                self._match(element)
+            case Ref(rule=name, precedence=level):
+                self._state = element.state
+                self.rule(name, level, element.state.targets[0])
+            case Seq(parts=parts):
+                for part in parts:
+                    self._read(part, rule, precedence)
+            case Opt(part=part):
+                self._synchronise(element.state)
+                if self._kind() in next_tokens(part.state):
+                    self._read(part, rule, precedence)
+            case Alt(options=options):
+                self._synchronise(element.state)
+                self._read(options[self._choice(element)], rule, precedence)
+            case Star(part=part):
+                self._synchronise(element.state)
+                while self._goes_round(element, precedence):
+                    if element.choose in ("relation", "calculation", "suffix"):
+                        self._enter(rule)
+                    self._read(part, rule, precedence)
+                    self._synchronise(element.back)
+            case Plus(part=part):
+                self._synchronise(element.state)
+                self._read(part, rule, precedence)
+                self._synchronise(element.back)
+                while self._repeats(element):
+                    self._read(part, rule, precedence)
+                    self._synchronise(element.back)
+
+    # Predictions
+
+    def _no_alternative(self, ahead: int) -> _Mismatch:
+        """No alternative fits the tokens from the current one to the one `ahead`, which is to blame."""
+        first, last = self._token(), self._token(ahead)
+        text = "<EOF>" if first.kind == EOF else self._source[first.start : last.start + _length(last)]
+        return _Mismatch(f"no viable alternative at input {_quoted(text)}", last)
+
+    def _goes_round(self, element: Star, precedence: int) -> bool:
+        kind = self._kind()
+        if element.choose == "relation":
+            return kind in next_tokens(element.part.state) and precedence <= 1
+        if element.choose == "calculation":
+            return (kind in ("*", "/", "%") and precedence <= 2) or (kind in ("+", "-") and precedence <= 1)
+        if element.choose == "another":
+            item = element.part.state.targets[0]
+            return kind == "," and self._kind(1) in next_tokens(item)
+        return kind in next_tokens(element.part.state)
+
+    def _repeats(self, element: Plus) -> bool:
+        if self._kind() not in next_tokens(element.part.state):
+            return False
+        if element.choose == "minus" and self._kind(1) not in next_tokens(element.back) | set(_NUMBERS):
+            raise self._no_alternative(1)
+        return True
+
+    def _choice(self, element: Alt) -> int:
+        chosen = {
+            "unary": self._choose_unary,
+            "member": self._choose_member,
+            "primary": self._choose_primary,
+            "literal": self._choose_literal,
+        }.get(element.choose)
+        if chosen is not None and self._kind() in next_tokens(element.state):
+            return chosen()
+        for place, option in enumerate(element.options):
+            if self._kind() in next_tokens(option.state):
+                return place
+        raise self._no_alternative(0)
+
+    def _choose_unary(self) -> int:
+        kind, following = self._kind(), self._kind(1)
+        if kind == "!":
+            return 1
+        if kind != "-" or following in _NUMBERS:
+            return 0
+        if following != "-" and following not in next_tokens(ENTRY["member"]):
+            raise self._no_alternative(1)
+        return 2
+
+    def _choose_member(self) -> int:
+        if self._kind() == "[":
+            return 2
+        following = self._kind(1)
+        if following == "IDENTIFIER":
+            return 1 if self._kind(2) == "(" else 0
+        if following not in ("?", "ESC_IDENTIFIER"):
+            raise self._no_alternative(1)
+        return 0
+
+    def _choose_primary(self) -> int:
+        kind = self._kind()
+        if kind in ("(", "[", "{"):
+            return {"(": 2, "[": 3, "{": 4}[kind]
+        if kind not in (".", "IDENTIFIER"):
+            return 6
+        ahead = 1 if kind == "." else 0
+        if self._kind(ahead) != "IDENTIFIER":
+            raise self._no_alternative(ahead)
+        if self._kind(ahead + 1) == "(":
+            return 1
+        while self._kind(ahead + 1) == "." and self._kind(ahead + 2) == "IDENTIFIER":
+            ahead += 2
+        return 5 if self._kind(ahead + 1) == "{" else 0
+
+    def _choose_literal(self) -> int:
+        signed = self._kind() == "-"
+        kind = self._kind(1) if signed else self._kind()
+        if signed and kind not in _NUMBERS:
+            raise self._no_alternative(1)
+        order = ("NUM_INT", "NUM_UINT", "NUM_FLOAT", "STRING", "BYTES", "true", "false", "null")
+        return order.index(kind)
+
+
+def _length(token: Token) -> int:
+    return 0 if token.kind == EOF else len(token.text)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return f"'{escaped}'"

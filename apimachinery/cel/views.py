@@ -1,0 +1,180 @@
+"""JSON as values of its declared type, and values as JSON.
+
+Source: k8s.io/apiserver/pkg/cel/common/values.go, 1.36: lists that are sets or maps compare without order, objects
+are read by escaped names, texts of some formats are times, durations or bytes.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from apimachinery.cel import temporal, types
+from apimachinery.cel.declarations import Declared
+from apimachinery.cel.errors import EvaluationError
+from apimachinery.cel.names import unescape
+from apimachinery.cel.values import Optional, equal
+
+
+def to_value(data: Any, declared: Declared) -> Any:
+    """`data` as expressions see it; data that does not fit its declaration fails when it is read."""
+    if declared.plain or data is None:
+        return data
+    if declared.type.kind == "struct":
+        return ObjectView(data, declared) if isinstance(data, Mapping) else data
+    if declared.type.kind == "map":
+        return MapView(data, declared) if isinstance(data, Mapping) else data
+    if declared.type.kind == "list":
+        return _list(data, declared) if isinstance(data, list) else data
+    return _scalar(data, declared)
+
+
+def _scalar(data: Any, declared: Declared) -> Any:
+    if declared.type == types.DOUBLE:
+        return float(data) if isinstance(data, int) and not isinstance(data, bool) else data
+    if not isinstance(data, str):
+        return data
+    try:
+        if declared.type == types.BYTES:
+            return base64.b64decode(data, validate=True)
+        if declared.type == types.DURATION:
+            return temporal.duration(data)
+        date = (declared.schema or {}).get("format") == "date"
+        return temporal.timestamp(f"{data}T00:00:00Z" if date else data)
+    except (ValueError, binascii.Error):
+        what = (declared.schema or {}).get("format")
+        raise EvaluationError(f"invalid {what} formatted string {data}") from None
+
+
+def _list(data: list[Any], declared: Declared) -> list[Any]:
+    element = declared.element
+    values = data if element is None or element.plain else [to_value(item, element) for item in data]
+    schema = declared.schema or {}
+    match schema.get("x-kubernetes-list-type"):
+        case "set":
+            return SetList(values)
+        case "map":
+            return MapList(values, tuple(schema.get("x-kubernetes-list-map-keys") or ()))
+    return values
+
+
+class ObjectView(Mapping[str, Any]):
+    """An object: keys are escaped names of declared properties."""
+
+    cel_type = "object"
+    __slots__ = ("_data", "_declared")
+
+    def __init__(self, data: Mapping[str, Any], declared: Declared) -> None:
+        self._data = data
+        self._declared = declared
+
+    def _property(self, key: object) -> str | None:
+        return unescape(key) if isinstance(key, str) and key in self._declared.fields else None
+
+    def __getitem__(self, key: str) -> Any:
+        name = self._property(key)
+        if name is None:
+            raise KeyError(key)
+        return to_value(self._data[name], self._declared.fields[key])
+
+    def __contains__(self, key: object) -> bool:
+        name = self._property(key)
+        return name is not None and name in self._data
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self._declared.fields if key in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class MapView(Mapping[str, Any]):
+    """A map whose values need their declaration."""
+
+    cel_type = "map"
+    __slots__ = ("_data", "_element")
+
+    def __init__(self, data: Mapping[str, Any], declared: Declared) -> None:
+        assert declared.element is not None
+        self._data = data
+        self._element = declared.element
+
+    def __getitem__(self, key: str) -> Any:
+        return to_value(self._data[key], self._element)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+class SetList(list[Any]):
+    """A list of list-type set: order means nothing, adding adds what is new."""
+
+    def equals(self, other: Sequence[Any]) -> bool:
+        return len(self) == len(other) and all(_within(item, self) for item in other)
+
+    def extended(self, other: Iterable[Any]) -> "SetList":
+        return SetList([*self, *(item for item in other if not _within(item, self))])
+
+
+class MapList(list[Any]):
+    """A list of list-type map: items are known by their keys; adding replaces those of equal keys."""
+
+    def __init__(self, items: Iterable[Any], keys: tuple[str, ...]) -> None:
+        super().__init__(items)
+        self._keys = keys
+
+    def _key(self, item: Any) -> tuple[Any, ...]:
+        return tuple([item.get(key) for key in self._keys])
+
+    def equals(self, other: Sequence[Any]) -> bool:
+        mine = {self._key(item): item for item in self}
+        return len(self) == len(other) and all(
+            self._key(item) in mine and equal(item, mine[self._key(item)]) for item in other
+        )
+
+    def extended(self, other: Iterable[Any]) -> "MapList":
+        items = list(self)
+        places = {self._key(item): place for place, item in enumerate(items)}
+        for item in other:
+            place = places.get(self._key(item))
+            if place is None:
+                items.append(item)
+            else:
+                items[place] = item
+        return MapList(items, self._keys)
+
+
+def _within(item: Any, items: Iterable[Any]) -> bool:
+    return any(equal(item, each) for each in items)
+
+
+def to_json(value: Any) -> Any:
+    """A value as JSON, as an object or a patch takes it; raises EvaluationError for what JSON has no place for."""
+    if isinstance(value, Optional):
+        return to_json(value.value) if value.present else None
+    if isinstance(value, Mapping):
+        escaped = hasattr(value, "cel_type_of") or isinstance(value, ObjectView)
+        return {
+            (unescape(key) or key) if escaped and isinstance(key, str) else key: to_json(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return temporal.timestamp_text(value)
+    if isinstance(value, timedelta):
+        return temporal.duration_text(value)
+    if value is None or isinstance(value, bool | str | float):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    raise EvaluationError(f"cannot convert {type(value).__name__} to JSON")
