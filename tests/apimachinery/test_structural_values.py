@@ -286,7 +286,8 @@ def test_embedded_resources_have_kinds_and_sound_metadata():
         (
             'x.kind: Invalid value: "9": may have mixed case, but should otherwise match: a '
             "DNS-1035 label must "
-            "consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
+            "consist of lower case alphanumeric characters or '-', start with an alphabetic "
+            "character, and end "
             "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
             "'[a-z]([-a-z0-9]*[a-z0-9])?')"
         ),
