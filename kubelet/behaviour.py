@@ -42,6 +42,7 @@ class Behaviour:
     host_ips: bool
     observed_generation: bool
     allocated_resources: bool
+    resizes: bool  # and tells of it by conditions
     volume_mount_statuses: bool
     kube_proxy_version: bool
     backoff_seconds: tuple[float, float]  # first, longest
@@ -63,6 +64,7 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         host_ips=gate("PodHostIPs"),
         observed_generation=gate("PodObservedGenerationTracking"),
         allocated_resources=gate("InPlacePodVerticalScaling"),
+        resizes=gate("InPlacePodVerticalScaling") and minor >= 33,
         volume_mount_statuses=gate("RecursiveReadOnlyMounts"),
         kube_proxy_version=not gate("DisableNodeKubeProxyVersion"),
         backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),

@@ -7,6 +7,7 @@ from typing import Any
 from apimachinery.clock import timestamp
 from kubelet import pod_spec
 from kubelet.behaviour import Behaviour
+from kubelet.resizing import Pending
 
 Object = dict[str, Any]
 
@@ -40,6 +41,19 @@ def pod_conditions(
         generation = pod["metadata"].get("generation")
         if behaviour.observed_generation and generation:
             condition["observedGeneration"] = generation
+    return found
+
+
+def pending_condition(pod: Object, pending: Pending, behaviour: Behaviour, now: datetime) -> Object:
+    """PodResizePending, while a resize waits or cannot be."""
+    present = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or []}
+    before = present.get("PodResizePending") or {}
+    found = _condition("PodResizePending", status="True", reason=pending.reason, message=pending.message)
+    unchanged = before.get("reason") == pending.reason and before.get("lastTransitionTime")
+    found["lastTransitionTime"] = before["lastTransitionTime"] if unchanged else timestamp(now)
+    generation = pod["metadata"].get("generation")
+    if behaviour.observed_generation and generation:
+        found["observedGeneration"] = generation
     return found
 
 

@@ -31,12 +31,17 @@ class PodKiller:
                 return max(_seconds_left(alive, now), 0.001)
         return 0.0
 
-    def replace(self, pod: Object, sandbox: Sandbox, container: Container) -> None:
-        """Stop a container whose definition changed, to be started anew."""
+    def replace(
+        self,
+        pod: Object,
+        sandbox: Sandbox,
+        container: Container,
+        why: str = "definition changed, will be restarted",
+    ) -> None:
+        """Stop a container, to be started anew."""
         if container.id not in self._told:
             self._told.add(container.id)
-            message = f"Container {container.name} definition changed, will be restarted"
-            self._tell(pod, container, message)
+            self._tell(pod, container, f"Container {container.name} {why}")
             delay = _pre_stop_seconds(pod, container.name)
             grace = pod_spec.grace_seconds(pod)
             self._services.runtime.stop_container(sandbox, container, grace, delay)

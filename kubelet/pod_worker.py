@@ -18,6 +18,8 @@ from kubelet.contents import ConfigError
 from kubelet.devices import DeviceError
 from kubelet.next_steps import next_change, next_steps
 from kubelet.pod_killer import PodKiller
+from kubelet.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
+from kubelet.resizing import Judge, Resizer
 from kubelet.runtime import Sandbox
 from kubelet.services import NodeServices
 from kubelet.status import View, pod_status, rejected_status
@@ -52,6 +54,8 @@ class PodWorker:
         self._start_time: str = known or timestamp(services.clock.now())
         self._starter = ContainerStarter(services)
         self._killer = PodKiller(services)
+        self._resizer = Resizer()
+        self.judge: Judge | None = None  # what the node says of the pod's resources
         self._held_back: dict[str, Waiting] = {}
         services.statuses.observe(pod)
 
@@ -138,6 +142,8 @@ class PodWorker:
             services.recorder.event(self.pod, "Normal", self._reason, self._message)
             self._killed = True
             return 0
+        if self._services.behaviour.resizes:
+            self._resize(sandbox, now)
         status = self._status(sandbox, now)
         if status["phase"] in pod_spec.TERMINAL_PHASES:
             # Not reported before everything has stopped: something may still use the pod's devices.
@@ -148,6 +154,13 @@ class PodWorker:
             return await self._prepare_sandbox()
         started = await self._run_containers(sandbox, now)
         return 0 if started else self._until_next(sandbox, now)
+
+    def _resize(self, sandbox: Sandbox | None, now: datetime) -> None:
+        """Give the containers what the pod wants by now, if the node has it."""
+        for name in self._resizer.resize(self.pod, self.judge):
+            container = sandbox.latest(name) if sandbox is not None else None
+            if sandbox is not None and container is not None and container.running(now):
+                self._killer.replace(self.pod, sandbox, container, "resize requires restart")
 
     def _past_deadline(self, now: datetime) -> bool:
         limit = self._deadline()
@@ -192,6 +205,8 @@ class PodWorker:
 
     def _until_next(self, sandbox: Sandbox, now: datetime) -> float | None:
         moments = [next_change(sandbox, now), self._starter.next_try, self._deadline()]
+        if self._resizer.pending is not None:
+            moments.append(now + timedelta(seconds=RESIZE_RETRY_SECONDS))
         soonest = min((moment for moment in moments if moment is not None), default=None)
         return None if soonest is None else max(0.001, (soonest - now).total_seconds())
 
@@ -204,8 +219,10 @@ class PodWorker:
             ended=ended,
             reason=self._reason if ended else "",
             message=self._message if ended else "",
+            pending_resize=None if ended else self._resizer.pending,
         )
-        current = {**self.pod, "status": self._services.statuses.current(self.pod)}
+        pod = self._resizer.allocated(self.pod)
+        current = {**pod, "status": self._services.statuses.current(self.pod)}
         return pod_status(current, sandbox, view, self._services.behaviour)
 
     # -- the end

@@ -10,8 +10,9 @@ from typing import Any
 
 from apimachinery.client.informer import Informer
 from kubelet import pod_spec
-from kubelet.admission import admit
+from kubelet.admission import Rejection, admit
 from kubelet.pod_worker import PodWorker
+from kubelet.resizing import Judge
 from kubelet.runtime import Sandbox
 from kubelet.services import NodeServices
 
@@ -103,6 +104,10 @@ class PodManager:
             return
         self._forget_namesakes(pod)
         worker = PodWorker(pod, self._services)
+        worker.judge = Judge(
+            lambda wanted: self._verdict(wanted, alone=False),
+            lambda wanted: self._verdict(wanted, alone=True),
+        )
         if worker.active and not pod_spec.is_deleted(pod):
             self._admit(worker)
         self._run(worker)
@@ -115,12 +120,18 @@ class PodManager:
                 worker.remove()
 
     def _admit(self, worker: PodWorker) -> None:
-        others = [other.pod for other in self._workers.values() if other.active]
-        extended = self._services.behaviour.extended_resources
-        rejection = admit(worker.pod, self._node(), others, extended_by_dra=extended)
+        rejection = self._verdict(worker.pod, alone=False)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
             worker.reject(rejection.reason, rejection.message)
+
+    def _verdict(self, pod: Object, *, alone: bool) -> Rejection | None:
+        """What the node says of a pod beside the others on it, or if it were alone."""
+        workers = () if alone else self._workers.values()
+        uid = pod_spec.uid_of(pod)
+        others = [one.pod for one in workers if one.active and one.uid != uid]
+        extended = self._services.behaviour.extended_resources
+        return admit(pod, self._node(), others, extended_by_dra=extended)
 
     def _end_orphan(self, sandbox: Sandbox) -> None:
         """Stop what runs of a pod that the API no longer has."""

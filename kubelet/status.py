@@ -11,9 +11,10 @@ from typing import Any
 from apimachinery.clock import timestamp
 from kubelet import pod_spec
 from kubelet.behaviour import Behaviour
-from kubelet.conditions import pod_conditions
+from kubelet.conditions import pending_condition, pod_conditions
 from kubelet.container_status import Waiting, container_status, lost
 from kubelet.program import PREFIX
+from kubelet.resizing import Pending
 from kubelet.runtime import Sandbox
 
 Object = dict[str, Any]
@@ -42,6 +43,7 @@ class View:
     ended: bool = False  # all containers have been stopped for good
     reason: str = ""  # why the kubelet ended the pod, if it did
     message: str = ""
+    pending_resize: Pending | None = None
 
 
 def pod_status(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Behaviour) -> Object:
@@ -68,6 +70,8 @@ def pod_status(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Beha
         "containerStatuses": sorted(regular, key=_name),
         "qosClass": pod_spec.qos_class(pod),
     }
+    if view.pending_resize is not None:
+        status["conditions"].insert(0, pending_condition(pod, view.pending_resize, behaviour, view.now))
     if inits:
         status["initContainerStatuses"] = inits
     if ephemerals := pod_spec.ephemeral_containers(pod):

@@ -15,6 +15,8 @@ MERGE_KEYS = {"conditions": "type", "addresses": "type"}
 # Lists with a merge key upstream that the kubelet writes whole.
 _REPLACED = frozenset({"hostIPs", "podIPs", "volumesAttached"})
 _OPTIONAL = ("reason", "message")
+# Conditions that are nobody else's, and that go when what they tell of is over.
+_PASSING = frozenset({"PodResizePending", "PodResizeInProgress"})
 
 
 def status_patch(old: Mapping[str, Any], new: Mapping[str, Any], owned: Iterable[str]) -> Object:
@@ -36,13 +38,17 @@ def _merged(name: str, old: Sequence[Object], new: Sequence[Object]) -> Object:
     key = MERGE_KEYS[name]
     before = {entry[key]: entry for entry in old}
     changed = [entry for entry in new if not _same(before.get(entry[key]), entry)]
-    if not changed:
-        return {}
     ours = {entry[key] for entry in new}
-    order = [*new, *(entry for entry in old if entry[key] not in ours)]
+    over = [kind for kind in before if kind in _PASSING and kind not in ours]
+    if not (changed or over):
+        return {}
+    order = [*new, *(entry for entry in old if entry[key] not in {*ours, *over})]
     return {
         f"$setElementOrder/{name}": [{key: entry[key]} for entry in order],
-        name: [_change(before.get(entry[key]), entry) for entry in changed],
+        name: [
+            *(_change(before.get(entry[key]), entry) for entry in changed),
+            *({"$patch": "delete", key: kind} for kind in over),
+        ],
     }
 
 
