@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 
 from apimachinery.errors import Object, StatusError, is_reason
+from apiserver.aggregation.local import built_in
 from apiserver.authorization.default_roles import DefaultRoles
 from apiserver.authorization.reconciling import must_be_replaced, reconciled
 from apiserver.encoding import object_of
@@ -51,7 +52,7 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
         await asyncio.gather(*(_ensure(services, dispatch, path, obj) for path, obj in objects))
 
     await ensure(_namespaces())  # the rest is in them
-    await ensure([*_objects(services, options, port), *_roles(services)])
+    await ensure([*_objects(services, options, port), *_roles(services), *built_in(services)])
 
 
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> None:

@@ -10,6 +10,9 @@ from apimachinery.component import World, settle_memory
 from apiserver import bootstrap, pipeline
 from apiserver.accounts.keys import AccountKeys
 from apiserver.admission.chain import admission_chain
+from apiserver.aggregation.availability import Availability
+from apiserver.aggregation.local import LocalServices
+from apiserver.aggregation.registered import registered
 from apiserver.authentication.accounts import AccountTokens
 from apiserver.authentication.certificates import CertificateAuthenticator
 from apiserver.authentication.tokens import TokenFile
@@ -61,6 +64,7 @@ class APIServer:
             definitions=builtin.definitions(),
             service_resolver=resolver,
             webhooks=webhooks,
+            registered=registered(store),
         )
         self.services.admission = admission_chain(
             self.services, options.enable_admission_plugins, options.disable_admission_plugins
@@ -69,6 +73,10 @@ class APIServer:
         self._dispatcher = Dispatcher(self.services, Paths(self.services))
         definitions = DefinitionControllers(self.services, self._dispatcher.dispatch)
         self.services.background.add("definitions", definitions.run)
+        local = LocalServices(self.services, self._dispatcher.dispatch)
+        self.services.background.add("local APIServices", local.run)
+        availability = Availability(self.services, self._dispatcher.dispatch)
+        self.services.background.add("availability of APIServices", availability.run)
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
         self.front = Front(self.handle, world.clock)

@@ -5,15 +5,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from apimachinery.component import World
+from apimachinery.errors import Object
 from apimachinery.resources import Resource
 from apimachinery.schema import Schema
 from apiserver.accounts.keys import AccountKeys
 from apiserver.admission import AdmissionChain
+from apiserver.aggregation.registered import Registered
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization.access import Access
 from apiserver.background import Background
 from apiserver.codec import Codec, Form
 from apiserver.definitions.table import ComposedTable
+from apiserver.derived import Derived
 from apiserver.generations import Generations
 from apiserver.metrics import RequestMetrics
 from apiserver.registry.registry import Registry
@@ -50,6 +53,8 @@ class Services:
     definitions: Mapping[str, Schema]
     service_resolver: ServiceResolver
     webhooks: WebhookClient
+    registered: Derived[Registered]  # APIServices
+    remote_lists: dict[tuple[str, str], Object] = field(default_factory=dict)  # what remote servers serve
     background: Background = field(default_factory=Background)
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     nodes: "NodeConnections" = field(init=False)

@@ -8,7 +8,10 @@ import re
 
 from apimachinery import discovery
 from apimachinery.discovery import Document
+from apimachinery.resources import ResourceTable
 from apiserver import rendering
+from apiserver.aggregation.merging import Merged, complete
+from apiserver.aggregation.proxying import proxy
 from apiserver.encoding import dumps
 from apiserver.media_types import Accepted
 from apiserver.request import Request, Response, text
@@ -25,9 +28,9 @@ class Discovery:
         self._services = services
         self._versions = discovery.aggregated_versions(services.world.gates)
 
-    def serve(self, request: Request) -> Response:
-        """The document at a path below `/api` or `/apis`."""
-        table = self._services.table.now()
+    async def serve(self, request: Request) -> Response:
+        """The document at a path below `/api` or `/apis`; a remote group version answers for itself."""
+        table = self._table()
         match [part for part in request.path.split("/") if part]:
             case ["api"]:
                 return self._root(request, legacy=True)
@@ -37,10 +40,25 @@ class Discovery:
                 return self._document(request, discovery.group(table, group))
             case ["api", version] if version in dict(table.groups()).get("", ()):
                 return self._document(request, discovery.resource_list(table, "", version))
+            case ["apis", group, version] if self._is_remote(group, version):
+                remote = self._services.registered.get().remotes[group, version]
+                return await proxy(self._services, remote, request)
             case ["apis", group, version] if version in dict(table.groups()).get(group, ()):
                 return self._document(request, discovery.resource_list(table, group, version))
             case _:
                 return text(404, "404 page not found\n")
+
+    def _table(self) -> ResourceTable:
+        """What is served here and elsewhere."""
+        registered = self._services.registered.get()
+        table = self._services.table.now()
+        return Merged(table, registered) if registered.remotes else table
+
+    def _is_remote(self, group: str, version: str) -> bool:
+        registered = self._services.registered.get()
+        if (group, version) not in registered.remotes:
+            return False
+        return version not in dict(self._services.table.groups()).get(group, ())
 
     def _root(self, request: Request, *, legacy: bool) -> Response:
         version = self._aggregated_version(request.headers.get("accept", ""))
@@ -48,11 +66,15 @@ class Discovery:
             return self._aggregated(request, version, legacy=legacy)
         if legacy:
             return self._document(request, discovery.api_versions(self._services.address))
-        return self._document(request, discovery.group_list(self._services.table.now()))
+        return self._document(request, discovery.group_list(self._table()))
 
     def _aggregated(self, request: Request, version: str, *, legacy: bool) -> Response:
         beta = version == "v2beta1"
-        body = dumps(discovery.aggregated(self._services.table.now(), legacy=legacy, beta=beta))
+        document = discovery.aggregated(self._table(), legacy=legacy, beta=beta)
+        registered = self._services.registered.get()
+        if registered.remotes:
+            complete(document, registered, self._services.remote_lists)
+        body = dumps(document)
         tag = hashlib.sha512(body).hexdigest().upper()
         kind = f"application/json;g={discovery.AGGREGATED_GROUP};v={version};as={_KIND}"
         headers = [("Etag", f'"{tag}"'), ("Vary", "Accept")]

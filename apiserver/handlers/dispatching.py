@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from apimachinery import errors
 from apimachinery.errors import GroupResource, StatusError
 from apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
+from apiserver.aggregation.proxying import proxy
 from apiserver.deprecations import deprecation_warning
 from apiserver.handlers import (
     binding,
@@ -89,7 +90,10 @@ class Dispatcher:
     async def _unknown(self, request: Request) -> Response:
         """Below a group and version that is served, a Status; below others plain text, as upstream's mux."""
         info = request.info
+        remote = self._services.registered.get().remotes.get((info.group, info.version))
         served = dict(self._services.table.groups()).get(info.group, ())
+        if remote is not None and info.version not in served:
+            return await proxy(self._services, remote, request)
         if info.version not in served:
             return not_found()
         found = self._services.table.resources(info.group, info.version)

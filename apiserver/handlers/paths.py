@@ -50,7 +50,7 @@ class Paths:
             return self._probe(request, first, rest)
         found: Response | None = None
         if first in {"api", "apis"}:
-            found = self._discovery.serve(request)
+            found = await self._discovery.serve(request)
         elif request.path.startswith("/openapi/v3/"):
             found = await self._openapi_v3_group(request, request.path.removeprefix("/openapi/v3/"))
         return found or text(404, "404 page not found\n")

@@ -87,7 +87,7 @@ class WebhookClient:
     async def _exchange(self, target: str, body: bytes, context: ssl.SSLContext, seconds: float) -> Any:
         headers = {**_HEADERS, "Host": urlsplit(target).netloc}  # Go keeps a port that goes without saying
         timeout, url = aiohttp.ClientTimeout(total=seconds), URL(target, encoded=True)
-        async with self._opened().post(url, data=body, headers=headers, ssl=context, timeout=timeout) as got:
+        async with self.session().post(url, data=body, headers=headers, ssl=context, timeout=timeout) as got:
             answer = await got.content.read(_MAX_ANSWER)
             while chunk := await got.content.read(_MAX_ANSWER - len(answer) or 1):
                 answer += chunk
@@ -95,7 +95,8 @@ class WebhookClient:
                     raise CallError("http: request body too large")
         return _read(got.status, answer, got.headers.get("Content-Type", ""))
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def session(self) -> aiohttp.ClientSession:
+        """The session that reaches services by `NAME.NAMESPACE.svc`; made when first asked for."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 resolver=self._resolver, use_dns_cache=False, limit=0, keepalive_timeout=60.0

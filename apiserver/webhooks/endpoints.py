@@ -64,6 +64,12 @@ class ServiceResolver:
         """Whether anything ready stands behind the service."""
         return any(True for _ in self._endpoints(namespace, name, port_name))
 
+    def knows_endpoints(self, namespace: str, name: str) -> bool:
+        """Whether there is an Endpoints object, or a slice, of the service."""
+        if self._get("endpoints", namespace, name) is not None:
+            return True
+        return any(True for _ in self._slices(namespace, name))
+
     def is_local(self, namespace: str, name: str) -> bool:
         """Whether an option or an annotation says where the service is, so that endpoints do not matter."""
         if f"{namespace}/{name}" in self._fixed:
@@ -84,12 +90,15 @@ class ServiceResolver:
         for subset in endpoints.get("subsets") or ():
             for port in _ports(subset, port_name):
                 yield from (Address(one["ip"], port) for one in subset.get("addresses") or ())
-        for entry in self._store.list(_SLICES, namespace).entries:
-            part: Object = loads(entry.value)
-            if (part["metadata"].get("labels") or {}).get(_SERVICE_NAME) != name:
-                continue
+        for part in self._slices(namespace, name):
             for port in _ports(part, port_name):
                 yield from (Address(ip, port) for ip in _ready(part))
+
+    def _slices(self, namespace: str, name: str) -> Iterator[Object]:
+        for entry in self._store.list(_SLICES, namespace).entries:
+            part: Object = loads(entry.value)
+            if (part["metadata"].get("labels") or {}).get(_SERVICE_NAME) == name:
+                yield part
 
 
 def parse_address(text: str) -> Address:

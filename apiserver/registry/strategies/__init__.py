@@ -3,6 +3,7 @@
 from apimachinery.errors import GroupResource
 from apiserver.definitions.strategy import DefinitionStrategy
 from apiserver.registry.strategies.access import STRATEGIES as _ACCESS
+from apiserver.registry.strategies.aggregation import STRATEGIES as _AGGREGATION
 from apiserver.registry.strategies.apps import STRATEGIES as _APPS
 from apiserver.registry.strategies.batch import STRATEGIES as _BATCH
 from apiserver.registry.strategies.classes import STRATEGIES as _CLASSES
@@ -27,6 +28,7 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_COORDINATION,
     **_DYNAMIC_RESOURCES,
     **_REGISTRATION,
+    **_AGGREGATION,
     **_OTHERS,
     **_ACCESS,
     GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy,

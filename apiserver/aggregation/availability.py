@@ -1,0 +1,172 @@
+"""Whether the servers behind APIServices answer: the condition Available, kept by each server.
+
+Source: k8s.io/kube-aggregator/pkg/controllers/status/remote/remote_available_controller.go, 1.36.
+"""
+
+import asyncio
+import copy
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import aiohttp
+
+from apimachinery.clock import timestamp
+from apimachinery.errors import Object, StatusError
+from apiserver.aggregation.proxying import send
+from apiserver.aggregation.registered import RESOURCE, Remote
+from apiserver.encoding import dumps, loads, object_of
+from apiserver.request import Handler, Request
+from apiserver.request_info import parse
+from apiserver.storage.interfaces import Key, StorageError
+from apiserver.user import MASTERS_GROUP, SERVER, User
+from apiserver.webhooks import failures
+from apiserver.webhooks.endpoints import Address, ResolutionError
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+log = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 30.0
+_PROBE_SECONDS = 6.0
+_FOLLOWED = (RESOURCE, "services", "endpoints", "endpointslices.discovery.k8s.io")
+_PROBER = User("system:kube-aggregator", groups=(MASTERS_GROUP,))
+
+
+class Finding(NamedTuple):
+    """What was found out: the condition's status, reason and message."""
+
+    status: str
+    reason: str
+    message: str
+
+
+PASSED = Finding("True", "Passed", "all checks passed")
+
+
+class Availability:
+    """The duty of one server: to look when something changes, and every now and then."""
+
+    def __init__(self, services: "Services", dispatch: Handler) -> None:
+        self._services = services
+        self._dispatch = dispatch
+        self._changed = asyncio.Event()
+        for resource in _FOLLOWED:
+            services.store.follow(resource, lambda _: self._changed.set())
+
+    async def run(self) -> None:
+        """Check whenever something has changed; endless."""
+        while True:
+            self._changed.clear()
+            try:
+                await self.check_all()
+            except StorageError as error:
+                log.warning("APIServices cannot be looked at: %s", error)
+            try:
+                async with asyncio.timeout(
+                    _EVERY_SECONDS if self._services.registered.get().remotes else None
+                ):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def check_all(self) -> None:
+        """Look at every remote APIService once."""
+        remotes = list(self._services.registered.get().remotes.values())
+        if remotes:
+            await asyncio.gather(*map(self._check, remotes))
+
+    async def _check(self, remote: Remote) -> None:
+        finding = self._find_service(remote) or await self._probe(remote)
+        entry = self._services.store.get(Key(RESOURCE, "", remote.name))
+        if entry is None:
+            return
+        obj = object_of(entry.value, entry.revision)
+        new = self._with_condition(obj, finding)
+        if new == obj:
+            return
+        path = f"/apis/apiregistration.k8s.io/v1/apiservices/{remote.name}/status"
+        request = Request.of("PUT", path, {"user-agent": "kube-apiserver"}, dumps(new))
+        request.info = parse("PUT", path, {})
+        request.user = SERVER
+        try:
+            await self._dispatch(request)
+        except StatusError as error:  # somebody else was faster: the change wakes this up again
+            log.info("status of APIService %s not written: %s", remote.name, error.message)
+
+    def _find_service(self, remote: Remote) -> Finding | None:
+        """What is wrong with the service, None if it looks well."""
+        reference, resolver = remote.spec["service"], self._services.service_resolver
+        name, namespace, port = reference["name"], reference["namespace"], reference.get("port") or 443
+        named = f'service/{name} in "{namespace}"'
+        if resolver.is_local(namespace, name):
+            return None
+        service = resolver.service(namespace, name)
+        if service is None:
+            return Finding("False", "ServiceNotFound", f"{named} is not present")
+        spec = service.get("spec") or {}
+        if (spec.get("type") or "ClusterIP") != "ClusterIP":
+            return None
+        found = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
+        if found is None:
+            return Finding("False", "ServicePortError", f"{named} is not listening on port {port}")
+        if not resolver.knows_endpoints(namespace, name):
+            return Finding("False", "EndpointsNotFound", f"cannot find endpoints for {named}")
+        port_name = found.get("name") or ""
+        if not resolver.has_endpoints(namespace, name, port_name):
+            message = f'endpoints for {named} have no addresses with port name "{port_name}"'
+            return Finding("False", "MissingEndpoints", message)
+        return None
+
+    async def _probe(self, remote: Remote) -> Finding:
+        """Ask the server for its resources."""
+        reference = remote.spec["service"]
+        path = f"/apis/{remote.group}/{remote.version}" if remote.group else f"/api/{remote.version}"
+        port = reference.get("port") or 443
+        url = f"https://{reference['name']}.{reference['namespace']}.svc:{port}{path}"
+        request = Request.of("GET", path)
+        request.user = _PROBER
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                answer = await send(self._services, remote, request, _PROBE_SECONDS)
+                body = await answer.read()
+        except ResolutionError as error:
+            return Finding("False", "FailedDiscoveryCheck", str(error))
+        except TimeoutError:
+            return Finding("False", "FailedDiscoveryCheck", f"timed out waiting for {url}")
+        except (aiohttp.ClientError, OSError) as error:
+            why = failures.of_connection(error, Address(reference["name"], port))
+            message = f'failing or missing response from {url}: Get "{url}": {why}'
+            return Finding("False", "FailedDiscoveryCheck", message)
+        if not 200 <= answer.status < 300:
+            message = f"failing or missing response from {url}: bad status from {url}: {answer.status}"
+            return Finding("False", "FailedDiscoveryCheck", message)
+        self._learn(remote, body)
+        return PASSED
+
+    def _learn(self, remote: Remote, body: bytes) -> None:
+        """Remember what the server says of its resources, for discovery."""
+        with suppress(ValueError):
+            listed = loads(body)
+            if isinstance(listed, dict) and listed.get("kind") == "APIResourceList":
+                self._services.remote_lists[remote.group, remote.version] = listed
+
+    def _with_condition(self, obj: Object, finding: Finding) -> Object:
+        new = copy.deepcopy(obj)
+        conditions = new.setdefault("status", {}).setdefault("conditions", [])
+        old = next((one for one in conditions if one["type"] == "Available"), None)
+        changed = old is None or old["status"] != finding.status
+        now = timestamp(self._services.world.clock.now())
+        condition = {
+            "type": "Available",
+            "status": finding.status,
+            "lastTransitionTime": now if changed or old is None else old.get("lastTransitionTime"),
+            "reason": finding.reason,
+            "message": finding.message,
+        }
+        if old is None:
+            conditions.append(condition)
+        else:
+            conditions[conditions.index(old)] = condition
+        return new

@@ -1,0 +1,153 @@
+"""An APIService for every group version that this server itself answers for.
+
+Source: k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go and kube-aggregator's autoregister
+controller, 1.36. Priorities of a few groups are from memory.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from apimachinery.errors import Object, StatusError
+from apiserver.aggregation.registered import GROUP, RESOURCE
+from apiserver.encoding import dumps, loads
+from apiserver.request import Handler, Request
+from apiserver.request_info import parse
+from apiserver.storage.interfaces import Key, StorageError
+from apiserver.user import SERVER
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+log = logging.getLogger(__name__)
+
+AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+_ON_START, _ALWAYS = "onstart", "true"
+_PATH = f"/apis/{GROUP}/v1/apiservices"
+_GROUPS = {
+    "": 18000,
+    "apps": 17800,
+    "events.k8s.io": 17750,
+    "authentication.k8s.io": 17700,
+    "authorization.k8s.io": 17600,
+    "autoscaling": 17500,
+    "batch": 17400,
+    "certificates.k8s.io": 17300,
+    "networking.k8s.io": 17200,
+    "policy": 17100,
+    "rbac.authorization.k8s.io": 17000,
+    "storage.k8s.io": 16800,
+    "storagemigration.k8s.io": 16800,
+    "apiextensions.k8s.io": 16700,
+    "admissionregistration.k8s.io": 16700,
+    "scheduling.k8s.io": 16600,
+    "coordination.k8s.io": 16500,
+    "node.k8s.io": 16300,
+    "discovery.k8s.io": 16200,
+    "flowcontrol.apiserver.k8s.io": 16100,
+    "internal.apiserver.k8s.io": 16000,
+    "resource.k8s.io": 9900,
+    "lifecycle.k8s.io": 9800,
+}
+_VERSIONS = {
+    ("", "v1"): 1,
+    ("autoscaling", "v2"): 30,
+    ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"): 18,
+    ("flowcontrol.apiserver.k8s.io", "v1beta2"): 15,
+    ("flowcontrol.apiserver.k8s.io", "v1beta1"): 12,
+    ("resource.k8s.io", "v1"): 20,
+    ("resource.k8s.io", "v1beta2"): 15,
+}
+_CUSTOM_GROUP, _CUSTOM_VERSION = 1000, 100
+
+
+def _version_priority(group: str, version: str) -> int:
+    named = _VERSIONS.get((group, version))
+    if named is not None:
+        return named
+    return 15 if "beta" not in version and "alpha" not in version else 9 if "beta" in version else 1
+
+
+def local_service(group: str, version: str, *, custom: bool) -> Object:
+    """The APIService of a group version of this server's own."""
+    spec: Object = {"group": group} if group else {}
+    spec["version"] = version
+    spec["groupPriorityMinimum"] = _CUSTOM_GROUP if custom else _GROUPS.get(group, 9000)
+    spec["versionPriority"] = _CUSTOM_VERSION if custom else _version_priority(group, version)
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "APIService",
+        "metadata": {
+            "name": f"{version}.{group}",
+            "labels": {AUTOMANAGED: _ALWAYS if custom else _ON_START},
+        },
+        "spec": spec,
+    }
+
+
+def built_in(services: "Services") -> Iterable[tuple[str, Object]]:
+    """The APIServices of the built-in groups, with the path they are posted to."""
+    for group, versions in services.table.builtin.groups():
+        if group != GROUP:  # the aggregator itself
+            yield from ((_PATH, local_service(group, version, custom=False)) for version in versions)
+
+
+class LocalServices:
+    """Creates what is missing, and lets go of what nothing stands for any more."""
+
+    def __init__(self, services: "Services", dispatch: Handler) -> None:
+        self._services = services
+        self._dispatch = dispatch
+        self._changed = asyncio.Event()
+        services.store.follow("customresourcedefinitions.apiextensions.k8s.io", lambda _: self._changed.set())
+
+    async def run(self) -> None:
+        """Follow the definitions; endless."""
+        await self._let_go(_ON_START, set(self._groups(custom=False)))
+        while True:
+            self._changed.clear()
+            try:
+                await self._follow()
+            except StorageError as error:
+                log.warning("APIServices cannot be kept: %s", error)
+            await self._changed.wait()
+
+    async def _follow(self) -> None:
+        wanted = set(self._groups(custom=True))
+        for group, version in sorted(wanted):
+            if self._get(f"{version}.{group}") is None:
+                await self._send("POST", _PATH, local_service(group, version, custom=True))
+        await self._let_go(_ALWAYS, wanted)
+
+    async def _let_go(self, managed: str, wanted: set[tuple[str, str]]) -> None:
+        """Delete what is managed in that way and not wanted."""
+        for entry in self._services.store.list(RESOURCE).entries:
+            obj = loads(entry.value)
+            spec, labels = obj["spec"], obj["metadata"].get("labels") or {}
+            named = spec.get("group") or "", spec.get("version") or ""
+            if labels.get(AUTOMANAGED) == managed and named not in wanted:
+                await self._send("DELETE", f"{_PATH}/{entry.key.name}", None)
+
+    def _groups(self, *, custom: bool) -> Iterable[tuple[str, str]]:
+        table = self._services.table.now()
+        for group, versions in table.groups():
+            for version in versions:
+                if table.defines(group, version) == custom:
+                    yield group, version
+
+    def _get(self, name: str) -> Object | None:
+        entry = self._services.store.get(Key(RESOURCE, "", name))
+        return loads(entry.value) if entry else None
+
+    async def _send(self, method: str, path: str, obj: Object | None) -> None:
+        body = b"" if obj is None else dumps(obj)
+        request = Request.of(method, path, {"user-agent": "kube-apiserver"}, body)
+        request.info = parse(method, path, {})
+        request.user = SERVER
+        try:
+            await self._dispatch(request)
+        except StatusError as error:
+            if error.reason not in {"AlreadyExists", "NotFound", "Conflict"}:
+                log.warning("%s %s: %s", method, path, error.message)

@@ -1,0 +1,55 @@
+"""APIServices.
+
+Source: k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go, 1.36.
+"""
+
+import copy
+from typing import ClassVar
+
+from apimachinery.clock import timestamp
+from apimachinery.errors import GroupResource, Object
+from apimachinery.field import FieldError
+from apimachinery.validation import names
+from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
+from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.registry.validation.api_services import api_service_errors, status_errors
+
+
+class APIServiceStatus(SpecKeptStatus):
+    """Writes of the status."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(status_errors(new))
+
+
+class APIServiceStrategy(BuiltIn):
+    """A local APIService is available from the start."""
+
+    allow_unconditional_update = False
+    status: ClassVar[type[Strategy]] = APIServiceStatus
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        if (obj.get("spec") or {}).get("service") is None:
+            condition = {
+                "type": "Available",
+                "status": "True",
+                "lastTransitionTime": timestamp(ctx.now),
+                "reason": "Local",
+                "message": "Local APIServices are always available",
+            }
+            obj["status"] = {"conditions": [condition]}
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        new["status"] = copy.deepcopy(old.get("status") or {})
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return names.path_segment(name, prefix)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(api_service_errors(obj))
+
+
+STRATEGIES: dict[GroupResource, type[Strategy]] = {
+    GroupResource("apiregistration.k8s.io", "apiservices"): APIServiceStrategy,
+}
