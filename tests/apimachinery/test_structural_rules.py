@@ -99,7 +99,7 @@ KEYED = {
             [
                 (
                     f'{AT}.items.x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": '
-                    "oldSelf cannot be used on elatable portion of the schema within {AT}"
+                    f"oldSelf cannot be used on the uncorrelatable portion of the schema within {AT}"
                 )
             ],
         ),
@@ -112,8 +112,9 @@ KEYED = {
                     "cost limit for entire OpenAPIv3 schema"
                 ),
                 (
-                    "spec.validation.openAPIV3Schema: Forbidden: x-kubernetes-validations "
-                    f"estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of 3.1x {ADVICE}"
+                    "spec.validation.openAPIV3Schema: Forbidden: "
+                    "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema "
+                    f"exceeds budget by factor of 3.1x {ADVICE}"
                 ),
             ],
         ),
