@@ -56,6 +56,8 @@ class ControllerContext:
     used: list[Informer] = field(default_factory=list)  # by the one controller that has this context
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     root_ca: str = ""  # PEM, published in every namespace
+    authority: tuple[bytes, bytes] | None = None  # certificate and key that sign certificates, PEM
+    account_key: bytes = b""  # that signs tokens in secrets, PEM
     workers: dict[str, int] = field(default_factory=dict)  # by controller name
 
     def informer(self, ref: Ref, namespace: str = "", field_selector: str = "") -> Informer:

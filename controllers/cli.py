@@ -19,6 +19,7 @@ _CONCURRENCY = {
 }
 
 Command = Callable[..., None]
+_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 def concurrency_options(command: Command) -> Command:
@@ -55,6 +56,16 @@ def _parameter(flag: str) -> str:
     help="The CA published in every namespace; by default the one of the kubeconfig.",
 )
 @click.option(
+    "--cluster-signing-cert-file", "signing_certificate", type=_FILE, help="Who signs certificates."
+)
+@click.option("--cluster-signing-key-file", "signing_key", type=_FILE, help="Its key.")
+@click.option(
+    "--service-account-private-key-file",
+    "account_key",
+    type=_FILE,
+    help="What signs the tokens in secrets of type service-account-token.",
+)
+@click.option(
     "--use-service-account-credentials",
     "own_accounts",
     is_flag=True,
@@ -67,6 +78,9 @@ def controller_manager(
     workers: Mapping[str, int],
     root_ca_file: Path | None,
     own_accounts: bool,
+    signing_certificate: Path | None,
+    signing_key: Path | None,
+    account_key: Path | None,
 ) -> None:
     """Run the controllers in the foreground.
 
@@ -83,6 +97,12 @@ def controller_manager(
         workers=workers,
         root_ca=_root_ca(root_ca_file, options.kubeconfig),
         own_accounts=own_accounts,
+        authority=(
+            (signing_certificate.read_bytes(), signing_key.read_bytes())
+            if signing_certificate and signing_key
+            else None
+        ),
+        account_key=account_key.read_bytes() if account_key else b"",
     )
 
     async def main(ctx: ComponentContext) -> None:

@@ -10,8 +10,12 @@ from apimachinery.client.kubeconfig import load_kubeconfig
 from apimachinery.client.leader import LeaderElector
 from apimachinery.client.rest import user_agent
 from apimachinery.component import ComponentContext
+from controllers.account_tokens import AccountTokensController
 from controllers.accounts import AccountClients
 from controllers.base import Controller, ControllerContext
+from controllers.certificates.approving import ApprovingController
+from controllers.certificates.cleaning import CleaningController
+from controllers.certificates.signing import SigningController
 from controllers.cronjob.controller import CronJobController
 from controllers.daemonset.controller import DaemonSetController
 from controllers.deployment.controller import DeploymentController
@@ -27,9 +31,11 @@ from controllers.podgc import PodGarbageCollector
 from controllers.replicaset import ReplicaSetController, ReplicationManager
 from controllers.resourceclaim.controller import ResourceClaimController
 from controllers.resourcequota import ResourceQuotaController
+from controllers.role_aggregation import RoleAggregationController
 from controllers.services.endpoints import EndpointsController
 from controllers.services.endpointslice import EndpointSliceController
 from controllers.statefulset.controller import StatefulSetController
+from controllers.volumes.binder import PersistentVolumeController
 from controllers.volumes.ephemeral import EphemeralVolumeController
 from controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
 
@@ -39,6 +45,7 @@ LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-controller-manager"
 
 # Every controller there is. The second value: the gate that must be on, if any.
 CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
+    (AccountTokensController, ""),
     (ServiceAccountController, ""),
     (RootCAPublisher, ""),
     (NamespaceController, ""),
@@ -52,6 +59,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (CronJobController, ""),
     (TTLAfterFinishedController, ""),
     (DisruptionController, ""),
+    (PersistentVolumeController, ""),
     (ClaimProtectionController, ""),
     (VolumeProtectionController, ""),
     (EphemeralVolumeController, ""),
@@ -62,10 +70,19 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (PodGarbageCollector, ""),
     (EndpointsController, ""),
     (EndpointSliceController, ""),
+    (RoleAggregationController, ""),
+    (ApprovingController, ""),
+    (SigningController, ""),
+    (CleaningController, ""),
 )
 
 # Names that --controllers knows from before 1.28 (upstream, cmd/kube-controller-manager/names).
 ALIASES = {
+    "clusterrole-aggregation": "clusterrole-aggregation-controller",
+    "csrapproving": "certificatesigningrequest-approving-controller",
+    "csrcleaner": "certificatesigningrequest-cleaner-controller",
+    "csrsigning": "certificatesigningrequest-signing-controller",
+    "serviceaccount-token": "serviceaccount-token-controller",
     "cronjob": "cronjob-controller",
     "daemonset": "daemonset-controller",
     "deployment": "deployment-controller",
@@ -78,6 +95,7 @@ ALIASES = {
     "namespace": "namespace-controller",
     "nodelifecycle": "node-lifecycle-controller",
     "podgc": "pod-garbage-collector-controller",
+    "persistentvolume-binder": "persistentvolume-binder-controller",
     "pv-protection": "persistentvolume-protection-controller",
     "pvc-protection": "persistentvolumeclaim-protection-controller",
     "replicaset": "replicaset-controller",
@@ -99,6 +117,8 @@ class ManagerOptions:
     workers: Mapping[str, int] = field(default_factory=dict)  # by controller name
     root_ca: str = ""  # PEM
     own_accounts: bool = False  # each controller has its own; else all are the manager
+    authority: tuple[bytes, bytes] | None = None  # certificate and key, PEM
+    account_key: bytes = b""  # PEM
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
@@ -153,6 +173,8 @@ class Manager:
             informers=informers,
             registry=self._ctx.health.registry,
             root_ca=self._options.root_ca,
+            authority=self._options.authority,
+            account_key=self._options.account_key,
             workers=dict(self._options.workers),
         )
         accounts = self._accounts()

@@ -119,12 +119,22 @@ def _kubelet_server(directory: StateDir) -> list[str]:
     ]
 
 
-def _with_kubeconfig(user: str, *flags: str) -> Builder:
-    def build(directory: StateDir, _state: State, process: Process) -> list[str]:
-        kubeconfig = str(directory.component_kubeconfig(user))
-        return [process.kind, "--kubeconfig", kubeconfig, *flags, *_common(process)]
+def _scheduler(directory: StateDir, _state: State, process: Process) -> list[str]:
+    return _with_kubeconfig("system:kube-scheduler", directory, process)
 
-    return build
+
+def _controller_manager(directory: StateDir, _state: State, process: Process) -> list[str]:
+    return [
+        *_with_kubeconfig("system:kube-controller-manager", directory, process),
+        "--use-service-account-credentials",
+        *("--cluster-signing-cert-file", str(directory.ca)),
+        *("--cluster-signing-key-file", str(directory.pki / "ca.key")),
+        *("--service-account-private-key-file", str(directory.account_key)),
+    ]
+
+
+def _with_kubeconfig(user: str, directory: StateDir, process: Process) -> list[str]:
+    return [process.kind, "--kubeconfig", str(directory.component_kubeconfig(user)), *_common(process)]
 
 
 def _kubelet(directory: StateDir, _state: State, process: Process) -> list[str]:
@@ -140,9 +150,7 @@ def _kubelet(directory: StateDir, _state: State, process: Process) -> list[str]:
 
 _ARGUMENTS: dict[str, Builder] = {
     "apiserver": _apiserver,
-    "controller-manager": _with_kubeconfig(
-        "system:kube-controller-manager", "--use-service-account-credentials"
-    ),
-    "scheduler": _with_kubeconfig("system:kube-scheduler"),
+    "controller-manager": _controller_manager,
+    "scheduler": _scheduler,
     "kubelet": _kubelet,
 }

@@ -1,0 +1,124 @@
+"""Tokens in secrets of type service-account-token, as they were before tokens were asked for.
+
+Source: k8s.io/kubernetes/pkg/controller/serviceaccount/tokens_controller.go and
+pkg/serviceaccount/legacy.go, 1.36.
+"""
+
+import base64
+from typing import TYPE_CHECKING
+
+from apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
+from apimachinery.client.rest import Object
+from apimachinery.errors import StatusError, is_reason
+from controllers.base import Controller, ControllerContext, Key
+
+if TYPE_CHECKING:
+    from apimachinery.web_tokens import SigningKey
+
+_TYPE = "kubernetes.io/service-account-token"
+_NAME, _UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
+_CLAIM = "kubernetes.io/serviceaccount/"
+
+
+class AccountTokensController(Controller):
+    """Fills such secrets, and removes those of accounts that are gone. Does nothing without a key."""
+
+    name = "serviceaccount-token-controller"
+    component = "serviceaccount-token-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._pem, self._root_ca = context.account_key, context.root_ca
+        self._key: SigningKey | None = None
+        if not self._pem:
+            return
+        self._accounts = context.informer(SERVICE_ACCOUNTS)
+        self._secrets = context.informer(SECRETS, field_selector=f"type={_TYPE}")
+        self._secrets.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
+        self._accounts.add_handler(self._of_account, None, self._of_account)
+
+    def _of_account(self, account: Object) -> None:
+        metadata = account["metadata"]
+        for secret in self._secrets.list(metadata["namespace"]):
+            if _annotations(secret).get(_NAME) == metadata["name"]:
+                self.enqueue(secret)
+
+    async def sync(self, key: Key) -> None:
+        secret = self._secrets.get(key.namespace, key.name)
+        if secret is None or not _annotations(secret).get(_NAME):
+            return
+        account = await self._account(secret)
+        if account is None:
+            await self._remove(secret)
+        elif wanted := self._missing(secret, account):
+            metadata = secret["metadata"]
+            annotations = {
+                **_annotations(secret),
+                _NAME: account["metadata"]["name"],
+                _UID: account["metadata"]["uid"],
+            }
+            data = {**(secret.get("data") or {}), **wanted}
+            await self.client.update(
+                SECRETS, {**secret, "metadata": {**metadata, "annotations": annotations}, "data": data}
+            )
+
+    async def _account(self, secret: Object) -> Object | None:
+        """The account that a secret is for, None if it is gone; asked for if it is not known yet."""
+        namespace, annotations = secret["metadata"]["namespace"], _annotations(secret)
+        account = self._accounts.get(namespace, annotations[_NAME])
+        if account is None:
+            try:
+                account = await self.client.get(SERVICE_ACCOUNTS, annotations[_NAME], namespace)
+            except StatusError as error:
+                if not is_reason(error, "NotFound"):
+                    raise
+                return None
+        uid = annotations.get(_UID)
+        return account if not uid or uid == account["metadata"]["uid"] else None
+
+    async def _remove(self, secret: Object) -> None:
+        metadata = secret["metadata"]
+        preconditions = {"uid": metadata["uid"]}
+        try:
+            await self.client.delete(
+                SECRETS, metadata["name"], metadata["namespace"], preconditions=preconditions
+            )
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+    def _missing(self, secret: Object, account: Object) -> dict[str, str]:
+        """The data that the secret lacks."""
+        data, metadata = secret.get("data") or {}, secret["metadata"]
+        wanted = {"namespace": _encoded(metadata["namespace"])}
+        if self._root_ca:
+            wanted["ca.crt"] = _encoded(self._root_ca)
+        missing = {name: value for name, value in wanted.items() if data.get(name) != value}
+        if not data.get("token"):
+            missing["token"] = _encoded(self._token(secret, account))
+        return missing
+
+    def _token(self, secret: Object, account: Object) -> str:
+        from apimachinery.web_tokens import SigningKey  # cryptography is slow to import
+
+        if self._key is None:
+            self._key = SigningKey(self._pem)
+        namespace, name = account["metadata"]["namespace"], account["metadata"]["name"]
+        return self._key.sign(
+            {
+                "iss": "kubernetes/serviceaccount",
+                f"{_CLAIM}namespace": namespace,
+                f"{_CLAIM}secret.name": secret["metadata"]["name"],
+                f"{_CLAIM}service-account.name": name,
+                f"{_CLAIM}service-account.uid": account["metadata"]["uid"],
+                "sub": f"system:serviceaccount:{namespace}:{name}",
+            }
+        )
+
+
+def _annotations(secret: Object) -> dict[str, str]:
+    return secret["metadata"].get("annotations") or {}
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,1 @@
+"""Certificate signing requests: approved, signed, cleaned away."""

@@ -1,0 +1,48 @@
+"""What the controllers of signing requests have in common.
+
+Source: k8s.io/kubernetes/pkg/controller/certificates/certificate_controller.go, 1.36.
+"""
+
+from abc import abstractmethod
+
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import Object
+from controllers.base import Controller, ControllerContext, Key
+
+REQUESTS = Ref("certificates.k8s.io", "v1", "certificatesigningrequests", False, "CertificateSigningRequest")
+
+
+class RequestController(Controller):
+    """Looks at each request that has no certificate yet."""
+
+    default_workers = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._requests = context.informer(REQUESTS)
+        self._requests.add_handler(self.enqueue, lambda _, new: self.enqueue(new))
+
+    async def sync(self, key: Key) -> None:
+        request = self._requests.get("", key.name)
+        if request is not None and not (request.get("status") or {}).get("certificate"):
+            await self.handle(request)
+
+    @abstractmethod
+    async def handle(self, request: Object) -> None:
+        """Look at a request that has no certificate."""
+
+
+def conditions(request: Object) -> list[Object]:
+    return (request.get("status") or {}).get("conditions") or []
+
+
+def has(request: Object, kind: str) -> bool:
+    """Whether a condition of the kind is true (of old ones the status was empty)."""
+    return any(one["type"] == kind and one.get("status") in {None, "", "True"} for one in conditions(request))
+
+
+def with_condition(request: Object, kind: str, reason: str, message: str) -> Object:
+    """The request with one condition more."""
+    added = {"type": kind, "status": "True", "reason": reason, "message": message}
+    status = request.get("status") or {}
+    return {**request, "status": {**status, "conditions": [*conditions(request), added]}}
