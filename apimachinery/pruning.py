@@ -58,8 +58,6 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return float(value)  # as Go reads it
     return _number(value) if isinstance(value, float | int) and not isinstance(value, bool) else value
 
 

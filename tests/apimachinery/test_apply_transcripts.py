@@ -16,7 +16,7 @@ from apimachinery.managedfields import FieldManager, FieldSet
 from apimachinery.patching.merge_patch import apply_merge_patch
 from apimachinery.schema import Field, Kind, Schema
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "apply.golden.json").read_text())
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "machinery-1.36" / "apply.golden.json").read_text())
 KINDS = {
     "object": Kind.OBJECT,
     "array": Kind.LIST,
