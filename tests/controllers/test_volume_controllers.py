@@ -1,0 +1,103 @@
+"""Claims and volumes that are in use, claims of pods, and jobs whose time is over; in virtual time."""
+
+import pytest
+
+from apimachinery.client.refs import JOBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from apimachinery.clock import timestamp
+from apimachinery.errors import StatusError
+from controllers.job.ttl import TTLAfterFinishedController
+from controllers.volumes.ephemeral import EphemeralVolumeController
+from controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+CLAIM = {"metadata": {"name": "data", "namespace": "ns"}, "spec": {}}
+
+
+def pod(**volume):
+    return {
+        "metadata": {"name": "p", "namespace": "ns"},
+        "spec": {"nodeName": "n", "volumes": [{"name": "v", **volume}]},
+    }
+
+
+async def is_there(cluster, ref, name, namespace="ns"):
+    try:
+        await cluster.client.get(ref, name, namespace)
+    except StatusError as error:
+        return error.code != 404
+    return True
+
+
+async def test_a_claim_in_use_stays_until_the_pod_goes(cluster):
+    """Whether the pod still runs does not matter; that it exists does."""
+    await cluster.start(ClaimProtectionController)
+    await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, CLAIM)
+    await cluster.client.create(PODS, pod(persistentVolumeClaim={"claimName": "data"}))
+    await cluster.quiet(1)
+    found = await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, "data", "ns")
+
+    assert found["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+
+    await cluster.client.delete(PERSISTENT_VOLUME_CLAIMS, "data", "ns")
+    await cluster.quiet(1)
+
+    assert await is_there(cluster, PERSISTENT_VOLUME_CLAIMS, "data")
+
+    await cluster.client.delete(PODS, "p", "ns")
+    await cluster.quiet(1)
+
+    assert not await is_there(cluster, PERSISTENT_VOLUME_CLAIMS, "data")
+
+
+async def test_a_bound_volume_stays(cluster):
+    """Until it is released."""
+    await cluster.start(VolumeProtectionController)
+    made = await cluster.client.create(PERSISTENT_VOLUMES, {"metadata": {"name": "pv"}, "spec": {}})
+    await cluster.quiet(1)
+    made = await cluster.client.get(PERSISTENT_VOLUMES, "pv")
+    made = await cluster.client.update(PERSISTENT_VOLUMES, {**made, "status": {"phase": "Bound"}}, "status")
+    await cluster.client.delete(PERSISTENT_VOLUMES, "pv")
+    await cluster.quiet(1)
+
+    assert await is_there(cluster, PERSISTENT_VOLUMES, "pv", "")
+
+    made = await cluster.client.get(PERSISTENT_VOLUMES, "pv")
+    await cluster.client.update(PERSISTENT_VOLUMES, {**made, "status": {"phase": "Released"}}, "status")
+    await cluster.quiet(1)
+
+    assert not await is_there(cluster, PERSISTENT_VOLUMES, "pv", "")
+
+
+async def test_ephemeral_volumes_get_claims(cluster):
+    """Named after pod and volume, owned by the pod, made again when deleted."""
+    await cluster.start(EphemeralVolumeController)
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    owner = await cluster.client.create(PODS, pod(ephemeral={"volumeClaimTemplate": template}))
+    await cluster.quiet(1)
+    await cluster.client.delete(PERSISTENT_VOLUME_CLAIMS, "p-v", "ns")
+    await cluster.quiet(1)
+    found = await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, "p-v", "ns")
+
+    assert found["spec"] == template["spec"]
+    assert found["metadata"]["labels"] == {"a": "b"}
+    assert found["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
+
+
+async def test_finished_jobs_go_when_their_time_is_over(cluster):
+    """Counted from the condition that ended them."""
+    await cluster.start(TTLAfterFinishedController)
+    spec = {"ttlSecondsAfterFinished": 60}
+    made = await cluster.client.create(JOBS, {"metadata": {"name": "j", "namespace": "ns"}, "spec": spec})
+    now = timestamp(cluster.world.clock.now())
+    status = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": now}]}
+    await cluster.client.update(JOBS, {**made, "status": status}, "status")
+    await cluster.quiet(58)
+    found = await cluster.client.get(JOBS, "j", "ns")
+
+    assert "deletionTimestamp" not in found["metadata"]
+
+    await cluster.quiet(3)
+    found = await cluster.client.get(JOBS, "j", "ns")
+
+    assert found["metadata"]["finalizers"] == ["foregroundDeletion"]
