@@ -14,7 +14,7 @@ from apiserver.admission.dynamic import reviews
 from apiserver.admission.dynamic.matching import Invocation, namespace_object
 from apiserver.authorization import Authorizer
 from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from apiserver.user import AUTHENTICATED_GROUP, User
 
 if TYPE_CHECKING:
     from apimachinery.cel import Environment, Program
@@ -24,7 +24,6 @@ BUDGET = 10_000_000  # of a policy's expressions together, for one parameter
 CONDITIONS_BUDGET = 2_500_000
 _PER_EXPRESSION = 1_000_000
 _SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
-_NAMESPACE_FIELDS = ("name", "generateName", "namespace", "labels", "annotations", "UID")
 _NAMESPACE_METADATA = (
     "name", "generateName", "namespace", "labels", "annotations", "uid", "creationTimestamp",
     "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "resourceVersion", "finalizers",
@@ -191,13 +190,17 @@ def _request_resource(authorizer: Any, attributes: Attributes) -> Any:
     return check.name(attributes.name) if attributes.name else check
 
 
+def _account(namespace: str, name: str) -> User:
+    """A service account as the authorizer knows it."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED_GROUP)
+    return User(f"system:serviceaccount:{namespace}:{name}", groups=groups)
+
+
 def _checker(authorizer: Authorizer, user: User) -> Any:
     """What CEL asks: attributes of a check in, decision and reason out."""
 
     def check(asked: Mapping[str, Any]) -> tuple[str, str]:
-        subject = user
-        if asked.get("user"):
-            subject = asked["user"]
+        subject = _account(*asked["serviceAccount"]) if asked.get("serviceAccount") else user
         info = RequestInfo(
             not asked.get("path"),
             asked.get("path") or "",

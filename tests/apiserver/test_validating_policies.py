@@ -1,0 +1,185 @@
+"""ValidatingAdmissionPolicies in the way of a write."""
+
+import pytest
+from server_in_process import MAPS, Caller, close_server, config_map, open_server
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+RULE = {"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"]}
+DENIED = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
+
+
+@pytest.fixture
+async def call():
+    server = await open_server()
+    yield Caller(server)
+    await close_server(server)
+
+
+def policy(*validations, resources=("configmaps",), **spec):
+    body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy"}
+    constraints = {"resourceRules": [{**RULE, "resources": list(resources)}]}
+    spec = {"matchConstraints": constraints, "validations": list(validations), **spec}
+    return {**body, "metadata": {"name": "p"}, "spec": spec}
+
+
+def binding(**spec):
+    body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding"}
+    spec = {"policyName": "p", "validationActions": ["Deny"], **spec}
+    return {**body, "metadata": {"name": "b"}, "spec": spec}
+
+
+async def bind(call, made, bound=None):
+    answer = await call.post(f"{GROUP}/validatingadmissionpolicies", made)
+    assert answer.status == 201, answer.body
+    answer = await call.post(f"{GROUP}/validatingadmissionpolicybindings", bound or binding())
+    assert answer.status == 201, answer.body
+
+
+async def test_denial(call):
+    """An expression that does not hold refuses with 422; the message is the expression unless given."""
+    await bind(call, policy({"expression": "has(object.data) && object.data.size() < 2"}))
+    assert (await call.post(MAPS, config_map("one", data={"a": "b"}))).status == 201
+    answer = await call.post(MAPS, config_map("two", data={"a": "b", "c": "d"}))
+    message = f"{DENIED}failed expression: has(object.data) && object.data.size() < 2"
+    assert answer.status == 422
+    assert answer.body["reason"] == "Invalid"
+    assert answer.body["message"] == f'configmaps "two" is forbidden: {message}'
+    assert answer.body["details"] == {
+        "name": "two",
+        "kind": "configmaps",
+        "causes": [{"message": message}],
+    }
+
+
+async def test_messages_and_reasons(call):
+    """A computed message goes before a fixed one; the reason decides the code."""
+    await bind(
+        call,
+        policy(
+            {
+                "expression": "object.metadata.name != 'one'",
+                "messageExpression": "'not ' + object.metadata.name + ' by ' + request.userInfo.username",
+                "message": "fixed",
+                "reason": "Forbidden",
+            }
+        ),
+    )
+    answer = await call.post(MAPS, config_map("one"))
+    assert (answer.status, answer.body["reason"]) == (403, "Forbidden")
+    assert answer.body["message"].endswith(f"{DENIED}not one by admin")
+
+
+async def test_errors_follow_the_failure_policy(call):
+    """An expression that fails refuses, unless the policy ignores failures."""
+    await bind(call, policy({"expression": "object.data.missing == 'x'"}))
+    answer = await call.post(MAPS, config_map("one", data={}))
+    why = "expression 'object.data.missing == 'x'' resulted in error: no such key: data"
+    assert answer.body["message"].endswith(f"{DENIED}{why}")
+    change = [{"op": "replace", "path": "/spec/failurePolicy", "value": "Ignore"}]
+    await call.patch(f"{GROUP}/validatingadmissionpolicies/p", change, "json")
+    assert (await call.post(MAPS, config_map("one", data={}))).status == 201
+
+
+async def test_warnings(call):
+    """With the action Warn the request goes through and is told why it should not."""
+    await bind(call, policy({"expression": "false", "message": "no"}), binding(validationActions=["Warn"]))
+    answer = await call.post(MAPS, config_map("one"))
+    assert answer.status == 201
+    text = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': no"
+    assert answer.warnings == [f'299 - "{text}"']
+
+
+async def test_variables(call):
+    """Variables are evaluated when read, and may name those before them."""
+    variables = [
+        {"name": "size", "expression": "has(object.data) ? object.data.size() : 0"},
+        {"name": "small", "expression": "variables.size < 2"},
+        {"name": "broken", "expression": "object.nothing"},
+    ]
+    made = policy(
+        {"expression": "variables.small", "messageExpression": "'size is ' + string(variables.size)"},
+        {"expression": "variables.small || variables.broken == 1"},
+        variables=variables,
+    )
+    await bind(call, made)
+    assert (await call.post(MAPS, config_map("one"))).status == 201
+    answer = await call.post(MAPS, config_map("two", data={"a": "1", "b": "2"}))
+    assert answer.body["message"].endswith(f"{DENIED}size is 2")
+
+
+async def test_match_conditions(call):
+    """Conditions decide before validations; the old object is null on a create."""
+    conditions = [{"name": "updates", "expression": "oldObject != null"}]
+    await bind(call, policy({"expression": "false"}, matchConditions=conditions))
+    assert (await call.post(MAPS, config_map("one"))).status == 201
+    assert (await call.patch(f"{MAPS}/one", {"data": {"a": "1"}})).status == 422
+
+
+async def test_namespaces_and_authorizer(call):
+    """Expressions see the namespace of the request, and may ask what its user may do."""
+    await bind(
+        call,
+        policy(
+            {"expression": "namespaceObject.metadata.name == 'default'"},
+            {"expression": "authorizer.group('').resource('pods').check('create').allowed()"},
+            {"expression": "authorizer.requestResource.check('delete').allowed()"},
+            {"expression": "request.operation == 'CREATE' && request.namespace == 'default'"},
+            {"expression": "!authorizer.serviceAccount('a', 'b').path('/x').check('get').allowed()"},
+        ),
+    )
+    answer = await call.post(MAPS, config_map("one"))
+    assert answer.status == 201, answer.body
+
+
+async def test_parameters(call):
+    """A binding gives its policy the objects it names or selects; none may be a reason to refuse."""
+    await call.post(MAPS, config_map("limit", data={"max": "1"}, labels={"for": "p"}))
+    made = policy(
+        {"expression": "!has(object.data) || object.data.size() <= int(params.data.max)"},
+        paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+    )
+    reference = {"name": "limit", "parameterNotFoundAction": "Deny"}
+    await bind(call, made, binding(paramRef=reference))
+    assert (await call.post(MAPS, config_map("one", data={"a": "1"}))).status == 201
+    assert (await call.post(MAPS, config_map("two", data={"a": "1", "b": "2"}))).status == 422
+    changed = binding(paramRef={**reference, "name": "other"})
+    changed["metadata"]["resourceVersion"] = ""
+    await call.put(f"{GROUP}/validatingadmissionpolicybindings/b", changed)
+    answer = await call.post(MAPS, config_map("three"))
+    why = "no params found for policy binding with `Deny` parameterNotFoundAction"
+    assert answer.body["message"].endswith(f"{DENIED}failed to configure binding: {why}")
+
+
+async def test_unknown_parameters(call):
+    """A parameter kind that is not served is a fault of the policy."""
+    kind = {"apiVersion": "example.com/v1", "kind": "Limit"}
+    await bind(call, policy({"expression": "params == null"}, paramKind=kind))
+    answer = await call.post(MAPS, config_map("one"))
+    why = "failed to find resource referenced by paramKind: 'example.com/v1, Kind=Limit'"
+    text = f"ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: {why}"
+    assert answer.body["message"].endswith(text)
+
+
+async def test_expressions_are_checked(call):
+    """What does not compile is told where it stands."""
+    made = policy(
+        {"expression": "object.x =="},
+        {"expression": "1 + 1"},
+        {"expression": "variables.a == 'x'"},
+        variables=[{"name": "a", "expression": "1"}, {"name": "b-c", "expression": "unknown"}],
+        matchConditions=[{"name": "c", "expression": "params.x == 1"}],
+    )
+    answer = await call.post(f"{GROUP}/validatingadmissionpolicies", made)
+    causes = [(one["field"], one["message"]) for one in answer.body["details"]["causes"]]
+    assert [field for field, _ in causes] == [
+        "spec.matchConditions[0].expression",
+        "spec.variables[1].name",
+        "spec.variables[1].expression",
+        "spec.validations[0].expression",
+        "spec.validations[1].expression",
+        "spec.validations[2].expression",
+    ]
+    assert "undeclared reference to 'params' (in container '')" in causes[0][1]
+    assert "Syntax error" in causes[3][1]
+    assert causes[4][1] == 'Invalid value: "1 + 1": must evaluate to bool'
+    assert "found no matching overload for '_==_' applied to '(int, string)'" in causes[5][1]
