@@ -37,6 +37,9 @@ CHECKED_BY_STRATEGY: Final = frozenset(
         ("batch", ("v1",), ("Job", "CronJob")),
         ("events", ("v1",), ("Event",)),
         ("coordination", ("v1",), ("Lease",)),
+        ("scheduling", ("v1",), ("PriorityClass",)),
+        ("node", ("v1",), ("RuntimeClass",)),
+        ("storage", ("v1",), ("StorageClass",)),
         (
             "admissionregistration",
             ("v1", "v1beta1", "v1alpha1"),
