@@ -11,17 +11,17 @@ Users compile an expression once (`compile` caches) in an environment and evalua
     value, cost = program.evaluate({"self": to_value(obj, declared["self"])}, limit=1_000_000)
                         # raises EvaluationError, its `cost` says what was spent
 
-- `environment(minor, *, stored, variables) -> Environment`: the libraries of that minor. `stored` = expressions
-  that are in storage already may use everything the server knows; new ones what the previous minor knows too.
-  Keep it: programs are cached by environment. `Environment.extended(variables, named=..., libraries=...)` adds to
-  it; names may be qualified (`authorizer.requestResource`); `named` are object types that expressions can make
-  (`Object{...}`).
-- `compile(expression, environment, results=()) -> Program`; `results` are the types allowed, else CompileError
-  `must evaluate to bool` / `must evaluate to one of [...]`.
+- `environment(minor, *, stored, variables) -> Environment`: the libraries of that minor. `stored`:
+  expressions that are in storage already may use all that the server knows; new ones what the previous minor knows too.
+  Keep it: programs are cached by environment. `Environment.extended(variables, named=..., libraries=...)`
+  adds to it; names may be qualified (`authorizer.requestResource`); `named` are object types that
+  expressions can make (`Object{...}`).
+- `compile(expression, environment, results=()) -> Program`; `results` are the types allowed, else
+  CompileError `must evaluate to bool` / `must evaluate to one of [...]`.
 - `types`: BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, DYN, DURATION, TIMESTAMP, list_of(T), map_of(K, V),
   optional_of(T), opaque(NAME), object_type(NAME, {field: Type | Declared}).
-- `declare(schema, root=False, name=...) -> Declared | None`: a declared type (with sizes for the estimate) of a
-  structural JSON schema (dict as in a CRD); None if expressions cannot see it.
+- `declare(schema, root=False, name=...) -> Declared | None`: a declared type (with sizes for the estimate)
+  of a structural JSON schema (dict as in a CRD); None if expressions cannot see it.
 - `to_value(json, declared) -> value`: a JSON value as its declaration says (times, durations, bytes, escaped
   names, list types). JSON declared DYN may be bound as it is. `to_json(value)` is the way back.
 - Bindings may be `Lazy(function)`, computed when first read, also as values of a dict (`variables`); the
@@ -38,7 +38,8 @@ from apimachinery.cel.declarations import Declared
 from apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
 from apimachinery.cel.errors import CELError, CompileError, EvaluationError
 from apimachinery.cel.names import escape, unescape
-from apimachinery.cel.program import Program, compile
+from apimachinery.cel.program import Program
+from apimachinery.cel.program import compile_expression as compile  # noqa: A004  # said as `cel.compile`
 from apimachinery.cel.schemas import declare
 from apimachinery.cel.types import Type
 from apimachinery.cel.values import Lazy

@@ -47,6 +47,10 @@ def _first(factor: float) -> CallCost:
     return lambda arguments, _: ceil(size(arguments[0]) * factor)
 
 
+def _second(arguments: Arguments, _: Any) -> int:
+    return ceil(size(arguments[1]) * TRAVERSAL)
+
+
 def _smaller(arguments: Arguments, _: Any) -> int:
     return ceil(min(size(arguments[0]), size(arguments[1])) * TRAVERSAL)
 
@@ -77,7 +81,7 @@ def _contains_cidr(arguments: Arguments, _: Any) -> int:
 
 
 def _validated(arguments: Arguments, _: Any) -> int:
-    regex = getattr(arguments[0], "regex_size", None)
+    regex: int | None = getattr(arguments[0], "regex_size", None)
     if regex is None:
         return 1
     return ceil((1 + size(arguments[1])) * TRAVERSAL) * ceil(regex * REGEX)
@@ -107,17 +111,9 @@ _BY_FUNCTION: Mapping[str, CallCost | int] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversed),
     **dict.fromkeys(
         (
-            "url",
-            "lowerAscii",
-            "upperAscii",
-            "substring",
-            "trim",
-            "jsonpatch.escapeKey",
-            "cidr",
-            "isIP",
-            "isCIDR",
-        )
-        + ("quantity", "isQuantity", "semver", "isSemver"),
+            *("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"),
+            *("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"),
+        ),
         _first(TRAVERSAL),
     ),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _first(2 * TRAVERSAL)),
@@ -128,11 +124,8 @@ _BY_FUNCTION: Mapping[str, CallCost | int] = {
     "containsCIDR": _contains_cidr,
     "validate": _validated,
 }
-# Kubernetes' functions that cost a traversal only where its cost estimator is used at run time ("strict cost").
 _BY_OVERLOAD: Mapping[str, CallCost] = {
-    **dict.fromkeys(
-        ("starts_with_string", "ends_with_string"), lambda arguments, _: ceil(size(arguments[1]) * TRAVERSAL)
-    ),
+    **dict.fromkeys(("starts_with_string", "ends_with_string"), _second),
     **dict.fromkeys(
         ("string_to_bytes", "bytes_to_string", "string_format", "strings_quote"), _first(TRAVERSAL)
     ),
@@ -144,7 +137,7 @@ _BY_OVERLOAD: Mapping[str, CallCost] = {
 }
 
 
-def _with_result(arguments: Arguments, result: Any) -> int:
+def _with_result(_: Arguments, result: Any) -> int:
     return LIST + (0 if isinstance(result, EvaluationError) else size(result)) + 1
 
 

@@ -1,11 +1,11 @@
 """The static type checker: types of all nodes, the overloads of all calls, and what does not fit.
 
-Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36, with homogeneous aggregate literals.
+Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36, with homogeneous aggregate
+literals.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from apimachinery.cel import types
 from apimachinery.cel.errors import Issue
@@ -74,9 +74,28 @@ class Checker:
         self.issues.append(Issue(node.offset, message))
 
     def _check(self, node: Node) -> Type:
-        kind = _CHECKS[type(node)](self, node)
+        kind = self._kind(node)
         self._checked.types[node] = kind
         return kind
+
+    def _kind(self, node: Node) -> Type:
+        match node:
+            case Literal():
+                return types.NULL if node.value is None else types.NAMED[type_name(node.value)]
+            case Ident():
+                return self._ident(node)
+            case Select():
+                return self._select(node)
+            case Call():
+                return self._call(node)
+            case ListLiteral():
+                return self._list(node)
+            case MapLiteral():
+                return self._map(node)
+            case ObjectLiteral():
+                return self._object(node)
+            case Comprehension():
+                return self._comprehension(node)
 
     def _fresh_parameter(self) -> Type:
         self._fresh += 1
@@ -92,11 +111,6 @@ class Checker:
             return False
         self._bindings = attempt
         return True
-
-    def _literal(self, node: Literal) -> Type:
-        if node.value is None:
-            return types.NULL
-        return types.NAMED[type_name(node.value)]
 
     def _lookup(self, name: str) -> Type | None:
         name = name.removeprefix(".")
@@ -164,10 +178,9 @@ class Checker:
     def _call(self, node: Call) -> Type:
         if node.function == "_?._":
             operand, field_name = node.arguments
-            assert isinstance(field_name, Literal)
-            self._checked.types[field_name] = types.STRING
-            kind = self._field(node, operand, field_name.value, optional=True)
-            return substitute(self._bindings, _flat(kind))
+            self._check(field_name)
+            name = field_name.value if isinstance(field_name, Literal) else ""
+            return substitute(self._bindings, self._field(node, operand, name, optional=True))
         arguments = tuple(self._check(argument) for argument in node.arguments)
         if node.target is None:
             name = node.function.removeprefix(".")
@@ -314,12 +327,6 @@ class Checker:
             self._fail(node, f"expected type '{wanted.checked}' but found '{found.checked}'")
 
 
-def _flat(kind: Type) -> Type:
-    """An optional of an optional is one optional: `a.?b.?c`."""
-    inner, was_optional = types.unwrap_optional(kind)
-    return inner if was_optional and types.is_optional(inner) else kind
-
-
 def qualified(node: Node) -> str | None:
     """`a.b.c` as a name, if the node is nothing but that."""
     if isinstance(node, Ident):
@@ -328,15 +335,3 @@ def qualified(node: Node) -> str | None:
         prefix = qualified(node.operand)
         return None if prefix is None else f"{prefix}.{node.field}"
     return None
-
-
-_CHECKS: Mapping[type, Callable[[Checker, Any], Type]] = {
-    Literal: Checker._literal,
-    Ident: Checker._ident,
-    Select: Checker._select,
-    Call: Checker._call,
-    ListLiteral: Checker._list,
-    MapLiteral: Checker._map,
-    ObjectLiteral: Checker._object,
-    Comprehension: Checker._comprehension,
-}

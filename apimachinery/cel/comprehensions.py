@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from apimachinery.cel.actual_costs import LIST
 from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from apimachinery.cel.nodes import Call, Comprehension, ListLiteral, Node
+from apimachinery.cel.steps import Frame, Step
 from apimachinery.cel.values import type_name
 
 if TYPE_CHECKING:
-    from apimachinery.cel.interpreter import Frame, Interpreter
-
-Step = Callable[["Frame"], Any]
+    from apimachinery.cel.interpreter import Interpreter
 
 _UNREAD = object()
 _GO_TYPES = {
@@ -43,8 +42,7 @@ def build(interpreter: "Interpreter", node: Comprehension) -> Step:
         interpreter.place(node.accumulator)
         interpreter.enter()
         setter = _setter(interpreter, node.variables)
-        assert isinstance(node.step, Call)
-        test = interpreter.build(node.step.arguments[1])
+        test = interpreter.build(_call(node.step).arguments[1])
         step = _quantified(container, setter, test, node.macro == "exists")
     elif node.macro == "collect":
         interpreter.place(node.accumulator)
@@ -100,7 +98,7 @@ def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> St
     """`exists` or `all`: a failure counts only if no other element decides."""
     condition = 3 if exists else 2
 
-    def quantified(frame: "Frame") -> bool:
+    def quantified(frame: Frame) -> bool:
         failure: EvaluationError | None = None
         decided = False
         for _ in setter(frame.places, container(frame)):
@@ -128,16 +126,12 @@ def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> St
 def _collected(interpreter: "Interpreter", node: Comprehension, container: Step) -> Step:
     """A list of what is made of each element (that passes a test)."""
     setter = _setter(interpreter, node.variables)
-    assert isinstance(node.step, Call)
-    test_node, added = _parts(node.step)
-    (item_list,) = added.arguments[1:]
-    assert isinstance(item_list, ListLiteral)
-    (item_node,) = item_list.items
+    test_node, item_node = _parts(_call(node.step))
     test = None if test_node is None else interpreter.build(test_node)
     item = interpreter.build(item_node)
     cost = 2 + (0 if interpreter.constant(item_node) is not None else LIST)
 
-    def collected(frame: "Frame") -> list[Any]:
+    def collected(frame: Frame) -> list[Any]:
         result: list[Any] = []
         failure: EvaluationError | None = None
         for _ in setter(frame.places, container(frame)):
@@ -164,12 +158,20 @@ def _collected(interpreter: "Interpreter", node: Comprehension, container: Step)
     return collected
 
 
-def _parts(step: Call) -> tuple[Node | None, Call]:
-    if step.function == "_?_:_":
-        added = step.arguments[1]
-        assert isinstance(added, Call)
-        return step.arguments[0], added
-    return None, step
+def _call(node: Node) -> Call:
+    if not isinstance(node, Call):
+        raise TypeError(node)
+    return node
+
+
+def _parts(step: Call) -> tuple[Node | None, Node]:
+    """The test, if there is one, and what is added to the list."""
+    test = step.arguments[0] if step.function == "_?_:_" else None
+    added = step if test is None else _call(step.arguments[1])
+    items = added.arguments[1]
+    if not isinstance(items, ListLiteral):
+        raise TypeError(items)
+    return test, items.items[0]
 
 
 def _fold(interpreter: "Interpreter", node: Comprehension, container: Step) -> Step:
@@ -182,7 +184,7 @@ def _fold(interpreter: "Interpreter", node: Comprehension, container: Step) -> S
     result = interpreter.build(node.result)
     interpreter.leave()
 
-    def fold(frame: "Frame") -> Any:
+    def fold(frame: Frame) -> Any:
         found = container(frame)
         places = frame.places
         places[place] = start(frame)
@@ -205,7 +207,7 @@ def _bind(interpreter: "Interpreter", node: Comprehension) -> Step:
     result = interpreter.build(node.result)
     interpreter.leave()
 
-    def bind(frame: "Frame") -> Any:
+    def bind(frame: Frame) -> Any:
         frame.places[place] = _UNREAD
         return result(frame)
 
@@ -215,7 +217,7 @@ def _bind(interpreter: "Interpreter", node: Comprehension) -> Step:
 def delayed(place: int, start: Step) -> Step:
     """Reads a bound variable, computing it the first time."""
 
-    def read(frame: "Frame") -> Any:
+    def read(frame: Frame) -> Any:
         value = frame.places[place]
         if value is _UNREAD:
             try:

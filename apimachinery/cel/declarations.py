@@ -16,8 +16,9 @@ from apimachinery.cel.types import Type
 class Declared:
     """`most` elements (characters, items, entries); `smallest` is the least number of bytes it has as JSON.
 
-    `fields` are by CEL name (escaped); `any_field` is what every other name leads to. `schema` is the structural
-    schema it was made of, if any; `plain` if its values are JSON as it is. Of what is not `sized` nothing is known.
+    `fields` are by CEL name (escaped); `any_field` is what every other name leads to. `schema` is the
+    structural schema it was made of, if any; `plain` if its values are JSON as it is. Of what is not
+    `sized` nothing is known.
     """
 
     type: Type

@@ -14,7 +14,7 @@ from apimachinery.cel.environments import BINDINGS, Environment, Library, enviro
 from apimachinery.cel.errors import CompileError, EvaluationError
 from apimachinery.cel.estimates import CallEstimate, fixed
 from apimachinery.cel.overloads import overload
-from apimachinery.cel.program import Program, compile
+from apimachinery.cel.program import Program, compile_expression
 from apimachinery.cel.semver import Semver
 from apimachinery.cel.values import equal, type_name
 from apimachinery.quantity import Quantity
@@ -165,7 +165,7 @@ class Selector:
         self.error: CompileError | None = None
         self._program: Program | None = None
         try:
-            program = compile(expression, device_environment(features))
+            program = compile_expression(expression, device_environment(features))
             if program.result not in (types.BOOL, types.ANY, types.DYN):
                 raise CompileError(f"must evaluate to bool or the unknown type, not {program.result}")
             self._program = program

@@ -1,7 +1,7 @@
 """Environments: what an expression may name and call, by Kubernetes version.
 
-What is new in a minor may be used in new expressions one minor later, and in stored ones at once: so a rollback
-finds nothing it does not know.
+What is new in a minor may be used in new expressions one minor later, and in stored ones at once: so a
+rollback finds nothing it does not know.
 
 Source: k8s.io/apiserver/pkg/cel/environment (base.go, environment.go), 1.36.
 """
@@ -47,7 +47,7 @@ LIBRARIES = (
     Library(31, (*FORMATS, *AUTHORIZER_SELECTORS)),
     Library(32, lists.TWO_VARIABLES, macros.TWO_VARIABLES),
     Library(33, kubernetes.SEMVERS),
-    Library(34, lists.EXTENDED_LISTS),
+    Library(34, lists.EXTENDED_LISTS, macros.EXTENDED_LISTS),
 )
 BINDINGS = Library(0, (), macros.BINDINGS)
 JSON_PATCH = Library(0, kubernetes.JSON_PATCH)
@@ -114,12 +114,12 @@ def environment(
 ) -> Environment:
     """The environment of expressions in a server of `minor` ("1.36"); see the package for `stored`."""
     number = minor if isinstance(minor, int) else int(minor.split(".")[1])
-    base = _base(number if stored else number - 1, stored)
+    base = _base(number if stored else number - 1)
     return base.extended(variables) if variables else base
 
 
 @lru_cache(maxsize=64)
-def _base(minor: int, stored: bool) -> Environment:
+def _base(minor: int) -> Environment:
     functions: list[Overload] = []
     known: dict[Any, Any] = {}
     for library in LIBRARIES:

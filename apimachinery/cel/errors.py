@@ -17,7 +17,7 @@ class EvaluationError(CELError):
     cost: int = 0
 
 
-class CostExceeded(CELError):
+class CostExceededError(CELError):
     """The limit was reached: unlike other errors nothing within the expression can swallow it."""
 
 
@@ -42,8 +42,8 @@ def located(source: str, issue: Issue) -> str:
     line_number = source.count("\n", 0, issue.offset) + 1
     column = issue.offset - line_start
     line = source[line_start:].split("\n", 1)[0].replace("\t", " ")
-    dots = "".join("．" if _is_wide(char) else "." for char in line[:column].ljust(column))
-    caret = "＾" if column < len(line) and _is_wide(line[column]) else "^"
+    dots = "".join("\uff0e" if _is_wide(char) else "." for char in line[:column].ljust(column))
+    caret = "\uff3e" if column < len(line) and _is_wide(line[column]) else "^"
     return f"ERROR: <input>:{line_number}:{column + 1}: {issue.message}\n | {line}\n | {dots}{caret}"
 
 

@@ -1,28 +1,37 @@
 """The cost of an expression before it is evaluated: its range over all inputs that the declarations allow.
 
-Source: github.com/google/cel-go/checker/cost.go, as of Kubernetes 1.36; the sizes of inputs come from declarations
-as in k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel and k8s.io/dynamic-resource-allocation/cel.
+Source: github.com/google/cel-go/checker/cost.go, as of Kubernetes 1.36; the sizes of inputs come from
+declarations as in k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel and
+k8s.io/dynamic-resource-allocation/cel.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from apimachinery.cel import nodes, types
 from apimachinery.cel.actual_costs import LIST, MAP, OBJECT
 from apimachinery.cel.checker import Checked
 from apimachinery.cel.estimated_calls import Operand, estimator
 from apimachinery.cel.estimates import EMPTY, ONE, UNKNOWN, ZERO, CallEstimate, Entry, Range, fixed
-from apimachinery.cel.nodes import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node
-from apimachinery.cel.nodes import ObjectLiteral, Select
+from apimachinery.cel.nodes import (
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    ObjectLiteral,
+    Select,
+)
 from apimachinery.cel.standard_estimates import standard_estimate
 from apimachinery.cel.types import Type
 
 Path = tuple[str, ...]
 
-# The size of what a path from a variable leads to (elements are fields, "@items", "@keys", "@values", "@indices");
-# None if unknown.
+# The size of what a path from a variable leads to (elements are fields, "@items", "@keys", "@values",
+# "@indices"); None if unknown.
 Sizes = Callable[[Path], Range | None]
 # Overrides of single functions, by overload id.
 Overrides = Mapping[str, Callable[[Operand | None, list[Operand]], CallEstimate | None]]
@@ -78,10 +87,26 @@ class Estimator:
     def cost(self, node: Node) -> Range:
         if node in self._checked.values or node in self._checked.names:
             return self._name(node)
-        return _COSTS[type(node)](self, node)
+        match node:
+            case Literal():
+                return ZERO
+            case Ident():
+                return self._name(node)
+            case Select():
+                return self._select(node)
+            case Call():
+                return self._call(node)
+            case ListLiteral():
+                return self._list(node)
+            case MapLiteral():
+                return self._map(node)
+            case ObjectLiteral():
+                return self._object(node)
+            case Comprehension():
+                return self._comprehension(node)
 
     def _name(self, node: Node) -> Range:
-        name = self._checked.names.get(node) or nodes_name(node)
+        name = self._checked.names.get(node) or _identifier(node)
         local = self._local(name)
         self._paths[node] = local.path if local else (name,)
         return _SELECT
@@ -111,7 +136,7 @@ class Estimator:
         costs = [self.cost(argument) for argument in node.arguments]
         operands: list[Operand] = [self.operand(argument) for argument in node.arguments]
         if node.function == "_?._":
-            return self._optional_select(node, costs, operands)
+            return self._optional_select(node, costs)
         total, target = ZERO, None
         if node.target is not None and node not in self._checked.functions:
             total = self.cost(node.target)
@@ -134,7 +159,7 @@ class Estimator:
             self._sizes[node] = size
         return total + found
 
-    def _optional_select(self, node: Call, costs: list[Range], operands: list[Operand]) -> Range:
+    def _optional_select(self, node: Call, costs: list[Range]) -> Range:
         """`a.?b` is a call like any other to cel-go's estimator, of the overload select_optional_field."""
         size = self.computed(node)
         if size is not None:
@@ -279,7 +304,7 @@ class Estimator:
         return None
 
 
-def nodes_name(node: Node) -> str:
+def _identifier(node: Node) -> str:
     return node.name if isinstance(node, Ident) else ""
 
 
@@ -295,15 +320,3 @@ def _literal_size(node: Node) -> Range | None:
 
 def _is_scalar(kind: Type) -> bool:
     return kind.kind in types.SCALARS or (types.is_optional(kind) and _is_scalar(kind.parameters[0]))
-
-
-_COSTS: Mapping[type, Callable[[Estimator, Any], Range]] = {
-    Literal: lambda _estimator, _node: ZERO,
-    Ident: Estimator._name,
-    Select: Estimator._select,
-    Call: Estimator._call,
-    ListLiteral: Estimator._list,
-    MapLiteral: Estimator._map,
-    ObjectLiteral: Estimator._object,
-    Comprehension: Estimator._comprehension,
-}

@@ -17,8 +17,8 @@ from apimachinery.cel.values import NONE, Optional
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_MESSAGE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
-    "end with an alphanumeric character"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character"
 )
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _SUBDOMAIN_MESSAGE = (

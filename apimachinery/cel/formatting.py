@@ -32,7 +32,7 @@ def format_string(text: str, arguments: Sequence[Any]) -> str:
         used += 1
         try:
             return _VERBS[verb](argument, None if precision is None else int(precision[1:]))
-        except _Unformattable as problem:
+        except _UnformattableError as problem:
             raise EvaluationError(f"error during formatting: {problem}") from None
 
     result = _CLAUSE.sub(clause, text)
@@ -43,7 +43,7 @@ def format_string(text: str, arguments: Sequence[Any]) -> str:
     return result
 
 
-class _Unformattable(Exception):
+class _UnformattableError(Exception):
     pass
 
 
@@ -66,9 +66,9 @@ def text_of(value: Any) -> str:
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, bool | int | float | str | bytes | timedelta | datetime):
         return to_string(value)
-    raise _Unformattable(
-        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
-        f"and timestamps, was given {type_name(value)}"
+    raise _UnformattableError(
+        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+        f"durations, and timestamps, was given {type_name(value)}"
     )
 
 
@@ -77,13 +77,15 @@ def _integer(value: Any, _: int | None) -> str:
         return str(value)
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    raise _Unformattable(f"decimal clause can only be used on integers, was given {type_name(value)}")
+    raise _UnformattableError(f"decimal clause can only be used on integers, was given {type_name(value)}")
 
 
 def _double(what: str, code: str) -> Callable[[Any, int | None], str]:
     def formatted(value: Any, precision: int | None) -> str:
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise _Unformattable(f"{what} clause can only be used on doubles, was given {type_name(value)}")
+            raise _UnformattableError(
+                f"{what} clause can only be used on doubles, was given {type_name(value)}"
+            )
         number = float(value)
         if number != number or number in (float("inf"), float("-inf")):
             return _integer(number, None)
@@ -94,7 +96,7 @@ def _double(what: str, code: str) -> Callable[[Any, int | None], str]:
 
 def _binary(value: Any, _: int | None) -> str:
     if not isinstance(value, int):
-        raise _Unformattable(
+        raise _UnformattableError(
             f"only integers and bools can be formatted as binary, was given {type_name(value)}"
         )
     return format(int(value), "b")
@@ -102,7 +104,7 @@ def _binary(value: Any, _: int | None) -> str:
 
 def _octal(value: Any, _: int | None) -> str:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _Unformattable(f"octal clause can only be used on integers, was given {type_name(value)}")
+        raise _UnformattableError(f"octal clause can only be used on integers, was given {type_name(value)}")
     return format(value, "o")
 
 
@@ -113,7 +115,7 @@ def _hexadecimal(code: str) -> Callable[[Any, int | None], str]:
         if isinstance(value, str | bytes):
             text = (value.encode() if isinstance(value, str) else value).hex()
             return text.upper() if code == "X" else text
-        raise _Unformattable(
+        raise _UnformattableError(
             "only integers, byte buffers, and strings can be formatted as hex, was given " + type_name(value)
         )
 

@@ -7,6 +7,7 @@ cel/library.go, all as of Kubernetes 1.36.
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import Any
 
 from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
@@ -52,7 +53,7 @@ def _sum(zero: Any) -> Callable[[Values], Any]:
 
 
 def _is_sorted(items: Values) -> bool:
-    return all(compare(left, right) <= 0 for left, right in zip(items, items[1:], strict=False))
+    return all(compare(left, right) <= 0 for left, right in pairwise(items))
 
 
 LISTS: tuple[Overload, ...] = (
@@ -93,6 +94,10 @@ def _slice(items: Values, start: int, end: int) -> Values:
     return items[start:end]
 
 
+def _by_key(one: tuple[Any, Any], other: tuple[Any, Any]) -> int:
+    return compare(one[0], other[0])
+
+
 def _sort(items: Values) -> list[Any]:
     return _sort_by(items, items)
 
@@ -100,7 +105,8 @@ def _sort(items: Values) -> list[Any]:
 def _sort_by(items: Values, keys: Values) -> list[Any]:
     if len(keys) != len(items):
         raise EvaluationError(
-            f"@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got {len(items)} and {len(keys)} elements respectively"
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got "
+            f"{len(items)} and {len(keys)} elements respectively"
         )
     if not keys:
         return list(items)
@@ -108,10 +114,8 @@ def _sort_by(items: Values, keys: Values) -> list[Any]:
         raise EvaluationError("list elements must be comparable")
     if any(type_name(key) != type_name(keys[0]) for key in keys):
         raise EvaluationError("list elements must have the same type")
-    order = sorted(
-        range(len(keys)), key=cmp_to_key(lambda one, other: compare(keys[int(one)], keys[int(other)]))
-    )
-    return [items[place] for place in order]
+    pairs = sorted(zip(keys, items, strict=True), key=cmp_to_key(_by_key))
+    return [item for _, item in pairs]
 
 
 def _range(end: int) -> list[int]:

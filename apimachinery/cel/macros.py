@@ -198,4 +198,21 @@ OPTIONALS: Macros = {
     ("optMap", True, 2): _optional_map("optMap"),
     ("optFlatMap", True, 2): _optional_map("optFlatMap"),
 }
+
+
+def _sort_by(target: Node | None, arguments: tuple[Node, ...], offset: int) -> Node | None:
+    if target is None:
+        return None
+    if isinstance(target, Literal | MapLiteral):
+        what = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        raise MacroError(target, what)
+    name = "@__sortBy_input__"
+    keys = _map(Ident(name, offset), arguments, offset)
+    if keys is None:
+        return None
+    ordered = Call("@sortByAssociatedKeys", (keys,), offset, Ident(name, offset))
+    return bound(name, target, ordered, offset)
+
+
+EXTENDED_LISTS: Macros = {("sortBy", True, 2): _sort_by}
 BINDINGS: Macros = {("bind", True, 3): _bind}

@@ -7,8 +7,29 @@ import re
 from functools import lru_cache
 
 _RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return "
-    "var void while".split()
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}

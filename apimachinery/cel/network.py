@@ -81,7 +81,8 @@ class Network:
 
     @property
     def cel_size(self) -> int:
-        return -(-self.value.prefixlen // 8)
+        bits: int = self.value.prefixlen
+        return -(-bits // 8)
 
     @cached_property
     def value(self) -> Any:

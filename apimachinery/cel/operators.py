@@ -83,11 +83,8 @@ def add(left: Any, right: Any) -> Any:
     make = _number(left, right)
     if make is not None:
         return make(left + right)
-    if (
-        isinstance(left, str)
-        and isinstance(right, str)
-        or isinstance(left, bytes)
-        and isinstance(right, bytes)
+    if (isinstance(left, str) and isinstance(right, str)) or (
+        isinstance(left, bytes) and isinstance(right, bytes)
     ):
         return operator.add(left, right)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

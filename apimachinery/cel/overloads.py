@@ -1,4 +1,5 @@
-"""Functions by signature, e.g. `list(T).indexOf(T) int`: what the checker resolves and the program dispatches.
+"""Functions by signature, e.g. `list(T).indexOf(T) int`: what the checker resolves and the program
+dispatches.
 
 Source: github.com/google/cel-go/common/decls, as of Kubernetes 1.36.
 """
@@ -65,8 +66,8 @@ def overload(
 ) -> Overload:
     """`function` under `TARGET.NAME(PARAMETERS) RESULT`; a namespace (`sets.`) is part of the name.
 
-    `identity` is cel-go's overload id where costs depend on it; `loose` leaves checking arguments at run time to
-    the function.
+    `identity` is cel-go's overload id where costs depend on it; `loose` leaves checking arguments at run
+    time to the function.
     """
     head, _, result = signature.rpartition(" ")
     opened = _opening(head)

@@ -9,11 +9,12 @@ from apimachinery.cel import temporal
 from apimachinery.cel.checker import Checked, Checker
 from apimachinery.cel.declarations import Declared, size_at
 from apimachinery.cel.environments import LIMIT, Environment
-from apimachinery.cel.errors import CompileError, CostExceeded, EvaluationError, Issue, report
+from apimachinery.cel.errors import CompileError, CostExceededError, EvaluationError, Issue, report
 from apimachinery.cel.estimator import Estimator
-from apimachinery.cel.interpreter import Frame, Interpreter
+from apimachinery.cel.interpreter import Interpreter
 from apimachinery.cel.nodes import Call, Literal
 from apimachinery.cel.regular import regular_expression
+from apimachinery.cel.steps import Frame
 from apimachinery.cel.syntax import parse
 from apimachinery.cel.types import ANY, Type
 
@@ -62,7 +63,7 @@ class Program:
             return self._step(frame), frame.cost
         except EvaluationError as error:
             failure = EvaluationError(*error.args)
-        except CostExceeded as error:
+        except CostExceededError as error:
             failure = EvaluationError(*error.args)
         except RecursionError:
             failure = EvaluationError("operation interrupted")
@@ -118,7 +119,7 @@ def _compiled(expression: str, environment: Environment) -> Program | CompileErr
         return error
 
 
-def compile(expression: str, environment: Environment, results: tuple[Type, ...] = ()) -> Program:
+def compile_expression(expression: str, environment: Environment, results: tuple[Type, ...] = ()) -> Program:
     """The program of `expression`, compiled once; `results` are the types it may have (all, if empty).
 
     Raises CompileError with the text of Kubernetes, `compilation failed: ERROR: …` among them.

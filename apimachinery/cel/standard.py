@@ -109,8 +109,7 @@ def double_text(value: float) -> str:
     if value == 0:
         return "-0" if str(value).startswith("-") else "0"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    power = exponent + len(digits) - 1
+    power = int(exponent) + len(digits) - 1
     if -4 <= power < 21:
         return f"{Decimal(repr(value)).normalize():f}"
     text = "".join(map(str, digits))

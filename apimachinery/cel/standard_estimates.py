@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from apimachinery.cel.actual_costs import REGEX, TRAVERSAL
 from apimachinery.cel.estimated_calls import Operand
-from apimachinery.cel.estimates import LARGEST, ONE, ZERO, CallEstimate, Range
+from apimachinery.cel.estimates import LARGEST, ONE, UNKNOWN, ZERO, CallEstimate, Range
 from apimachinery.cel.nodes import Call
 
 if TYPE_CHECKING:
@@ -33,9 +33,12 @@ def _quoted(_: Operand | None, operands: list[Operand]) -> _Size:
     return size.scaled(TRAVERSAL), Range(size.low + 2, min(size.high * 2 + 2, LARGEST))
 
 
+def _size(target: Operand | None) -> Range:
+    return UNKNOWN if target is None else target.size
+
+
 def _formatted(target: Operand | None, _: list[Operand]) -> _Size:
-    assert target is not None
-    return target.size.scaled(TRAVERSAL), None
+    return _size(target).scaled(TRAVERSAL), None
 
 
 def _affix(_: Operand | None, operands: list[Operand]) -> _Size:
@@ -47,14 +50,12 @@ def _in_list(_: Operand | None, operands: list[Operand]) -> _Size:
 
 
 def _matches(target: Operand | None, operands: list[Operand]) -> _Size:
-    assert target is not None
-    text = (target.size + ONE).scaled(TRAVERSAL)
+    text = (_size(target) + ONE).scaled(TRAVERSAL)
     return text * operands[0].size.scaled(REGEX), None
 
 
 def _contains(target: Operand | None, operands: list[Operand]) -> _Size:
-    assert target is not None
-    return target.size.scaled(TRAVERSAL) * operands[0].size.scaled(TRAVERSAL), None
+    return _size(target).scaled(TRAVERSAL) * operands[0].size.scaled(TRAVERSAL), None
 
 
 def _compared(_: Operand | None, operands: list[Operand]) -> _Size:

@@ -1,7 +1,7 @@
 """Text to syntax tree: a recursive descent parser that expands macros on the way, as cel-go's does.
 
-celpy's grammar served here first. It knows neither optional values (`?.`, `[?`, `{?`) nor escaped names, and lark
-cannot word errors as ANTLR does, so the parser is our own; celpy is what the tests compare it with.
+celpy's grammar served here first. It knows neither optional values (`?.`, `[?`, `{?`) nor escaped names,
+and lark cannot word errors as ANTLR does, so the parser is our own; celpy is what the tests compare it with.
 A text that does not parse is read once more by `syntax_errors`, which recovers and reports like ANTLR.
 
 Source: github.com/google/cel-go/parser (CEL.g4, parser.go), as of Kubernetes 1.36.
@@ -14,15 +14,45 @@ from apimachinery.cel import literals
 from apimachinery.cel.errors import CompileError, Issue, report
 from apimachinery.cel.lexer import EOF, Token, tokenize
 from apimachinery.cel.macros import Macro, MacroError
-from apimachinery.cel.nodes import Call, Entry, Ident, ListLiteral, Literal, MapLiteral, Node, ObjectLiteral
-from apimachinery.cel.nodes import Select
+from apimachinery.cel.nodes import (
+    Call,
+    Entry,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    ObjectLiteral,
+    Select,
+)
 from apimachinery.cel.syntax_errors import syntax_issues
 
 CODE_POINTS = 100_000
 DEPTH = 250
 RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true "
-    "var void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _RELATIONS = {
     "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in",
@@ -43,11 +73,11 @@ _VALUES: Mapping[str, Callable[[str], Any]] = {
 Macros = Mapping[tuple[str, bool, int], Macro]
 
 
-class _Unexpected(Exception):
+class _UnexpectedError(Exception):
     """The text is no expression: ANTLR's recovery has to say how."""
 
 
-class _TooDeep(Exception):
+class _TooDeepError(Exception):
     pass
 
 
@@ -60,11 +90,11 @@ def parse(source: str, macros: Macros, *, optionals: bool = True) -> Node:
     parser = _Parser(tokens, macros, optionals)
     try:
         node = parser.start()
-    except _TooDeep:
+    except _TooDeepError:
         raise CompileError(
             report(source, [*issues, Issue(-1, f"expression recursion limit exceeded: {DEPTH}")])
         ) from None
-    except _Unexpected:
+    except _UnexpectedError:
         issues += syntax_issues(tokens, source)
     else:
         issues += parser.issues
@@ -93,7 +123,7 @@ class _Parser:
 
     def _take(self, kind: str) -> Token:
         if self._kind != kind:
-            raise _Unexpected
+            raise _UnexpectedError
         return self._next()
 
     def _accept(self, kind: str) -> Token | None:
@@ -102,7 +132,7 @@ class _Parser:
     def _deeper(self, rule: str) -> None:
         self._depth[rule] += 1
         if self._depth[rule] > DEPTH:
-            raise _TooDeep
+            raise _TooDeepError
 
     def start(self) -> Node:
         node = self._expression()
@@ -199,7 +229,7 @@ class _Parser:
         optional = self._accept("?")
         name = self._next()
         if name.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
-            raise _Unexpected
+            raise _UnexpectedError
         field = name.text.strip("`")
         if optional:
             if not self._optionals:
@@ -240,7 +270,7 @@ class _Parser:
             return self._list(token)
         if kind == "{":
             return MapLiteral(self._entries(self._map_key), token.start)
-        raise _Unexpected
+        raise _UnexpectedError
 
     def _literal(self, token: Token, text: str, offset: int) -> Node:
         try:
@@ -323,7 +353,7 @@ class _Parser:
     def _field_name(self) -> str:
         token = self._next()
         if token.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
-            raise _Unexpected
+            raise _UnexpectedError
         return token.text.strip("`")
 
     def _call(self, function: str, arguments: tuple[Node, ...], offset: int, target: Node | None) -> Node:

@@ -1,13 +1,14 @@
 """What is wrong with a text that does not parse, and how ANTLR goes on behind it.
 
-ANTLR's default strategy: a token too many is dropped, one that is missing made up, else tokens are skipped up to
-one that some rule under way can go on with; nothing is reported again until a token fits.
+ANTLR's default strategy: a token too many is dropped, one that is missing made up, else tokens are skipped
+up to one that some rule under way can go on with; nothing is reported again until a token fits.
 
-Source: ANTLR 4's DefaultErrorStrategy, generated parsers and adaptive prediction (as far as this grammar needs it);
-github.com/google/cel-go/parser/parser.go for limits and wording.
+Source: ANTLR 4's DefaultErrorStrategy, generated parsers and adaptive prediction (as far as this grammar
+needs it); github.com/google/cel-go/parser/parser.go for limits and wording.
 """
 
 import re
+from contextlib import suppress
 
 from apimachinery.cel.errors import Issue
 from apimachinery.cel.lexer import EOF, Token
@@ -38,7 +39,7 @@ _RESERVED_MEMBER = re.compile(r"no viable alternative at input '\.(true|false|nu
 _NUMBERS = ("NUM_INT", "NUM_FLOAT")
 
 
-class _Mismatch(Exception):
+class _MismatchError(Exception):
     """The current token fits nowhere; `text` is what to report of it."""
 
     def __init__(self, text: str, token: Token) -> None:
@@ -47,17 +48,15 @@ class _Mismatch(Exception):
         self.token = token
 
 
-class _Halt(Exception):
+class _HaltError(Exception):
     """Enough: nothing more is reported."""
 
 
 def syntax_issues(tokens: list[Token], source: str) -> list[Issue]:
     """The issues of a text that does not parse."""
     recoverer = _Recoverer(tokens, source)
-    try:
+    with suppress(_HaltError):
         recoverer.rule("start", 0, None)
-    except _Halt:
-        pass
     return recoverer.issues
 
 
@@ -93,7 +92,7 @@ class _Recoverer:
         message = _RESERVED_MEMBER.sub(r"mismatched input '\1' expecting IDENTIFIER", message)
         if len(self.issues) >= _REPORTED:
             self.issues.append(Issue(token.start, f"Syntax error: More than {_REPORTED} syntax errors"))
-            raise _Halt
+            raise _HaltError
         self.issues.append(Issue(token.start, f"Syntax error: {message}"))
 
     def _report(self, token: Token, message: str) -> None:
@@ -119,7 +118,7 @@ class _Recoverer:
     def _attempt(self) -> None:
         if self._attempts == _ATTEMPTS:
             self._notify(self._token(), f"error recovery attempt limit exceeded: {_ATTEMPTS}")
-            raise _Halt
+            raise _HaltError
         self._attempts += 1
 
     def _drop_token(self) -> bool:
@@ -136,10 +135,10 @@ class _Recoverer:
         token = self._token()
         self._report(token, f"extraneous input {_quoted(token.text)} expecting {shown(expected)}")
 
-    def _mismatch(self) -> _Mismatch:
+    def _mismatch(self) -> _MismatchError:
         token = self._token()
         text = f"mismatched input {_quoted(token.text)} expecting {shown(self._expected())}"
-        return _Mismatch(text, token)
+        return _MismatchError(text, token)
 
     def _recovery_set(self) -> Tokens:
         found: set[str] = set()
@@ -153,7 +152,7 @@ class _Recoverer:
             if most is not None and skipped >= most:
                 message = f"error recovery token lookahead limit exceeded: {most}"
                 self.issues.append(Issue(-1, message))
-                raise _Halt
+                raise _HaltError
             skipped += 1
             self._consume()
 
@@ -166,7 +165,7 @@ class _Recoverer:
         self._skip_to(self._recovery_set(), _LOOKAHEAD)
 
     def _synchronise(self, state: State) -> None:
-        """At a decision: make the current token one that fits, or raise _Mismatch."""
+        """At a decision: make the current token one that fits, or raise _MismatchError."""
         self._state = state
         expected = next_tokens(state)
         if self._recovering or self._kind() in expected or EPSILON in expected:
@@ -207,7 +206,7 @@ class _Recoverer:
             self._callers.append(caller)
         try:
             self._read(RULES[name], name, precedence)
-        except _Mismatch as error:
+        except _MismatchError as error:
             self._report(error.token, error.text)
             self._recover()
         if caller is not None:
@@ -219,7 +218,7 @@ class _Recoverer:
         self._depth[name] = self._depth.get(name, 0) + 1
         if self._depth[name] > _DEPTH:
             self.issues.append(Issue(-1, f"expression recursion limit exceeded: {_DEPTH}"))
-            raise _Halt
+            raise _HaltError
 
     def _read(self, element: Element, rule: str, precedence: int) -> None:
         match element:
@@ -238,28 +237,27 @@ class _Recoverer:
             case Alt(options=options):
                 self._synchronise(element.state)
                 self._read(options[self._choice(element)], rule, precedence)
-            case Star(part=part):
-                self._synchronise(element.state)
-                while self._goes_round(element, precedence):
-                    if element.choose in ("relation", "calculation", "suffix"):
-                        self._enter(rule)
-                    self._read(part, rule, precedence)
-                    self._synchronise(element.back)
-            case Plus(part=part):
-                self._synchronise(element.state)
-                self._read(part, rule, precedence)
-                self._synchronise(element.back)
-                while self._repeats(element):
-                    self._read(part, rule, precedence)
-                    self._synchronise(element.back)
+            case Star() | Plus():
+                self._loop(element, rule, precedence)
+
+    def _loop(self, element: Star | Plus, rule: str, precedence: int) -> None:
+        self._synchronise(element.state)
+        if isinstance(element, Plus):
+            self._read(element.part, rule, precedence)
+            self._synchronise(element.back)
+        while self._goes_round(element, precedence) if isinstance(element, Star) else self._repeats(element):
+            if element.choose in ("relation", "calculation", "suffix"):  # a left-recursive rule anew
+                self._enter(rule)
+            self._read(element.part, rule, precedence)
+            self._synchronise(element.back)
 
     # Predictions
 
-    def _no_alternative(self, ahead: int) -> _Mismatch:
+    def _no_alternative(self, ahead: int) -> _MismatchError:
         """No alternative fits the tokens from the current one to the one `ahead`, which is to blame."""
         first, last = self._token(), self._token(ahead)
         text = "<EOF>" if first.kind == EOF else self._source[first.start : last.start + _length(last)]
-        return _Mismatch(f"no viable alternative at input {_quoted(text)}", last)
+        return _MismatchError(f"no viable alternative at input {_quoted(text)}", last)
 
     def _goes_round(self, element: Star, precedence: int) -> bool:
         kind = self._kind()

@@ -238,9 +238,9 @@ def _collect(state: State, found: set[str], seen: set[State]) -> None:
 
 
 _ORDER = (
-    "EOF", "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!",
-    "?", ":", "+", "*", "/", "%", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES",
-    "IDENTIFIER", "ESC_IDENTIFIER",
+    "EOF", "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-",
+    "!", "?", ":", "+", "*", "/", "%", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING",
+    "BYTES", "IDENTIFIER", "ESC_IDENTIFIER",
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Durations and timestamps: reading, writing and taking them apart.
 
-Source: Go's time package and github.com/google/cel-go/common/types. Both have microseconds here, nanoseconds upstream.
+Source: Go's time package and github.com/google/cel-go/common/types. Both have microseconds here,
+nanoseconds upstream.
 """
 
 import re

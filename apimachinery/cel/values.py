@@ -1,7 +1,7 @@
 """Values of expressions: Python's own where they fit, the rest here; their equality, order and type names.
 
-bool, int (int64), UInt, float, str, bytes, None, list, Mapping, timedelta, datetime, and opaque objects, whose
-class has `cel_type`, the name of its type.
+bool, int (int64), UInt, float, str, bytes, None, list, Mapping, timedelta, datetime, and opaque objects,
+whose class has `cel_type`, the name of its type.
 """
 
 import operator

@@ -1,7 +1,7 @@
 """JSON as values of its declared type, and values as JSON.
 
-Source: k8s.io/apiserver/pkg/cel/common/values.go, 1.36: lists that are sets or maps compare without order, objects
-are read by escaped names, texts of some formats are times, durations or bytes.
+Source: k8s.io/apiserver/pkg/cel/common/values.go, 1.36: lists that are sets or maps compare without order,
+objects are read by escaped names, texts of some formats are times, durations or bytes.
 """
 
 import base64
@@ -96,9 +96,8 @@ class MapView(Mapping[str, Any]):
     __slots__ = ("_data", "_element")
 
     def __init__(self, data: Mapping[str, Any], declared: Declared) -> None:
-        assert declared.element is not None
         self._data = data
-        self._element = declared.element
+        self._element = declared.element or Declared(types.DYN)
 
     def __getitem__(self, key: str) -> Any:
         return to_value(self._data[key], self._element)
@@ -156,7 +155,9 @@ def _within(item: Any, items: Iterable[Any]) -> bool:
 
 
 def to_json(value: Any) -> Any:
-    """A value as JSON, as an object or a patch takes it; raises EvaluationError for what JSON has no place for."""
+    """A value as JSON, as an object or a patch takes it; raises EvaluationError for what JSON has no place
+    for.
+    """
     if isinstance(value, Optional):
         return to_json(value.value) if value.present else None
     if isinstance(value, Mapping):

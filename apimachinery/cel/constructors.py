@@ -1,0 +1,77 @@
+"""Lists, maps and objects that an expression writes out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from apimachinery.cel.actual_costs import LIST, MAP, OBJECT
+from apimachinery.cel.errors import EvaluationError
+from apimachinery.cel.steps import Frame, Step
+from apimachinery.cel.values import NONE, ObjectValue, Optional, type_name
+
+Rows = list[tuple[Any, Any, bool]]
+
+
+def list_of(steps: list[Step], optional: frozenset[int]) -> Step:
+    """A list; items at `optional` places are left out if they are none."""
+
+    def build(frame: Frame) -> list[Any]:
+        try:
+            items = [step(frame) for step in steps]
+        finally:
+            frame.cost += LIST
+        frame.spend(0)
+        return _present(items, optional) if optional else items
+
+    return build
+
+
+def _present(items: list[Any], optional: frozenset[int]) -> list[Any]:
+    return [
+        item.value if place in optional else item
+        for place, item in enumerate(items)
+        if place not in optional or item.present
+    ]
+
+
+def map_of(rows: Rows) -> Step:
+    """A map; a row is the step of the key, that of the value, and whether the value is optional."""
+
+    def build(frame: Frame) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        try:
+            for key, value in _evaluated(frame, [(step(frame), *row) for step, *row in rows]):
+                if not isinstance(key, bool | int | str):
+                    raise EvaluationError(f"unsupported key type: {type_name(key)}")
+                if key in result:
+                    raise EvaluationError(f"Failed with repeated key: {key}")
+                result[key] = value
+        finally:
+            frame.cost += MAP
+        frame.spend(0)
+        return result
+
+    return build
+
+
+def object_of(name: str, rows: Rows) -> Step:
+    """An object of that type; a row is the field, the step of its value, and whether that is optional."""
+
+    def build(frame: Frame) -> ObjectValue:
+        try:
+            fields = dict(_evaluated(frame, rows))
+        finally:
+            frame.cost += OBJECT
+        frame.spend(0)
+        return ObjectValue(name, fields)
+
+    return build
+
+
+def _evaluated(frame: Frame, rows: Rows) -> Iterator[tuple[Any, Any]]:
+    """Keys with their values, without what is none."""
+    for key, step, optional in rows:
+        value = step(frame)
+        if not optional:
+            yield key, value
+        elif (value if isinstance(value, Optional) else NONE).present:
+            yield key, value.value
