@@ -6,6 +6,7 @@ from typing import NamedTuple
 from apimachinery.client.refs import JOBS
 from apimachinery.client.rest import Object
 from apimachinery.clock import timestamp
+from apimachinery.errors import StatusError
 from apimachinery.labels import LabelSelector
 from controllers import owners, pods
 from controllers.base import ControllerContext, Key, key_of
@@ -20,6 +21,7 @@ from controllers.replica_pods import is_namespace_terminating, slow_start
 
 MOST_PODS = 500  # that are made or deleted in one go
 _OURS = "kubernetes.io/job-controller"
+_TOO_MANY = "Too many succeeded pods running after completion count reached"
 _MODES = (None, "NonIndexed", "Indexed")
 
 
@@ -150,14 +152,15 @@ class JobController(PodOwnerController):
         wanted = 0 if state.is_suspended else state.wanted_active()
         gone = self._too_many(state, max(0, active - wanted))[:MOST_PODS]
         if gone or state.is_suspended:
-            deleted, failure = await self._delete(key, state, gone)
+            deleted, failure = await self._delete(key, state, gone, uncounted=True)
             return active - deleted, failure
         ending = state.terminating if failures.replaces_failed_only(state.job) else 0
         missing = min(wanted - ending - active, MOST_PODS)
         if missing <= 0:
             return active, None
         made, failure = await self._create(key, state, missing)
-        return active + made, failure
+        # As upstream: while failures ask for patience, no pod counts as active.
+        return (0, None) if made is None else (active + made, failure)
 
     def _too_many(self, state: State, at_least: int) -> list[Object]:
         gone: list[Object] = []
@@ -168,11 +171,19 @@ class JobController(PodOwnerController):
             gone += pods.deletion_order(left, {}, state.now)[: at_least - len(gone)]
         return gone
 
-    async def _delete(self, key: Key, state: State, chosen: Sequence[Object]) -> tuple[int, Exception | None]:
-        """Delete pods; gives how many of them are gone."""
+    async def _delete(
+        self, key: Key, state: State, chosen: Sequence[Object], *, uncounted: bool = False
+    ) -> tuple[int, Exception | None]:
+        """Delete pods; gives how many of them are gone. `uncounted`: they are not failures of the job."""
         if not chosen:
             return 0, None
         self.expectations.expect_deletions(key, [key_of(pod) for pod in chosen])
+        try:
+            if uncounted:
+                await self._release(key, chosen)
+        except StatusError as error:
+            self.expectations.forget(key)
+            return 0, error
         failure = await self.delete_pods(key, state.job, chosen)
         if failure is not None:
             return 0, failure
@@ -180,8 +191,16 @@ class JobController(PodOwnerController):
         state.terminating += len(chosen)
         return len(chosen), None
 
-    async def _create(self, key: Key, state: State, count: int) -> tuple[int, Exception | None]:
-        """Make pods, unless failures ask for patience; gives how many were made."""
+    async def _release(self, key: Key, chosen: Sequence[Object]) -> None:
+        """Take the finalizer off, so that nobody counts the pods any more."""
+        waiting = self._removing.setdefault(key, set())
+        for pod in chosen:
+            if is_tracked(pod):
+                waiting.add(pod["metadata"]["uid"])
+                await remove_finalizer(self.client, pod)
+
+    async def _create(self, key: Key, state: State, count: int) -> tuple[int | None, Exception | None]:
+        """Make pods; gives how many were made, None if failures ask for patience."""
         chosen: list[int] = []
         wait = 0.0
         per_index = failures.per_index_limit(state.job) is not None
@@ -194,7 +213,7 @@ class JobController(PodOwnerController):
             count = len(chosen)
         if wait:
             self.queue.add_after(key, wait)
-            return 0, None
+            return None, None
         if not count:
             return 0, None
         return await self._create_now(key, state, count, chosen)
@@ -275,5 +294,5 @@ class JobController(PodOwnerController):
             self.recorder.event(job, "Warning", ended["reason"], ended["message"])
             return
         if state.completions is not None and (state.status.get("succeeded") or 0) > state.completions:
-            self.recorder.event(job, "Warning", "TooManySucceededPods", "Too many succeeded pods")
+            self.recorder.event(job, "Warning", "TooManySucceededPods", _TOO_MANY)
         self.recorder.event(job, "Normal", "Completed", "Job completed")

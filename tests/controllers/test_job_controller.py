@@ -281,6 +281,7 @@ async def test_suspending_and_resuming(cluster):
     await cluster.quiet(1)
 
     assert await running_pods(cluster) == {}
+    assert (await status_of(cluster)).get("failed", 0) == 0  # nobody counts what was called back
     assert [told for told in await events_of(cluster, cluster.controllers[0]) if "Job " in told[2]] == [
         ("Normal", "Suspended", "Job suspended"),
         ("Normal", "Resumed", "Job resumed"),
