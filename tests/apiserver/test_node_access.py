@@ -1,0 +1,154 @@
+"""What a kubelet may read and write: what is on its node."""
+
+import pytest
+from server_in_process import Caller
+
+from apiserver.request import Peer
+
+PODS = "/api/v1/namespaces/default/pods"
+SECRETS = "/api/v1/namespaces/default/secrets"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+
+
+@pytest.fixture
+def kubelet(server) -> Caller:
+    return Caller(server, Peer("system:node:n1", ("system:nodes",)))
+
+
+def pod(name: str, node: str = "n1", **spec) -> dict:
+    container = {"name": "c", "image": "i", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+    volumes = [
+        {"name": "s", "secret": {"secretName": "password"}},
+        {"name": "v", "persistentVolumeClaim": {"claimName": "data"}},
+    ]
+    whole = {"nodeName": node, "containers": [container], "volumes": volumes, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
+
+
+async def test_what_pods_need(api, kubelet):
+    """Secrets, config maps and claims are readable while a pod on the node needs them."""
+    what = f"{SECRETS}/password"
+    refused = await kubelet.get(what)
+    assert refused.body["message"] == (
+        'secrets "password" is forbidden: User "system:node:n1" cannot get resource "secrets" in API '
+        'group "" in the namespace "default": no relationship found between node \'n1\' and this object'
+    )
+    assert (await api.post(PODS, pod("a"))).status == 201
+    assert (
+        await api.post(PODS, pod("b", "n2", volumes=[{"name": "s", "secret": {"secretName": "x"}}]))
+    ).status == 201
+
+    assert (await kubelet.get(what)).status == 404  # allowed; there is none
+    assert (await kubelet.get("/api/v1/namespaces/default/configmaps/settings")).status == 404
+    assert (await kubelet.get("/api/v1/namespaces/default/persistentvolumeclaims/data")).status == 404
+    assert (await kubelet.get(f"{SECRETS}/x")).status == 403
+    assert (await kubelet.get(SECRETS)).status == 403
+    volume = {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "default", "name": "data"}, "hostPath": {"path": "/x"},
+        },
+    }  # fmt: skip
+    await api.post("/api/v1/persistentvolumes", volume)
+    assert (await kubelet.get("/api/v1/persistentvolumes/pv")).status == 200
+    await api.delete(f"{PODS}/a?gracePeriodSeconds=0")
+    assert (await kubelet.get(what)).status == 403
+    assert (await kubelet.get("/api/v1/persistentvolumes/pv")).status == 403
+
+
+async def test_pods_and_nodes(api, kubelet):
+    """A kubelet lists the pods of its node, reads its own Node, and writes neither of others."""
+    await api.post(PODS, pod("a"))
+    await api.post(PODS, pod("b", "n2"))
+
+    assert (await kubelet.get("/api/v1/pods?fieldSelector=spec.nodeName%3Dn1")).status == 200
+    every = await kubelet.get("/api/v1/pods")
+    assert every.body["message"].endswith("can only list/watch pods with spec.nodeName field selector")
+    assert (await kubelet.get(f"{PODS}/a")).status == 200
+    assert (await kubelet.get(f"{PODS}/b")).status == 403
+    other = await kubelet.patch(f"{PODS}/b/status", {"status": {"message": "m"}})
+    assert other.body["message"] == (
+        'pods "b" is forbidden: node "n1" can only update pod status for pods with spec.nodeName set '
+        "to itself"
+    )
+    assert (await kubelet.delete(f"{PODS}/b")).body["message"] == (
+        'pods "b" is forbidden: node "n1" can only delete pods with spec.nodeName set to itself'
+    )
+    assert (await kubelet.patch(f"{PODS}/a/status", {"status": {"message": "m"}})).status == 200
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    forbidden = {**node, "metadata": {"name": "n1", "labels": {"node-restriction.kubernetes.io/a": "b"}}}
+    assert (await kubelet.post("/api/v1/nodes", forbidden)).body["message"] == (
+        'nodes "n1" is forbidden: node "n1" is not allowed to set the following labels: '
+        "node-restriction.kubernetes.io/a"
+    )
+    assert (await kubelet.post("/api/v1/nodes", node)).status == 201
+    assert (await kubelet.post("/api/v1/nodes", {**node, "metadata": {"name": "n2"}})).status == 403
+    tainted = {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+    assert (await kubelet.patch("/api/v1/nodes/n1", tainted)).body["message"] == (
+        'nodes "n1" is forbidden: node "n1" is not allowed to modify taints'
+    )
+    assert (await kubelet.get("/api/v1/nodes/n1")).status == 200
+    assert (await kubelet.get("/api/v1/nodes/n2")).status == 403
+
+
+async def test_mirror_pods(kubelet):
+    """A kubelet makes pods that mirror its own, and no others."""
+    plain = {"name": "m", "ownerReferences": []}
+    made = {**pod("m", volumes=[]), "metadata": plain}
+    refused = await kubelet.post(PODS, made)
+
+    assert refused.body["message"] == (
+        'pods "m" is forbidden: pod does not have "kubernetes.io/config.mirror" annotation, '
+        'node "n1" can only create mirror pods'
+    )
+    made["metadata"] = {**plain, "annotations": {"kubernetes.io/config.mirror": "x"}}
+    refused = await kubelet.post(PODS, made)
+    assert refused.body["message"].endswith(
+        'node "n1" can only create pods with an owner reference set to itself'
+    )
+
+
+async def test_slices_and_leases(api, kubelet):
+    """Slices and the lease of the node are its own, those of others are not."""
+
+    def slice_of(node: str) -> dict:
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d.example.com", "nodeName": node, "pool": pool, "devices": []}
+        about = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+        return {**about, "metadata": {"name": node}, "spec": spec}
+
+    assert (await api.post(SLICES, slice_of("n2"))).status == 201
+    assert (await kubelet.post(SLICES, slice_of("n1"))).status == 201
+    assert (
+        (await kubelet.post(SLICES, slice_of("n3")))
+        .body["message"]
+        .endswith("can only create ResourceSlice with the same NodeName as the requesting node")
+    )
+    assert (await kubelet.get(f"{SLICES}?fieldSelector=spec.nodeName%3Dn1")).status == 200
+    assert (await kubelet.get(SLICES)).status == 403
+    assert (await kubelet.delete(f"{SLICES}/n2")).status == 403
+    assert (await kubelet.delete(f"{SLICES}/n1")).status == 200
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "n1"}, "spec": {}}
+    assert (await kubelet.post(leases, lease)).status == 201
+    other = await kubelet.post(leases, {**lease, "metadata": {"name": "n2"}})
+    why = "can only access node lease with the same name as the requesting node"
+    assert (other.status, other.body["message"]) == (
+        403,
+        f'leases.coordination.k8s.io "n2" is forbidden: {why}',
+    )
+    assert why in (await kubelet.get(f"{leases}/n2")).body["message"]
+
+
+async def test_rules_of_a_node(kubelet):
+    """What a node may do cannot be listed, and a review of its rules says so."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": "default"},
+    }  # fmt: skip
+    answer = await kubelet.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review)
+
+    assert answer.body["status"]["incomplete"] is True
+    why = "node authorizer does not support user rule resolution"
+    assert answer.body["status"]["evaluationError"] == why
