@@ -14,6 +14,8 @@ from controllers.statefulset.claims import StatefulPods
 from controllers.statefulset.rollout import Rollout
 
 _DEFAULT_HISTORY = 10
+# The last minor that tells when it makes an ended pod anew (from memory).
+_LAST_TO_TELL = 30
 
 
 class StatefulSetController(PodOwnerController):
@@ -27,6 +29,7 @@ class StatefulSetController(PodOwnerController):
         gates = context.world.gates
         self._index_label = gates.enabled("PodIndexLabel")
         self._max_unavailable = gates.enabled("MaxUnavailableStatefulSet")
+        self._tells_recreation = context.world.version.minor <= _LAST_TO_TELL
         claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
         revisions = context.informer(CONTROLLER_REVISIONS)
         revisions.add_index("controller", owners.controller_uids)
@@ -79,6 +82,7 @@ class StatefulSetController(PodOwnerController):
             self.clock.now(),
             index_label=self._index_label,
             max_unavailable_gate=self._max_unavailable,
+            tells_recreation=self._tells_recreation,
         )
         try:
             await rollout.run()

@@ -147,10 +147,6 @@ def is_running_and_ready(pod: Object) -> bool:
     return pods.phase(pod) == "Running" and pods.is_ready(pod)
 
 
-def is_healthy(pod: Object) -> bool:
-    return is_running_and_ready(pod) and not pods.is_terminating(pod)
-
-
 def bursts(stateful_set: Object) -> bool:
     """Pods are made and deleted without waiting for each other."""
     return bool(stateful_set["spec"].get("podManagementPolicy") == "Parallel")

@@ -15,7 +15,7 @@ from controllers.replica_pods import slow_start
 from controllers.scaling import scaled
 from controllers.statefulset import identity
 from controllers.statefulset.claims import StatefulPods
-from controllers.statefulset.identity import is_created, is_healthy, ordinal, revision_of
+from controllers.statefulset.identity import is_created, ordinal, revision_of
 
 Step = Callable[[Object], Awaitable[bool]]  # True: go no further in this reconciliation
 
@@ -35,6 +35,7 @@ class Rollout:
         *,
         index_label: bool,
         max_unavailable_gate: bool,
+        tells_recreation: bool,
     ) -> None:
         self._control = control
         self._recorder = recorder
@@ -43,6 +44,7 @@ class Rollout:
         self._now = now
         self._index_label = index_label
         self._max_unavailable_gate = max_unavailable_gate
+        self._tells_recreation = tells_recreation
         self._found = found
         self._current_replicas = self._counted(current)
         self.replicas = self._wanted_pods()
@@ -51,8 +53,8 @@ class Rollout:
             key=ordinal,
             reverse=True,
         )
-        unhealthy = [pod for pod in [*self.replicas, *reversed(self.condemned)] if not is_healthy(pod)]
-        self._first_unhealthy = unhealthy[0] if unhealthy else None
+        missing = [pod for pod in [*self.replicas, *reversed(self.condemned)] if self._is_unavailable(pod)]
+        self._first_unavailable = missing[0] if missing else None
 
     # -- the plan
 
@@ -90,6 +92,9 @@ class Rollout:
     def _is_available(self, pod: Object) -> bool:
         return identity.is_running_and_ready(pod) and pods.available_in(pod, self._min_ready, self._now) == 0
 
+    def _is_unavailable(self, pod: Object) -> bool:
+        return pods.is_terminating(pod) or not self._is_available(pod)
+
     # -- the steps
 
     async def run(self) -> None:
@@ -113,21 +118,21 @@ class Rollout:
                 if await step(pod):
                     return True
             return False
-        left, stopped = iter(found), False
+        left = iter(found)
 
         async def one() -> None:
-            nonlocal stopped
-            stopped |= await step(next(left))
+            await step(next(left))
 
         _, failures = await slow_start(len(found), 1, one)
         if failures:
             raise failures[0]
-        return stopped
+        return False
 
     async def _provide(self, pod: Object) -> bool:
         if pods.is_terminal(pod) and is_created(pod):
-            self._tell_ended(pod)
-            await self._control.delete(self._set, pod)
+            if not pods.is_terminating(pod):
+                self._tell_ended(pod)
+                await self._control.delete(self._set, pod)
             return True  # the new one comes when this one is gone
         if not is_created(pod):
             if self._control.waits_for_claims(self._set, pod):
@@ -143,6 +148,8 @@ class Rollout:
         return False
 
     def _tell_ended(self, pod: Object) -> None:
+        if not self._tells_recreation:
+            return
         metadata = self._set["metadata"]
         whose = f"StatefulSet {metadata['namespace']}/{metadata['name']} is recreating"
         if pods.phase(pod) == "Failed":
@@ -156,11 +163,10 @@ class Rollout:
         """Scale down: highest ordinal first, and not while another pod is not well."""
         if pods.is_terminating(pod):
             return self._monotonic
-        if self._monotonic and not self._is_available(pod) and pod is not self._first_unhealthy:
+        if self._monotonic and not self._is_available(pod) and pod is not self._first_unavailable:
             return True
         await self._control.delete(self._set, pod)
-        self._uncount(pod)
-        return self._monotonic
+        return True
 
     async def _replace(self, rolling: Object) -> None:
         """Delete pods of old revisions, highest ordinal first, down to the partition."""
@@ -171,31 +177,27 @@ class Rollout:
         for pod in reversed(self.replicas[least:]):
             if self._is_old(pod):
                 await self._control.delete(self._set, pod)
-                self._uncount(pod)
+                self._current_replicas -= 1
                 return
-            if not is_healthy(pod):
+            if self._is_unavailable(pod):
                 return
 
     async def _replace_several(self, least: int, max_unavailable: int | str | None) -> None:
         count = len(self.replicas)
         allowed = 1 if max_unavailable is None else max(1, scaled(max_unavailable, count, round_up=False))
-        allowed -= sum(not (is_healthy(pod) and self._is_available(pod)) for pod in self.replicas)
+        allowed -= sum(self._is_unavailable(pod) for pod in self.replicas)
         for pod in reversed(self.replicas[least:]):
             if allowed <= 0:
                 return
             if self._is_old(pod):
                 await self._control.delete(self._set, pod)
-                self._uncount(pod)
+                self._current_replicas -= 1
                 allowed -= 1
 
     def _is_old(self, pod: Object) -> bool:
         return revision_of(pod) != self._update["metadata"]["name"] and not pods.is_terminating(pod)
 
     # -- the status
-
-    def _uncount(self, pod: Object) -> None:
-        if revision_of(pod) == self._current["metadata"]["name"]:
-            self._current_replicas -= 1
 
     def _counted(self, revision: Object) -> int:
         name = revision["metadata"]["name"]

@@ -241,19 +241,24 @@ async def test_retention_makes_owners(running):
     assert await pod_names(running) == ["web-0", "web-1"]
 
 
-async def test_a_failed_pod_is_made_anew(running):
-    """It is deleted with an event, and comes back under its name."""
-    found = await created(running, stateful_set(1))
+@pytest.mark.parametrize(("minor", "told"), [(30, True), (36, False)])
+async def test_a_failed_pod_is_made_anew(make_cluster, minor, told):
+    """It is deleted, up to 1.30 with an event, and comes back under its name."""
+    cluster = make_cluster(Version(minor))
+    await cluster.start(StatefulSetController)
+    cluster.run_pods()
+    found = await created(cluster, stateful_set(1))
     failed = copy.deepcopy(found["web-0"])
     failed["status"]["phase"] = "Failed"
-    await running.client.update(PODS, failed, "status")
-    await running.quiet(2)
-    again = (await pods_by_name(running))["web-0"]
+    await cluster.client.update(PODS, failed, "status")
+    await cluster.quiet(2)
+    again = (await pods_by_name(cluster))["web-0"]
+    events = await events_of(cluster, cluster.controllers[0])
 
     assert again["metadata"]["uid"] != failed["metadata"]["uid"]
-    assert ("Warning", "RecreatingFailedPod", "StatefulSet ns/web is recreating failed Pod web-0") in (
-        await events_of(running, running.controllers[0])
-    )
+    assert (
+        ("Warning", "RecreatingFailedPod", "StatefulSet ns/web is recreating failed Pod web-0") in events
+    ) == told
 
 
 async def test_orphans_of_its_name_are_adopted_and_corrected(running):
