@@ -79,6 +79,8 @@ def normaliser(schema: Schema) -> Normaliser:
             return _quantity
         case Kind.INT_OR_STRING:
             return _int_or_string
+        case Kind.ANY if schema.items is not None:
+            return _schema_or(schema)
         case _:
             return _any
 
@@ -214,6 +216,31 @@ def _map(schema: Schema) -> Normaliser:
             plan.append(normaliser(items))
         one = plan[0]
         return {key: one(item, unknown) if item is not None else zero(items) for key, item in value.items()}
+
+    return run
+
+
+def _schema_or(schema: Schema) -> Normaliser:
+    """A schema, a list of schemas or texts, or a boolean; the reader of these tells of no unknown fields."""
+    items = schema.items
+    if items is None:
+        return _any
+    plan: list[Normaliser] = []
+    texts, or_bool = schema.name.endswith("OrStringArray"), schema.name.endswith("OrBool")
+
+    def one(value: Any) -> Any:
+        if not plan:
+            plan.append(normaliser(items))
+        return plan[0](value, [])
+
+    def run(value: Any, _: list[str]) -> Any:
+        if isinstance(value, dict):
+            return one(value)
+        if isinstance(value, list) and not or_bool:
+            return [_string(item, []) if texts else one(item) for item in value]
+        if value.__class__ is bool and or_bool:
+            return value
+        raise WrongShape
 
     return run
 

@@ -71,6 +71,8 @@ class _Finder:
                 good: tuple[type, ...] = (bool,) if schema.kind is Kind.BOOLEAN else (int, float)
                 if type(value) not in good:
                     self.mismatch(found(value), struct, path, go_type(schema))
+            case Kind.ANY if schema.items is not None:
+                _check_union(value, schema, schema.items)
             case _:
                 return
 
@@ -116,6 +118,19 @@ class _Finder:
                 self.mismatch(f"number {_number_text(value)}", struct, path, type_)
         else:
             self.mismatch(found(value), struct, path, type_)
+
+
+def _check_union(value: Any, schema: Schema, items: Schema) -> None:
+    """A schema or something else has a reader of its own, whose first complaint ends the reading."""
+    several = Schema(Kind.LIST, items=Schema(Kind.STRING) if schema.name.endswith("OrStringArray") else items)
+    if isinstance(value, dict):
+        why = explain(value, items)
+    elif schema.name.endswith("OrBool"):
+        why = "" if isinstance(value, bool) else "boolean or JSON schema expected"
+    else:
+        why = explain(value, several)
+    if why:
+        raise ShapeError(why)
 
 
 def explain(value: Any, schema: Schema) -> str:

@@ -31,6 +31,8 @@ _OPAQUE: Mapping[str, tuple[Kind, str]] = {
     _EXTENSIONS + "JSONSchemaPropsOrBool": (Kind.ANY, ""),
     _EXTENSIONS + "JSONSchemaPropsOrStringArray": (Kind.ANY, ""),
 }
+# A schema or something else: their `items` are the schema.
+_UNIONS = frozenset(name for name in _OPAQUE if name.startswith(f"{_EXTENSIONS}JSONSchemaPropsOr"))
 _SCALARS: Mapping[str, Schema] = {
     "string": Schema(Kind.STRING),
     "bool": Schema(Kind.BOOLEAN),
@@ -85,6 +87,8 @@ class Types(Mapping[str, Schema]):
             kind, form = _OPAQUE[name]
             schema = Schema(kind, name, form, preserve_unknown=kind is Kind.ANY)
             self._built[name] = schema
+            if name in _UNIONS:  # which hold what holds them
+                object.__setattr__(schema, "items", self._definition(_EXTENSIONS + "JSONSchemaProps"))
             return schema
         entry = self._entries[name]
         if "e" in entry:

@@ -9,7 +9,7 @@ from typing import Any
 from apimachinery.field import FieldError, invalid, key
 from apimachinery.structural.correlation import equal
 from apimachinery.structural.embedded import CoercionError, coerce, validate_embedded
-from apimachinery.structural.expressions import validate_rules
+from apimachinery.structural.expressions import validate_default
 from apimachinery.structural.kinds import sorted_maps
 from apimachinery.structural.model import Structural
 from apimachinery.structural.objects import validate_values
@@ -84,5 +84,5 @@ def _plain(node: Structural, at: str) -> list[FieldError]:
         return [*errors, error.error]
     faults = validate_embedded(value, node, at, root=node.embedded) or validate_values(value, node, at)
     if not faults and node.has_rules:
-        faults = validate_rules(value, value, node, at)
+        faults = validate_default(value, node, at)
     return errors + faults

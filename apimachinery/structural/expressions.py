@@ -83,6 +83,7 @@ class _Run:
 
     def __init__(self, shows_scalars: bool, optional: bool) -> None:
         self.errors: list[FieldError] = []
+        self.forgiven: list[FieldError] = []
         self.budget = BUDGET
         self._shows_scalars = shows_scalars
         self._optional = optional  # rules with optionalOldSelf run without an old value
@@ -170,8 +171,8 @@ class _Run:
                 raise _Stop
         if detail is None:
             detail = (rule.rule.get("message") or "").strip() or f"failed rule: {rule.text}"
-        if not forgiven:
-            self.errors.append(_error(rule.rule.get("reason"), at, seen, detail))
+        told = self.forgiven if forgiven else self.errors
+        told.append(_error(rule.rule.get("reason"), at, seen, detail))
 
     def _message(self, rule: RuleProgram, bindings: Mapping[str, Any]) -> tuple[str | None, str]:
         """The evaluated message, None if it cannot be used; and why everything ends here."""
@@ -248,16 +249,30 @@ def _error(reason: str | None, at: str, seen: Any, detail: str) -> FieldError:
     return FieldError(ErrorType.INVALID, at, seen, detail)
 
 
-def validate_rules(
-    obj: Object, old: Object | None, structural: Structural, path: str = "", *, root: bool = True
-) -> list[FieldError]:
-    """Faults that the rules of a schema find."""
-    tree = structural.rule_tree if root else structural.nested_rule_tree
-    if tree is None:
-        return []
+def validate_rules(obj: Object, old: Object | None, structural: Structural) -> list[FieldError]:
+    """Faults that the rules find in a resource, `old` if it is changed."""
+    return _run(obj, old, structural).errors
+
+
+def forgiven_faults(obj: Object, old: Object, structural: Structural) -> list[FieldError]:
+    """Faults of rules that are not held against a changed object, but that its writer is warned of."""
+    return _run(obj, old, structural).forgiven if structural.has_rules else []
+
+
+def _run(obj: Object, old: Object | None, structural: Structural) -> _Run:
     ratchets = structural.rules.ratcheting
     run = _Run(structural.rules.shows_scalars, ratchets)
     past = Past(Before(obj, old, structural.props)) if ratchets and old is not None else Past()
-    with suppress(_Stop):
-        run.walk(tree, obj, old, path, past)
+    if structural.rule_tree is not None:
+        with suppress(_Stop):
+            run.walk(structural.rule_tree, obj, old, "", past)
+    return run
+
+
+def validate_default(value: Any, node: Structural, path: str) -> list[FieldError]:
+    """Faults that the rules find in a default, for which it was itself before."""
+    run = _Run(node.rules.shows_scalars, node.rules.ratcheting)
+    if node.nested_rule_tree is not None:
+        with suppress(_Stop):
+            run.walk(node.nested_rule_tree, value, value, path, Past())
     return run.errors

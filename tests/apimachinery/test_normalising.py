@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from apimachinery.catalogue import catalogue_for
-from apimachinery.normalising import WrongShape, normalise
+from apimachinery.catalogue.types import types_of
+from apimachinery.normalising import WrongShape, normalise, normalise_and_report
 from apimachinery.schema import Field, Kind, Schema
+from apimachinery.shapes import explain
 from apimachinery.versions import Version
 
 TEXT, COUNT = Schema(Kind.STRING), Schema(Kind.INTEGER, format="int32")
@@ -82,3 +84,36 @@ def test_normalising_is_idempotent_on_real_kinds() -> None:
     assert normalise(once, schema) == once
     assert once["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "500m"}}
     assert once["status"] == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ({"items": {"type": "string", "bogus": 1, "nullable": False}}, {"items": {"type": "string"}}),
+        ({"items": [{"bogus": 1}]}, {"items": [{}]}),
+        ({"additionalProperties": False}, {"additionalProperties": False}),
+        ({"dependencies": {"a": ["b"]}}, {"dependencies": {"a": ["b"]}}),
+    ],
+)
+def test_schemas_inside_schemas(given: dict[str, Any], written: dict[str, Any]):
+    """What may be a schema or something else drops unknown fields without telling, as its Go type does."""
+    props = types_of(36)["io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"]
+    assert normalise_and_report(given, props) == (written, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"items": {"type": 5}},
+            "json: cannot unmarshal number into Go struct field JSONSchemaProps.type of type string",
+        ),
+        ({"additionalProperties": 5}, "boolean or JSON schema expected"),
+    ],
+)
+def test_schemas_inside_schemas_have_types(given: dict[str, Any], text: str):
+    """A wrong type inside of them is told from there."""
+    props = types_of(36)["io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"]
+    with pytest.raises(WrongShape):
+        normalise(given, props)
+    assert explain(given, props) == text
