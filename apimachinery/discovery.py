@@ -160,7 +160,7 @@ def _aggregated_version(table: ResourceTable, group: str, version: str) -> Docum
 
 
 def _response_kind(resource: Resource, group: str, version: str, kind: str) -> Document:
-    if (group, version) == (resource.group, resource.version):
+    if not resource.custom and (group, version) == (resource.group, resource.version):
         group = version = ""
     return {"group": group, "version": version, "kind": kind}
 

@@ -84,7 +84,7 @@ class Codec:
         waiting: dict[str, list[tuple[int, Object]]] = {}
         for value, revision in found:
             if self._served.get((revision, resource)) is None:
-                obj = self._read(loads(value))
+                obj = self._read(loads(value), resource)
                 if obj["apiVersion"] == resource.api_version:
                     continue
                 waiting.setdefault(obj["apiVersion"], []).append((revision, obj))
@@ -139,7 +139,7 @@ class Codec:
 
     def _examine(self, resource: Resource, value: bytes) -> bytes | bool:
         obj = loads(value)
-        known = self._read(obj)
+        known = self._read(obj, resource)
         if resource.custom and known["apiVersion"] != resource.api_version:
             if webhook_of(resource) is not None:
                 raise internal("the object has not been converted")  # `prepare` was not called
@@ -147,9 +147,9 @@ class Codec:
         served = self.convert(known, resource)
         return True if served == obj else encode(served)
 
-    def _read(self, obj: Object) -> Object:
+    def _read(self, obj: Object, resource: Resource) -> Object:
         """A stored object as this server decodes it, with defaults, in the version it is stored in."""
-        stored = self._stored_as(obj)
+        stored = self._stored_as(obj, resource)
         try:
             known = pruned(obj, stored) if stored.custom else normalise(obj, stored.schema)
         except WrongShape as error:
@@ -157,9 +157,12 @@ class Codec:
         known.update(kind=obj["kind"], apiVersion=obj["apiVersion"])
         return self.default(known, stored)
 
-    def _stored_as(self, obj: Object) -> Resource:
+    def _stored_as(self, obj: Object, resource: Resource) -> Resource:
         group, _, version = obj["apiVersion"].rpartition("/")
         found = self.table.by_kind(group, version, obj["kind"])
+        if found is None and resource.custom:
+            why = f"request to convert CR from an invalid group/version: {obj['apiVersion']}"
+            raise StatusError(500, "", why)
         if found is None:
             raise undecodable(GroupVersionKind(group, version, obj["kind"]))
         return found
@@ -168,4 +171,4 @@ class Codec:
 def undecodable(gvk: GroupVersionKind) -> StatusError:
     """The answer to reading what is stored in a version that this server does not know."""
     text = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in scheme "{_SCHEME}"'
-    return StatusError(500, "", text, {})
+    return StatusError(500, "", text)

@@ -63,4 +63,6 @@ def to_parent(
     for manager, owned in scaled.managers.items():
         if manager not in kept and owned.fields.has(_REPLICAS) and there is not None:
             found.managers[manager] = Owned(FieldSet.of(there), api_version, owned.applied)
+            if manager in scaled.times:
+                found.times[manager] = scaled.times[manager]
     return entries.encode(found)

@@ -133,4 +133,4 @@ def _what(obj: Object) -> str:
 
 
 def _failed(message: str) -> StatusError:
-    return StatusError(500, "", message, {})
+    return StatusError(500, "", message)

@@ -5,6 +5,7 @@ Source: apiextensions-apiserver pkg/controller/finalizer/crd_finalizer.go, 1.36.
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from apimachinery.errors import Object, StatusError
 from apiserver.definitions import conditions
@@ -49,19 +50,21 @@ class Finalizer:
     async def finish(self, name: str) -> None:
         """Delete the objects of a definition and let go of it, again and again until that is done."""
         clock = self._services.world.clock
-        began, told = clock.monotonic(), False
+        began, told, failure = clock.monotonic(), False, ""
         while (definition := self._services.table.stored.get().get(name)) is not None:
             if FINALIZER not in (definition.obj["metadata"].get("finalizers") or ()):
                 return
             try:
                 if await self._advance(definition):
                     return
+                failure = ""
                 if not told and clock.monotonic() - began > _WAITED_SECONDS:
                     told = True
                     await self._tell(definition, _NOT_GONE)
             except StatusError as error:
-                if error.code not in {404, 409}:
-                    logger.warning("objects of definition %s: %s", name, error.message)
+                if error.code not in {404, 409} and error.message != failure:
+                    failure = error.message
+                    await self._fail(definition, failure)
             await clock.sleep(_AGAIN_SECONDS)
 
     async def _advance(self, definition: Definition) -> bool:
@@ -96,6 +99,15 @@ class Finalizer:
     async def _tell(self, definition: Definition, condition: Object) -> None:
         now = self._services.world.clock.now()
         await self._write_status(definition, lambda obj: conditions.put(obj, condition, now))
+
+    async def _fail(self, definition: Definition, why: str) -> None:
+        """Say in the definition why its objects are still there."""
+        logger.warning("objects of definition %s: %s", definition.name, why)
+        told = conditions.condition(
+            conditions.TERMINATING, "True", "InstanceDeletionFailed", f"could not issue all deletes: {why}"
+        )
+        with suppress(StatusError):
+            await self._tell(definition, told)
 
     async def _let_go(self, definition: Definition, condition: Object) -> None:
         now = self._services.world.clock.now()

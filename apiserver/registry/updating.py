@@ -87,7 +87,7 @@ def _check_revision(registry: Registry, strategy: Strategy, new: Object, entry: 
     try:
         revision = parse_uint(new["metadata"].get("resourceVersion") or "0")
     except ValueError as error:  # (from memory) upstream hands on what its parser says
-        raise StatusError(500, "", str(error), {}) from None
+        raise StatusError(500, "", str(error)) from None
     if not revision:
         if not strategy.allow_unconditional_update:
             problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")

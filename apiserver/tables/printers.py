@@ -84,7 +84,7 @@ class Printer:
 
 def printer_for(resource: Resource, kind: GroupKind) -> Printer:
     """Of objects of `kind`, which a resource answered with: its own, or Scale."""
-    if isinstance(resource, CustomResource) and kind == resource.group_kind:
+    if isinstance(resource, CustomResource):  # of a Scale too: its columns are looked for in there
         return _custom(resource)
     return _printer(kind, resource.columns if kind == resource.group_kind else ())
 
