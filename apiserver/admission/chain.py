@@ -18,6 +18,7 @@ from apiserver.admission.default_classes import DefaultIngressClass, DefaultStor
 from apiserver.admission.default_tolerations import DefaultTolerationSeconds
 from apiserver.admission.escalation import Escalation
 from apiserver.admission.limit_ranger import LimitRanger
+from apiserver.admission.mutating_policies import MutatingAdmissionPolicy
 from apiserver.admission.mutating_webhooks import MutatingAdmissionWebhook
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
@@ -71,7 +72,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "PodTopologyLabels": lambda services: PodTopologyLabels(services.store, services.world.gates),
     "NodeDeclaredFeatureValidator": None,
     # What calls out, counts or denies comes last.
-    "MutatingAdmissionPolicy": None,
+    "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
     "MutatingAdmissionWebhook": MutatingAdmissionWebhook,
     "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
     "ValidatingAdmissionWebhook": ValidatingAdmissionWebhook,

@@ -10,7 +10,8 @@ from apimachinery.errors import GroupResource, Object, not_found
 from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from apiserver.admission.pod_secrets import secret_names
 from apiserver.encoding import loads
-from apiserver.storage.interfaces import Key
+from apiserver.generations import Generations
+from apiserver.storage.interfaces import Entry, Key
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -22,6 +23,7 @@ MIRROR = "kubernetes.io/config.mirror"
 _ENFORCED = "kubernetes.io/enforce-mountable-secrets"
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _SECONDS = 3607  # one hour and a sign: a token of it may be used for longer, with a warning
+_REMEMBERED = 1000
 _LOOK_UPS = 10  # for the default account, which a controller makes
 _PAUSE = (0.1, 0.2)  # between them, seconds
 
@@ -37,6 +39,7 @@ class ServiceAccount(Plugin):
         self._store = services.store
         self._clock = services.world.clock
         self._entropy = services.world.entropy
+        self._parsed: Generations[int, Object] = Generations(_REMEMBERED)
 
     async def admit(self, attributes: Attributes) -> None:
         pod = attributes.object
@@ -87,10 +90,16 @@ class ServiceAccount(Plugin):
                 await self._store.refresh()
                 entry = self._store.get(key)
             if entry is not None:
-                found: Object = loads(entry.value)
-                return found
+                return self._parse(entry)
         why = not_found(GroupResource("", "serviceaccount"), name).message
         raise attributes.refuse(f"error looking up service account {attributes.namespace}/{name}: {why}")
+
+    def _parse(self, entry: Entry) -> Object:
+        found = self._parsed.get(entry.revision)
+        if found is None:
+            found = loads(entry.value)
+            self._parsed.put(entry.revision, found)
+        return found
 
     def _mount(self, spec: Object) -> None:
         """Mount the token where nothing else is mounted, making the volume if any container needs it."""

@@ -1,0 +1,184 @@
+"""MutatingAdmissionPolicies: change objects by CEL, by an apply configuration or a JSON patch.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,mutating/dispatcher}.go, 1.36.
+"""
+
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from apimachinery.errors import Object, StatusError, forbidden
+from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from apiserver.admission.dynamic import expressions
+from apiserver.admission.dynamic.conditions import Conditions
+from apiserver.admission.dynamic.expressions import BudgetSpentError
+from apiserver.admission.dynamic.matching import EXEMPT, Invocation
+from apiserver.admission.dynamic.versions import Versioned
+from apiserver.admission.mutating_webhooks import Reinvoked
+from apiserver.admission.policies.compiling import Compiler, declare_all
+from apiserver.admission.policies.model import Binding, Policies, Policy
+from apiserver.admission.policies.mutations import Mutation, MutationError, schema_of
+from apiserver.admission.policies.parameters import ConfigurationError, collect, param_resource
+
+if TYPE_CHECKING:
+    from apiserver.services import Services
+
+_NAME = "MutatingAdmissionPolicy"
+
+
+class _Evaluator:
+    """A policy's conditions, variables and mutations."""
+
+    def __init__(self, services: "Services", spec: Object) -> None:
+        params = spec.get("paramKind") is not None
+        fails = spec.get("failurePolicy") != "Ignore"
+        listed = spec.get("matchConditions") or ()
+        self.conditions = Conditions(services, listed, fails=fails, params=params)
+        self.compiler = Compiler(services.world.version.minor, params=params)
+        declare_all(self.compiler, spec.get("variables") or [])
+        self.mutations = [Mutation(self.compiler, one) for one in spec.get("mutations") or ()]
+
+
+class _Fault(NamedTuple):
+    """What went wrong with a policy; `binding` is empty where no binding is concerned."""
+
+    policy: Policy[_Evaluator]
+    binding: str
+    message: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.binding:
+            bound = f"policy '{self.policy.name}' with binding '{self.binding}'"
+            return f"{bound} denied request: {self.message}"
+        return f'policy "{self.policy.name}" denied request: {self.message}'
+
+
+class _Call(NamedTuple):
+    """One policy to be applied with one parameter."""
+
+    policy: Policy[_Evaluator]
+    binding: Binding
+    invocation: Invocation
+    param: Object | None
+
+    @property
+    def key(self) -> str:
+        metadata = (self.param or {}).get("metadata") or {}
+        return f"{self.policy.name}/{self.binding.name}/{metadata.get('namespace')}/{metadata.get('name')}"
+
+
+class MutatingAdmissionPolicy(Plugin):
+    """Applies every policy that is bound and matches, by name; some again when others changed the object."""
+
+    operations = frozenset({CREATE, UPDATE})
+    subresources = None
+
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        self._policies: Policies[_Evaluator] = Policies(
+            services, "mutatingadmissionpolicies", lambda spec: _Evaluator(services, spec)
+        )
+
+    async def admit(self, attributes: Attributes) -> None:
+        if not self._services.world.gates.enabled(_NAME):
+            return
+        policies = self._policies.all()
+        if not policies or attributes.resource.storage_resource in EXEMPT:
+            return
+        versioned, faults = Versioned(self._services, attributes), list[_Fault]()
+        calls = [call for policy in policies for call in await self._calls(policy, attributes, faults)]
+        if calls:
+            await self._apply_all(calls, versioned, faults)
+        _refuse(attributes, [fault for fault in faults if not fault.policy.ignores_failures])
+
+    async def _calls(
+        self, policy: Policy[_Evaluator], attributes: Attributes, faults: list[_Fault]
+    ) -> list[_Call]:
+        """How the policy is to be applied; what is wrong with it goes to `faults`."""
+        services = self._services
+        try:
+            invocation = policy.criteria.match(attributes, services.table, services.store)
+            if invocation is None:
+                return []
+            resource = param_resource(services, policy.spec.get("paramKind"))
+        except (StatusError, ConfigurationError) as error:
+            faults.append(_Fault(policy, "", f"failed to configure policy: {error}"))
+            return []
+        calls: list[_Call] = []
+        for binding in policy.bindings:
+            criteria, reference = binding.criteria, binding.spec.get("paramRef")
+            try:
+                if criteria is not None and not criteria.match(attributes, services.table, services.store):
+                    continue
+                params = await collect(services, resource, reference, attributes.namespace)
+            except (StatusError, ConfigurationError) as error:
+                faults.append(_Fault(policy, binding.name, f"failed to configure binding: {error}"))
+                continue
+            calls += [_Call(policy, binding, invocation, param) for param in params]
+        return calls
+
+    async def _apply_all(self, calls: list[_Call], versioned: Versioned, faults: list[_Fault]) -> None:
+        attributes = versioned.attributes
+        notes: Reinvoked = attributes.reinvocation.notes.setdefault(_NAME, Reinvoked())
+        again = attributes.reinvocation.again
+        if again and notes.last != attributes.object:
+            notes.require()
+        for call in calls:
+            if again and call.key not in notes.due:
+                continue
+            if await self._apply(call, versioned, faults):
+                notes.require()
+                attributes.reinvocation.wanted = True
+            if call.policy.spec.get("reinvocationPolicy") == "IfNeeded":
+                notes.eligible.add(call.key)
+        notes.last = copy.deepcopy(attributes.object)
+
+    async def _apply(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
+        """Apply one policy; whether the object changed."""
+        evaluator = call.policy.evaluator
+        bound = await self._bindings(call, versioned)
+        holds, error = evaluator.conditions.decide(bound)
+        if error:
+            faults.append(_Fault(call.policy, call.binding.name, error, "Invalid"))
+        if not holds:
+            return False
+        changed = False
+        for mutation in evaluator.mutations:
+            bound = evaluator.compiler.bind(await self._bindings(call, versioned))
+            try:
+                changed |= await self._mutate(mutation, call, versioned, bound)
+            except (MutationError, BudgetSpentError) as failure:
+                faults.append(_Fault(call.policy, call.binding.name, str(failure), "Invalid"))
+        return changed
+
+    async def _mutate(
+        self, mutation: Mutation, call: _Call, versioned: Versioned, bound: dict[str, Any]
+    ) -> bool:
+        current = await versioned.object(call.invocation)
+        if current is None:
+            return False
+        outcome, _ = mutation.expression.evaluate(bound, expressions.BUDGET)
+        if outcome.error:
+            raise MutationError(outcome.error)
+        schema = schema_of(self._services, call.invocation.kind)
+        return await versioned.replace(call.invocation, mutation.apply(outcome.value, current, schema))
+
+    async def _bindings(self, call: _Call, versioned: Versioned) -> dict[str, Any]:
+        services, attributes, invocation = self._services, versioned.attributes, call.invocation
+        objects = await versioned.object(invocation), await versioned.old(invocation)
+        bound = expressions.bindings(services, attributes, invocation, objects)
+        bound["namespaceObject"] = expressions.namespace_value(services, attributes)
+        return {**bound, "params": call.param}
+
+
+def _refuse(attributes: Attributes, faults: list[_Fault]) -> None:
+    """Raise 403 with every fault as a cause; the first is the message."""
+    if not faults:
+        return
+    metadata = (attributes.object or {}).get("metadata") or {}
+    name = attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+    error = forbidden((attributes.requested or attributes.resource).group_resource, name, "")
+    error.message, error.reason = str(faults[0]), faults[0].reason or error.reason
+    causes = [{"message": str(fault)} for fault in faults]
+    error.details = {**(error.details or {}), "causes": causes}
+    raise error

@@ -1,0 +1,121 @@
+"""MutatingAdmissionPolicies in the way of a write."""
+
+import pytest
+from server_in_process import MAPS, Caller, close_server, config_map, open_server
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+RULE = {"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"]}
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture
+async def call():
+    server = await open_server()
+    yield Caller(server)
+    await close_server(server)
+
+
+async def bind(call, name, *mutations, resources=("configmaps",), **spec):
+    body = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name}}
+    constraints = {"resourceRules": [{**RULE, "resources": list(resources)}]}
+    spec = {"matchConstraints": constraints, "reinvocationPolicy": "Never", **spec}
+    spec["mutations"] = list(mutations)
+    made = {**body, "kind": "MutatingAdmissionPolicy", "spec": spec}
+    answer = await call.post(f"{GROUP}/mutatingadmissionpolicies", made)
+    assert answer.status == 201, answer.body
+    bound = {**body, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}}
+    answer = await call.post(f"{GROUP}/mutatingadmissionpolicybindings", bound)
+    assert answer.status == 201, answer.body
+
+
+def apply(expression):
+    return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+
+
+def json_patch(expression):
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
+
+
+def pod():
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+
+
+async def test_apply_configuration(call):
+    """What the configuration names is merged in, lists with keys by their keys."""
+    await bind(
+        call,
+        "p",
+        apply(
+            "Object{metadata: Object.metadata{labels: {'by': request.userInfo.username}}, "
+            "spec: Object.spec{containers: [Object.spec.containers{name: 'side', image: 'x'}]}}"
+        ),
+        resources=("pods",),
+    )
+    answer = await call.post(PODS, pod())
+    assert answer.status == 201, answer.body
+    assert answer.body["metadata"]["labels"] == {"by": "admin"}
+    assert [one["name"] for one in answer.body["spec"]["containers"]] == ["c", "side"]
+
+
+async def test_json_patch(call):
+    """Operations are applied in order; keys may be escaped."""
+    await bind(
+        call,
+        "p",
+        json_patch(
+            "[JSONPatch{op: 'add', path: '/metadata/labels', value: {'a/b': 'c'}}, "
+            "JSONPatch{op: 'replace', path: '/metadata/labels/' + jsonpatch.escapeKey('a/b'), value: 'd'}]"
+        ),
+    )
+    answer = await call.post(MAPS, config_map("one"))
+    assert answer.status == 201, answer.body
+    assert answer.body["metadata"]["labels"] == {"a/b": "d"}
+
+
+async def test_order_and_reinvocation(call):
+    """Policies go by name; one that wants it sees what later ones did."""
+    count = "has(object.data) && 'b' in object.data ? {'seen': 'yes'} : {'a': '1'}"
+    await bind(call, "a", apply(f"Object{{data: {count}}}"), reinvocationPolicy="IfNeeded")
+    await bind(call, "b", apply("Object{data: {'b': object.data['a']}}"))
+    answer = await call.post(MAPS, config_map("one"))
+    assert answer.body["data"] == {"a": "1", "b": "1", "seen": "yes"}
+
+
+async def test_faults(call):
+    """A mutation that fails refuses the request, with every fault as a cause."""
+    await bind(call, "p", apply("Object{data: {'x': object.data.missing}}"))
+    answer = await call.post(MAPS, config_map("one"))
+    assert (answer.status, answer.body["reason"]) == (403, "Invalid")
+    text = (
+        "policy 'p' with binding 'p' denied request: expression 'Object{data: {'x': object.data.missing}}' "
+    )
+    assert answer.body["message"] == f"{text}resulted in error: no such key: data"
+    assert answer.body["details"]["causes"] == [{"message": answer.body["message"]}]
+
+
+async def test_atomic_parts(call):
+    """Part of what can only be replaced whole is not mutated by an apply configuration."""
+    expression = "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', command: ['x']}]}}"
+    await bind(call, "p", apply(expression), resources=("pods",))
+    message = (await call.post(PODS, pod())).body["message"]
+    assert "may not mutate atomic arrays, maps or structs: .spec.containers" in message
+
+
+async def test_rules(call):
+    """A policy only mutates what is created or updated; what does not compile is told."""
+    body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy"}
+    constraints = {"resourceRules": [{**RULE, "operations": ["DELETE"], "resources": ["pods"]}]}
+    spec = {"matchConstraints": constraints, "mutations": [apply("1"), {"patchType": "JSONPatch"}]}
+    made = {**body, "metadata": {"name": "p"}, "spec": spec}
+    answer = await call.post(f"{GROUP}/mutatingadmissionpolicies", made)
+    causes = [f"{one['field']}: {one['message']}" for one in answer.body["details"]["causes"]]
+    assert causes[0] == (
+        'spec.matchConstraints.resourceRules[0].operations[0]: Unsupported value: "DELETE": supported '
+        'values: "CREATE", "UPDATE"'
+    )
+    field = "spec.mutations[0].applyConfiguration.expression"
+    assert causes[1] == f'{field}: Invalid value: "1": must evaluate to Object'
+    text = "must be specified when patchType is JSONPatch"
+    assert causes[2] == f"spec.mutations[1].jsonPatch: Required value: {text}"
+    assert causes[3] == "spec.reinvocationPolicy: Required value"
