@@ -57,6 +57,9 @@ class InstanceStrategy(Strategy):
         faults = structural.validate_update(new, old, self._structural, metadata, self._scale_faults(new))
         return [*metadata, *faults]
 
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return [str(fault) for fault in structural.forgiven_faults(new, old, self._structural)]
+
     def fields(self, obj: Object) -> Mapping[str, str]:
         metadata = obj.get("metadata", {})
         found = {
