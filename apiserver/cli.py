@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,6 +22,13 @@ from apiserver.accounts import ISSUER
 from apiserver.options import ServerOptions
 
 _FILE = click.Path(exists=True, dir_okay=False)
+_FILES = frozenset(
+    {
+        "tls_cert_file", "tls_private_key_file", "client_ca_file", "token_auth_file",
+        "service_account_signing_key_file", "kubelet_certificate_authority",
+        "kubelet_client_certificate", "kubelet_client_key",
+    }
+)  # fmt: skip
 
 
 @click.command("apiserver")
@@ -59,7 +67,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 )
 @click.option(
     "--service-account-issuer",
-    "issuers",
+    "service_account_issuer",
     multiple=True,
     default=(ISSUER,),
     show_default=True,
@@ -70,7 +78,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 )
 @click.option(
     "--service-account-key-file",
-    "account_keys",
+    "service_account_key_files",
     type=_FILE,
     multiple=True,
     help="A key whose tokens are believed; by default the signing key.",
@@ -91,7 +99,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 )
 @click.option(
     "--shutdown-delay-duration",
-    "shutdown_delay",
+    "shutdown_delay_seconds",
     type=float,
     default=0.0,
     show_default=True,
@@ -119,36 +127,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--kubelet-client-certificate", type=_FILE, default=None, help="Shown to kubelets.")
 @click.option("--kubelet-client-key", type=_FILE, default=None, help="Its key.")
 @verbosity_option
-def apiserver(
-    name: str,
-    storage_url: str,
-    emulated_version: Version,
-    gates: str,
-    runtime_config: str,
-    bind_address: str,
-    secure_port: int,
-    advertise_address: str,
-    tls_cert_file: str | None,
-    tls_private_key_file: str | None,
-    client_ca_file: str | None,
-    token_auth_file: str | None,
-    anonymous_auth: bool,
-    issuers: tuple[str, ...],
-    service_account_signing_key_file: str | None,
-    account_keys: tuple[str, ...],
-    api_audiences: str,
-    service_cluster_ip_range: str,
-    kubelet_certificate_authority: str | None,
-    kubelet_client_certificate: str | None,
-    kubelet_client_key: str | None,
-    max_requests_inflight: int,
-    max_mutating_requests_inflight: int,
-    shutdown_delay: float,
-    webhook_services: tuple[str, ...],
-    enable_admission_plugins: str,
-    disable_admission_plugins: str,
-    verbosity: int,
-) -> None:
+def apiserver(emulated_version: Version, gates: str, runtime_config: str, **given: Any) -> None:
     """Run an API server in the foreground.
 
     \b
@@ -157,44 +136,29 @@ def apiserver(
     _trust_nobody()
     from apimachinery.catalogue import parse_runtime_config
 
-    set_up_logging(verbosity)
+    set_up_logging(given["verbosity"])
     feature_gates = parse_gates(emulated_version, gates)
     try:
         config = parse_runtime_config(runtime_config)
     except ValueError as error:
         raise click.UsageError(f"--runtime-config: {error}") from error
-    options = ServerOptions(
-        name=name,
-        storage_url=storage_url,
-        bind_address=bind_address,
-        secure_port=secure_port,
-        tls_cert_file=_path(tls_cert_file),
-        tls_private_key_file=_path(tls_private_key_file),
-        client_ca_file=_path(client_ca_file),
-        token_auth_file=_path(token_auth_file),
-        anonymous_auth=anonymous_auth,
-        service_account_issuer=issuers,
-        service_account_signing_key_file=_path(service_account_signing_key_file),
-        service_account_key_files=tuple(map(_path, account_keys)),
-        api_audiences=tuple(filter(None, api_audiences.split(","))),
-        runtime_config=config,
-        service_cluster_ip_range=service_cluster_ip_range,
-        kubelet_certificate_authority=_path(kubelet_certificate_authority),
-        kubelet_client_certificate=_path(kubelet_client_certificate),
-        kubelet_client_key=_path(kubelet_client_key),
-        advertise_address=advertise_address,
-        max_requests_inflight=max_requests_inflight,
-        max_mutating_requests_inflight=max_mutating_requests_inflight,
-        shutdown_delay_seconds=shutdown_delay,
-        webhook_services=_service_map(webhook_services),
-        verbosity=verbosity,
-        enable_admission_plugins=_names(enable_admission_plugins),
-        disable_admission_plugins=_names(disable_admission_plugins),
-    )
+    options = _options(given, config)
     _check_plugins(options)
     from apimachinery.clock import SeededEntropy, SystemClock
 
     run_loop(_main(options, World(emulated_version, feature_gates, SystemClock(), SeededEntropy())))
+
+
+def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOptions:
+    """The flags, whose parameters are named as the options' fields."""
+    values: dict[str, Any] = {
+        name: _path(value) if name in _FILES else value for name, value in given.items()
+    }
+    values["service_account_key_files"] = tuple(map(_path, given["service_account_key_files"]))
+    for name in ("api_audiences", "enable_admission_plugins", "disable_admission_plugins"):
+        values[name] = _names(given[name])
+    values["webhook_services"] = _service_map(given["webhook_services"])
+    return ServerOptions(runtime_config=runtime_config, **values)
 
 
 def _service_map(listed: tuple[str, ...]) -> dict[str, str]:
