@@ -93,10 +93,9 @@ def next_number(revisions: Sequence[Object]) -> int:
     return max((one.get("revision") or 0 for one in revisions), default=0) + 1
 
 
-def surplus(old: Sequence[Object], live: Collection[str], limit: int) -> list[Object]:
-    """The oldest of the revisions that nothing uses (`live`: names or hashes), beyond the limit."""
-    unused = [one for one in ordered(old) if not live_names(one) & set(live)]
-    return unused[: max(0, len(unused) - limit)]
+def unused(revisions: Sequence[Object], live: Collection[str]) -> list[Object]:
+    """The revisions that nothing uses (`live`: names or hashes), oldest first."""
+    return [one for one in ordered(revisions) if not live_names(one) & set(live)]
 
 
 def live_names(revision: Object) -> set[str]:

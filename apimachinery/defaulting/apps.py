@@ -12,6 +12,7 @@ from apimachinery.errors import Object
 
 HISTORY = 10
 PROGRESS_SECONDS = 600
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 def _rolling(spec: Object, name: str, **values: Any) -> None:
@@ -39,6 +40,8 @@ def daemon_set(obj: Object, ctx: DefaultingContext) -> None:
     fill_null(spec, revisionHistoryLimit=HISTORY)
     _rolling(spec, "updateStrategy", maxUnavailable=1, maxSurge=0)
     template(spec, ctx)
+    # No default upstream, but what its conversion makes of a field that v1 does not have.
+    fill(struct(struct(obj, "metadata"), "annotations"), **{TEMPLATE_GENERATION: "0"})
 
 
 def stateful_set(obj: Object, ctx: DefaultingContext) -> None:

@@ -151,12 +151,14 @@ class DaemonSetController(PodOwnerController):
         return False
 
     async def _rolled(self, daemon_set: Object, text: str) -> Plan:
-        desired = sum(placement.belongs(daemon_set, node)[0] for node in self._nodes.list())
-        max_surge, max_unavailable = limits(daemon_set, desired)
+        wanted = {
+            node["metadata"]["name"] for node in self._nodes.list() if placement.belongs(daemon_set, node)[0]
+        }
+        max_surge, max_unavailable = limits(daemon_set, len(wanted))
         judge = Judge(daemon_set, text, self.clock.now())
         on_nodes = await self._on_nodes(daemon_set)
         if max_surge:
-            return judge.surge(on_nodes, max_surge)
+            return judge.surge(on_nodes, max_surge, wanted.__contains__, len(wanted))
         return judge.replace(on_nodes, max_unavailable)
 
     async def _carry_out(self, key: Key, daemon_set: Object, text: str, plan: Plan) -> None:
@@ -218,8 +220,8 @@ class DaemonSetController(PodOwnerController):
             for each in found.values()
             for pod in each
         }
-        surplus = history.surplus(old, live - {""}, _DEFAULT_HISTORY if limit is None else int(limit))
-        await self._revisions.delete(surplus)
+        excess = len(old) - (_DEFAULT_HISTORY if limit is None else int(limit))
+        await self._revisions.delete(history.unused(old, live - {""})[: max(0, excess)])
 
     # -- the status
 

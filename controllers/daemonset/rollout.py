@@ -3,7 +3,7 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/daemon/{daemon_controller,update}.go, 1.36.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -74,11 +74,11 @@ class Judge:
         return is_updated(pod, self._hash, self._generation)
 
     def pair(self, found: Sequence[Object]) -> tuple[Object | None, Object | None] | None:
-        """(new pod, old pod) of a node; None if it is in between and the next round will tidy it up."""
+        """(new pod, old pod) of a node; None if there are too many and the next round will tidy it up."""
         new = old = None
         for pod in found:
             if pods.is_terminating(pod):
-                return None
+                continue
             if self.is_updated(pod):
                 if new is not None:
                     return None
@@ -128,25 +128,58 @@ class Judge:
                 candidates.append(old)
         return Plan(pods=[*broken, *candidates[: max(0, max_unavailable - unavailable)]])
 
-    def surge(self, on_nodes: Mapping[str, Sequence[Object]], max_surge: int) -> Plan:
-        """Make the new pod beside the old one, and delete the old one when the new one is available."""
-        surging, plan, candidates = 0, Plan(), []
+    def surge(
+        self,
+        on_nodes: Mapping[str, Sequence[Object]],
+        max_surge: int,
+        starts: Callable[[str], bool],
+        desired: int,
+    ) -> Plan:
+        """Make the new pod beside the old one, and delete the old one when the new one is available.
+
+        `starts` says whether a node should have a pod. Where none should be, the old one goes only when
+        enough of the `desired` others are available.
+        """
+        surging, available, plan = 0, 0, Plan()
+        candidates: list[str] = []
+        misplaced: list[Object] = []
         for node, found in on_nodes.items():
             pair = self.pair(found)
             if pair is None:
                 surging += 1
                 continue
             new, old = pair
+            counted = old or new
+            available += counted is not None and self.is_available(counted)
             if old is None:
                 continue
             if new is None:
-                if self.is_available(old):
-                    candidates.append(node)
-                else:
-                    plan.nodes.append(node)
-            elif not pods.is_ready(old) or self.is_available(new):
+                self._take_over(plan, candidates, misplaced, node, old, starts=starts(node))
+            elif self.is_available(new):
                 plan.pods.append(old)
             else:
                 surging += 1
+        plan.pods += misplaced[: max(0, available - desired)]
         plan.nodes += candidates[: max(0, max_surge - surging)]
         return plan
+
+    def _take_over(
+        self,
+        plan: Plan,
+        candidates: list[str],
+        misplaced: list[Object],
+        node: str,
+        old: Object,
+        *,
+        starts: bool,
+    ) -> None:
+        """What becomes of a node with an old pod alone."""
+        if self.is_available(old):
+            if starts:
+                candidates.append(node)
+            else:
+                misplaced.append(old)
+        elif starts:
+            plan.nodes.append(node)
+        else:
+            plan.pods.append(old)

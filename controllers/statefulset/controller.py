@@ -135,8 +135,9 @@ class StatefulSetController(PodOwnerController):
         limit = stateful_set["spec"].get("revisionHistoryLimit")
         live = {current["metadata"]["name"], update["metadata"]["name"]}
         live |= {identity.revision_of(pod) for pod in found}
-        surplus = history.surplus(revisions, live, _DEFAULT_HISTORY if limit is None else int(limit))
-        await self._revisions.delete(surplus)
+        unused = history.unused(revisions, live)
+        excess = len(unused) - (_DEFAULT_HISTORY if limit is None else int(limit))
+        await self._revisions.delete(unused[: max(0, excess)])
 
     # -- the status
 

@@ -118,12 +118,16 @@ def test_what_is_replaced(on_nodes, limit, expected):
         ({"a": [pod("o1", "old", ready=False)], "b": [pod("o2", "old")]}, ["a", "b"], []),
         ({"a": [pod("o1", "old"), pod("n1", "new", ready=False)], "b": [pod("o2", "old")]}, [], []),
         ({"a": [pod("o1", "old"), pod("n1", "new")], "b": [pod("o2", "old")]}, ["b"], ["o1"]),
-        ({"a": [pod("o1", "old", ready=False), pod("n1", "new", ready=False)]}, [], ["o1"]),
+        ({"a": [pod("o1", "old", ready=False), pod("n1", "new", ready=False)]}, [], []),
+        ({"off": [pod("o1", "old")], "b": [pod("n2", "new")]}, [], ["o1"]),
+        ({"off": [pod("o1", "old")], "b": [pod("n2", "new", ready=False)]}, [], []),
+        ({"off": [pod("o1", "old", ready=False)], "b": [pod("n2", "new")]}, [], ["o1"]),
     ],
 )
 def test_what_surges(on_nodes, nodes, gone):
     """New pods beside available old ones, up to the limit; the old one goes when the new is available."""
-    plan = Judge(daemon_set({"maxSurge": 1, "maxUnavailable": 0}), "new", NOW).surge(on_nodes, 1)
+    judge = Judge(daemon_set({"maxSurge": 1, "maxUnavailable": 0}), "new", NOW)
+    plan = judge.surge(on_nodes, 1, lambda node: node != "off", sum(node != "off" for node in on_nodes))
 
     assert (plan.nodes, names(plan.pods)) == (nodes, gone)
 
