@@ -12,10 +12,10 @@ Users compile an expression once (`compile` caches) in an environment and evalua
                         # raises EvaluationError, its `cost` says what was spent
 
 - `environment(minor, *, stored, variables) -> Environment`: the libraries of that minor. `stored`:
-  expressions that are in storage already may use all that the server knows; new ones what the previous minor knows too.
-  Keep it: programs are cached by environment. `Environment.extended(variables, named=..., libraries=...)`
-  adds to it; names may be qualified (`authorizer.requestResource`); `named` are object types that
-  expressions can make (`Object{...}`).
+  expressions that are in storage already may use all that the server knows; new ones what the previous minor
+  knows too. Keep it: programs are cached by environment. `Environment.extended(variables, named=...,
+  libraries=...)` adds to it; names may be qualified (`authorizer.requestResource`); `named` are object types
+  that expressions can make (`Object{...}`).
 - `compile(expression, environment, results=()) -> Program`; `results` are the types allowed, else
   CompileError `must evaluate to bool` / `must evaluate to one of [...]`.
 - `types`: BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, DYN, DURATION, TIMESTAMP, list_of(T), map_of(K, V),
@@ -30,10 +30,11 @@ Users compile an expression once (`compile` caches) in an environment and evalua
 - `authorizer.Authorizer(check)`: the value of `authorizer`; `check` is given what is asked and answers with
   (decision, reason).
 - `devices`: the environment of device selectors (`resource.k8s.io`).
-- `mutations`: the object types of MutatingAdmissionPolicy.
+- `mutations`: `environment.extended(named=mutations.TYPES, libraries=(JSON_PATCH,))` lets expressions make
+  `Object{...}` and `JSONPatch{...}`; `mutations.check_names(value)` sees to the names of what was made.
 """
 
-from apimachinery.cel import authorizer, types
+from apimachinery.cel import authorizer, mutations, types
 from apimachinery.cel.declarations import Declared
 from apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
 from apimachinery.cel.errors import CELError, CompileError, EvaluationError
@@ -62,6 +63,7 @@ __all__ = [
     "declare",
     "environment",
     "escape",
+    "mutations",
     "to_json",
     "to_value",
     "types",

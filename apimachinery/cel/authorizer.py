@@ -12,9 +12,9 @@ from apimachinery.cel.overloads import Overload, overload
 
 _PREFIX = "kubernetes.authorization."
 
-# Gets what is asked: verb, path, group, resource, subresource, namespace, name, fieldSelector, labelSelector, and
-# for another account serviceAccount, its namespace and name. Answers with "allow", "deny" or anything else for no
-# opinion, and the reason; may raise ValueError.
+# Gets what is asked: verb, path, group, resource, subresource, namespace, name, fieldSelector, labelSelector,
+# and for another account serviceAccount, its namespace and name. Answers with "allow", "deny" or anything
+# else for no opinion, and the reason; may raise ValueError.
 Check = Callable[[Mapping[str, Any]], tuple[str, str]]
 
 

@@ -4,7 +4,7 @@ Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36, with
 literals.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from apimachinery.cel import types
@@ -53,7 +53,7 @@ class Checker:
     """Checks one expression; `issues` holds what was found."""
 
     def __init__(
-        self, variables: Mapping[str, Type], functions: Functions, named: Mapping[str, Type]
+        self, variables: Mapping[str, Type], functions: Functions, named: Callable[[str], Type | None]
     ) -> None:
         self._scopes: list[dict[str, Type]] = [dict(variables)]
         self._functions = functions
@@ -125,7 +125,7 @@ class Checker:
         if variable is not None:
             self._checked.names[node] = name.removeprefix(".")
             return variable
-        named = self._named.get(name.removeprefix("."))
+        named = self._named(name.removeprefix("."))
         if named is None:
             return None
         self._checked.values[node] = named
@@ -172,7 +172,7 @@ class Checker:
         return types.optional_of(result) if was_optional or optional else result
 
     def _struct_field(self, target: Type, name: str) -> Type | None:
-        fields = target.fields or self._named.get(target.name, target).fields
+        fields = target.fields or (self._named(target.name) or target).fields
         return fields.get(name)
 
     def _call(self, node: Call) -> Type:
@@ -272,7 +272,7 @@ class Checker:
 
     def _object(self, node: ObjectLiteral) -> Type:
         name = node.name.removeprefix(".")
-        result = self._named.get(name)
+        result = self._named(name)
         if result is None:
             variable = self._lookup(name)
             message = (

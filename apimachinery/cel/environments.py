@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from apimachinery.cel import kubernetes, lists, macros, types
+from apimachinery.cel import kubernetes, lists, macros, mutations, types
 from apimachinery.cel.authorizer import AUTHORIZER, AUTHORIZER_SELECTORS
 from apimachinery.cel.declarations import Declared, declared_of
 from apimachinery.cel.estimator import Overrides
@@ -72,6 +72,10 @@ class Environment:
     functions: Functions
     macros: Macros
     overrides: Overrides = field(default_factory=dict)
+
+    def named_type(self, name: str) -> Type | None:
+        """The type that a name stands for."""
+        return self.named.get(name) or mutations.nested(name, self.named)
 
     @property
     def optionals(self) -> bool:

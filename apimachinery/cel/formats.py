@@ -129,6 +129,14 @@ def _parsed(message: str, parse: Callable[[str], object]) -> Check:
     return check
 
 
+def _uri(text: str) -> list[str]:
+    try:
+        URL.parse(text)
+    except EvaluationError as error:
+        return [str(error).partition("conversion from string: ")[2]]
+    return []
+
+
 def _byte(text: str) -> None:
     base64.b64decode(text, validate=True)
 
@@ -156,11 +164,11 @@ FORMATS_BY_NAME: Mapping[str, Format] = {
         Format("dns1123SubdomainPrefix", 60, _prefix(_subdomain)),
         Format("dns1035LabelPrefix", 30, _prefix(_dns1035)),
         Format("labelValue", 40, _label_value),
-        Format("uri", 1000, _parsed("invalid URI", URL.parse)),
-        Format("uuid", 40, _parsed("does not match the UUID format", _uuid)),
-        Format("byte", 0, _parsed("invalid base64", _byte)),
-        Format("date", 0, _parsed("invalid date", _date)),
-        Format("datetime", 0, _parsed("invalid datetime", timestamp)),
+        Format("uri", 1241, _uri),
+        Format("uuid", 71, _parsed("does not match the UUID format", _uuid)),
+        Format("byte", 98, _parsed("invalid base64", _byte)),
+        Format("date", 126, _parsed("invalid date", _date)),
+        Format("datetime", 126, _parsed("invalid datetime", timestamp)),
     )
 }
 

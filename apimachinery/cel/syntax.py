@@ -109,7 +109,9 @@ class _Parser:
         self._place = 0
         self._macros = macros
         self._optionals = optionals
-        self._depth = {"expr": 0, "relation": 0, "calc": 0, "member": 0}
+        self._depth = {"expr": 0, "relation": 0, "calc": 0}
+        self._heights: dict[Node, int] = {}
+        self._highest = 0
         self.issues: list[Issue] = []
 
     @property
@@ -137,6 +139,8 @@ class _Parser:
     def start(self) -> Node:
         node = self._expression()
         self._take(EOF)
+        if self._highest > DEPTH:
+            self.issues.append(Issue(-1, "max recursion depth exceeded"))
         return node
 
     def _expression(self) -> Node:
@@ -146,8 +150,16 @@ class _Parser:
             then = self._disjunction()
             self._take(":")
             otherwise = self._expression()
-            node = Call("_?_:_", (node, then, otherwise), question.start)
+            node = self._high(Call("_?_:_", (node, then, otherwise), question.start))
         self._depth["expr"] -= 1
+        return node
+
+    def _high(self, node: Call | Select, *below: Node) -> Node:
+        """Notes the height of a node of the kinds that cel-go counts."""
+        children = (*node.arguments, *below) if isinstance(node, Call) else (node.operand,)
+        height = 1 + max([self._heights.get(child, 0) for child in children], default=0)
+        self._heights[node] = height
+        self._highest = max(self._highest, height)
         return node
 
     def _disjunction(self) -> Node:
@@ -165,33 +177,34 @@ class _Parser:
         return _balanced("_&&_", terms, offsets)
 
     def _relation(self) -> Node:
-        before = self._depth["relation"]
         self._deeper("relation")
         node = self._sum()
         while (function := _RELATIONS.get(self._kind)) is not None:
-            self._deeper("relation")
             offset = self._next().start
-            node = Call(function, (node, self._sum()), offset)
-        self._depth["relation"] = before
+            self._deeper("relation")
+            node = self._high(Call(function, (node, self._sum()), offset))
+            self._depth["relation"] -= 1
+        self._depth["relation"] -= 1
         return node
 
     def _sum(self) -> Node:
-        before = self._depth["calc"]
         self._deeper("calc")
         node = self._product()
         while (function := _SUMS.get(self._kind)) is not None:
-            self._deeper("calc")
             offset = self._next().start
-            node = Call(function, (node, self._product()), offset)
-        self._depth["calc"] = before
+            self._deeper("calc")
+            node = self._high(Call(function, (node, self._product()), offset))
+            self._depth["calc"] -= 1
+        self._depth["calc"] -= 1
         return node
 
     def _product(self) -> Node:
         node = self._unary()
         while (function := _PRODUCTS.get(self._kind)) is not None:
-            self._deeper("calc")
             offset = self._next().start
-            node = Call(function, (node, self._unary()), offset)
+            self._deeper("calc")
+            node = self._high(Call(function, (node, self._unary()), offset))
+            self._depth["calc"] -= 1
         return node
 
     def _unary(self) -> Node:
@@ -210,19 +223,14 @@ class _Parser:
         return node if count % 2 == 0 else Call(function, (node,), offset)
 
     def _member(self) -> Node:
-        before = self._depth["member"]
-        self._deeper("member")
         node = self._primary()
         while True:
             kind = self._kind
             if kind == ".":
-                self._deeper("member")
                 node = self._selection(node, self._next())
             elif kind == "[":
-                self._deeper("member")
                 node = self._index(node, self._next())
             else:
-                self._depth["member"] = before
                 return node
 
     def _selection(self, operand: Node, dot: Token) -> Node:
@@ -234,13 +242,13 @@ class _Parser:
         if optional:
             if not self._optionals:
                 self.issues.append(Issue(dot.start, "unsupported syntax '.?'"))
-            return Call("_?._", (operand, Literal(field, name.start)), dot.start)
+            return self._high(Call("_?._", (operand, Literal(field, name.start)), dot.start))
         if name.kind == "IDENTIFIER" and (opened := self._accept("(")):
             arguments = self._arguments()
             return self._call(field, arguments, opened.start, operand)
         if name.kind == "ESC_IDENTIFIER":
             self.issues.append(Issue(name.start, "unsupported syntax: '`'"))
-        return Select(operand, field, dot.start)
+        return self._high(Select(operand, field, dot.start))
 
     def _index(self, operand: Node, bracket: Token) -> Node:
         optional = self._accept("?")
@@ -248,7 +256,7 @@ class _Parser:
         self._take("]")
         if optional and not self._optionals:
             self.issues.append(Issue(bracket.start, "unsupported syntax '[?'"))
-        return Call("_[?_]" if optional else "_[_]", (operand, key), bracket.start)
+        return self._high(Call("_[?_]" if optional else "_[_]", (operand, key), bracket.start))
 
     def _primary(self) -> Node:
         token = self._next()
@@ -289,7 +297,7 @@ class _Parser:
         if token.text in RESERVED:
             offset = token.start - (1 if dot else 0)
             self.issues.append(Issue(offset, f"reserved identifier: {token.text}"))
-            return Ident(name, token.start)
+            return Literal(None, token.start)
         return self._call(name, arguments, opened.start, None) if opened else Ident(name, token.start)
 
     def _object_name(self) -> str | None:
@@ -354,19 +362,34 @@ class _Parser:
         token = self._next()
         if token.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
             raise _UnexpectedError
+        if token.kind == "ESC_IDENTIFIER":
+            self.issues.append(Issue(token.start, "unsupported syntax: '`'"))
         return token.text.strip("`")
 
     def _call(self, function: str, arguments: tuple[Node, ...], offset: int, target: Node | None) -> Node:
+        call = Call(function, arguments, offset, target)
+        if target is not None:
+            self._high(call, target)
         macro = self._macros.get((function, target is not None, len(arguments)))
-        if macro is not None:
-            try:
-                expanded = macro(target, arguments, offset)
-            except MacroError as error:
-                self.issues.append(Issue(error.offset, str(error)))
-                return Literal(None, offset)
-            if expanded is not None:
-                return expanded
-        return Call(function, arguments, offset, target)
+        if macro is None:
+            return call
+        try:
+            expanded = macro(target, arguments, offset)
+        except MacroError as error:
+            self.issues.append(Issue(error.offset, str(error)))
+            return Literal(None, offset)
+        if expanded is None:
+            return call
+        self._heights[expanded] = self._height(call)
+        return expanded
+
+    def _height(self, call: Call) -> int:
+        known = self._heights.get(call)
+        return (
+            max([self._heights.get(each, 0) for each in call.arguments], default=0)
+            if known is None
+            else known
+        )
 
 
 def _balanced(function: str, terms: list[Node], offsets: list[int]) -> Node:

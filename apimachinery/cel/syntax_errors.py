@@ -36,6 +36,7 @@ _LOOKAHEAD = 256  # tokens skipped in one
 _REPORTED = 100
 _DEPTH = 250
 _RESERVED_MEMBER = re.compile(r"no viable alternative at input '\.(true|false|null)'")
+_HIDDEN = re.compile(r"[\t \r\n\f]+|//[^\n]*")
 _NUMBERS = ("NUM_INT", "NUM_FLOAT")
 
 
@@ -256,8 +257,19 @@ class _Recoverer:
     def _no_alternative(self, ahead: int) -> _MismatchError:
         """No alternative fits the tokens from the current one to the one `ahead`, which is to blame."""
         first, last = self._token(), self._token(ahead)
-        text = "<EOF>" if first.kind == EOF else self._source[first.start : last.start + _length(last)]
+        text = "<EOF>" if first.kind == EOF else self._text(ahead)
         return _MismatchError(f"no viable alternative at input {_quoted(text)}", last)
+
+    def _text(self, ahead: int) -> str:
+        """The tokens up to the one `ahead` with the blanks and comments between them."""
+        parts: list[str] = []
+        for number in range(ahead + 1):
+            token = self._token(number)
+            if number:
+                end = self._token(number - 1).start + len(self._token(number - 1).text)
+                parts += _HIDDEN.findall(self._source[end : token.start])
+            parts.append("" if token.kind == EOF else token.text)
+        return "".join(parts)
 
     def _goes_round(self, element: Star, precedence: int) -> bool:
         kind = self._kind()
@@ -333,10 +345,6 @@ class _Recoverer:
             raise self._no_alternative(1)
         order = ("NUM_INT", "NUM_UINT", "NUM_FLOAT", "STRING", "BYTES", "true", "false", "null")
         return order.index(kind)
-
-
-def _length(token: Token) -> int:
-    return 0 if token.kind == EOF else len(token.text)
 
 
 def _quoted(text: str) -> str:

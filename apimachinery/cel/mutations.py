@@ -1,0 +1,64 @@
+"""What expressions of a MutatingAdmissionPolicy make: `Object{spec: Object.spec{…}}` and `JSONPatch{op: …}`.
+
+An Object's fields may be anything; that its nested types are named after their fields is seen when it is
+made.
+
+Source: k8s.io/apiserver/pkg/cel/mutation (typeresolver.go, jsonpatch.go, dynamic/objects.go), 1.36.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from apimachinery.cel import types
+from apimachinery.cel.errors import EvaluationError
+from apimachinery.cel.types import Type
+
+ROOT = "Object"
+
+
+class AnyFields(Mapping[str, Type]):
+    """Any name is a field, of any type."""
+
+    def __getitem__(self, name: str) -> Type:
+        return types.DYN
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 1
+
+
+def _object(name: str) -> Type:
+    return Type("struct", name, (), AnyFields())
+
+
+JSON_PATCH_TYPE = types.object_type(
+    "JSONPatch", {"op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN}
+)
+
+TYPES: Mapping[str, Type] = {ROOT: _object(ROOT), "JSONPatch": JSON_PATCH_TYPE}
+
+
+def nested(name: str, known: Mapping[str, Type]) -> Type | None:
+    """The type `Object.spec.template` where expressions know `Object`."""
+    return _object(name) if name.startswith(f"{ROOT}.") and ROOT in known else None
+
+
+def check_names(value: Any, name: str = ROOT) -> None:
+    """Raise EvaluationError if a nested object is not named after where it is."""
+    own = getattr(value, "cel_type_of", None)
+    if own is not None and own != name:
+        raise EvaluationError(
+            f'unexpected type name "{own}", expected "{name}", which matches field name path from root Object '
+            "type"
+        )
+    if isinstance(value, Mapping) and own is not None:
+        for field, item in value.items():
+            check_names(item, f"{name}.{field}")
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            check_names(item, name)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            check_names(item, name)
