@@ -10,6 +10,10 @@ import aiohttp
 import pytest
 from server_in_process import MAPS, config_map
 
+from apimachinery.clock import SystemClock
+from apiserver.storage.replay import digest, fold
+from apiserver.storage.sql_log import SQLLog
+
 pytestmark = pytest.mark.cluster
 
 
@@ -23,25 +27,26 @@ async def started(directory: Path, port: int) -> tuple[asyncio.subprocess.Proces
         "--token-auth-file", str(tokens), stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stderr is not None
+    said = []
     async for line in process.stderr:
         if b"serving on" in line:
             return process, int(line.rsplit(b":", 1)[1])
-    raise AssertionError("the server ended before it was ready")
+        said.append(line.decode())
+    raise AssertionError(f"the server ended before it was ready: {''.join(said)}")
 
 
 def session(port: int) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers={"Authorization": "Bearer secret"})
 
 
-async def test_kill_under_writers(tmp_path):
-    """Eight writers create and update until SIGKILL; after a restart all that was answered is there."""
-    process, port = await started(tmp_path, 0)
+async def written_until_killed(process: asyncio.subprocess.Process, port: int, run: int) -> dict[str, str]:
+    """Eight writers create and update until SIGKILL: what was acknowledged, and by which verb last."""
     acknowledged: dict[str, str] = {}
     enough = asyncio.Event()
 
     async def write(http: aiohttp.ClientSession, writer: int) -> None:
         for number in range(10**6):
-            name = f"w{writer}-{number}"
+            name = f"r{run}-w{writer}-{number}"
             for method, target in (("post", MAPS), ("put", f"{MAPS}/{name}")):
                 body = config_map(name, data={"by": method})
                 async with getattr(http, method)(target, json=body) as answer:
@@ -58,16 +63,50 @@ async def test_kill_under_writers(tmp_path):
         results = await asyncio.gather(*writers, return_exceptions=True)
         assert all(isinstance(result, aiohttp.ClientError) for result in results)
         await process.wait()
+    return acknowledged
 
-    process, port = await started(tmp_path, 0)
-    try:
-        async with session(port) as http, http.get(MAPS) as answer:
-            listed = (await answer.json())["items"]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        await process.communicate()
-    found = {item["metadata"]["name"]: item["data"]["by"] for item in listed}
+
+async def listed(port: int) -> dict[str, str]:
+    """The verb that last wrote each config map."""
+    async with session(port) as http, http.get(MAPS) as answer:
+        items = (await answer.json())["items"]
+    return {item["metadata"]["name"]: item["data"]["by"] for item in items if "by" in item.get("data", {})}
+
+
+def check(acknowledged: dict[str, str], found: dict[str, str]) -> None:
     for name, method in acknowledged.items():
         assert name in found
         assert found[name] == "put" or method == "post"
+
+
+async def killed_again_and_again(directory: Path, times: int) -> None:
+    """One log, and a server on it that is killed so often; then one that stops in order."""
+    acknowledged: dict[str, str] = {}
+    for run in range(times):
+        process, port = await started(directory, 0)
+        check(acknowledged, await listed(port))
+        acknowledged |= await written_until_killed(process, port, run)
+    process, port = await started(directory, 0)
+    try:
+        check(acknowledged, await listed(port))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        await process.communicate()
     assert process.returncode == 0
+    log = await SQLLog.open(f"sqlite+aiosqlite:///{directory}/log.db", SystemClock())
+    try:
+        _, entries = await log.entries()
+        assert digest(fold(await log.after(0, 10**7)).values()) == digest(entries)
+    finally:
+        await log.close()
+
+
+async def test_kill_under_writers(tmp_path):
+    """After SIGKILL under eight writers all that was answered is there."""
+    await killed_again_and_again(tmp_path, 1)
+
+
+@pytest.mark.slow
+async def test_a_hundred_kills(tmp_path):
+    """The same a hundred times on one log, which in the end replays to what is stored."""
+    await killed_again_and_again(tmp_path, 100)
