@@ -57,7 +57,7 @@ async def proxy(request: Request, scope: Scope) -> Response:
     if wanted is None:
         raise errors.bad_request(f'invalid {plural[:-1]} request "{info.name}"')
     await scope.services.store.refresh()
-    address, prefix = await _BACKENDS[plural](scope.services, info.namespace, wanted)
+    address, prefix, shown = await _BACKENDS[plural](scope.services, info.namespace, wanted)
     query = urlencode([(name, value) for name, values in request.query.items() for value in values])
     suffix = f"?{query}" if query else ""
     if not path and not request.path.endswith("/") and not is_upgrade(request):
@@ -68,16 +68,17 @@ async def proxy(request: Request, scope: Scope) -> Response:
     answer = await pass_on(request, address, target)
     if answer.status == _NOBODY_LISTENS and prefix:
         answer.close()
-        where = f"{wanted.name}:{wanted.port}" if wanted.port else wanted.name
-        message = f"error trying to reach service: dial tcp {where}: connect: connection refused"
+        message = f"error trying to reach service: dial tcp {shown}: connect: connection refused"
         raise StatusError(503, "ServiceUnavailable", message)
     return streamed(answer)
 
 
-# -- backends: (where, what stands before the path)
+# -- backends: where, what stands before the path, and the address that upstream would dial
+
+Backend = tuple[Address, str, str]
 
 
-async def _pod(services: Services, namespace: str, wanted: Wanted) -> tuple[Address, str]:
+async def _pod(services: Services, namespace: str, wanted: Wanted) -> Backend:
     pod = await pod_of(services, namespace, wanted.name)
     port = wanted.port or _first_port(pod)
     if not (pod.get("status") or {}).get("podIP"):
@@ -92,13 +93,14 @@ def _first_port(pod: Object) -> str:
     return ""
 
 
-def _inside(services: Services, pod: Object, port: str) -> tuple[Address, str]:
+def _inside(services: Services, pod: Object, port: str) -> Backend:
     metadata = pod["metadata"]
     address = services.nodes.address(services, pod["spec"].get("nodeName") or "")
-    return address, f"/containerPort/{metadata['namespace']}/{metadata['name']}/{quote(port)}"
+    prefix = f"/containerPort/{metadata['namespace']}/{metadata['name']}/{quote(port)}"
+    return address, prefix, f"{(pod.get('status') or {}).get('podIP', '')}:{port}"
 
 
-async def _service(services: Services, namespace: str, wanted: Wanted) -> tuple[Address, str]:
+async def _service(services: Services, namespace: str, wanted: Wanted) -> Backend:
     name, port = wanted.name, wanted.port
     service = stored(services, "services", namespace, name)
     if re.fullmatch(r"[+-]?\d+", port):
@@ -123,20 +125,22 @@ async def _service(services: Services, namespace: str, wanted: Wanted) -> tuple[
     raise errors.service_unavailable(f'no endpoints available for service "{joined}"')
 
 
-def _endpoint(services: Services, address: Object, port: str) -> tuple[Address, str]:
+def _endpoint(services: Services, address: Object, port: str) -> Backend:
     target = address.get("targetRef") or {}
     if target.get("kind") == "Pod":
         pod = stored(services, "pods", target.get("namespace", ""), target.get("name", ""))
         if pod is not None:
             return _inside(services, pod, port)
-    return Address(str(address["ip"]), int(port)), ""
+    found = Address(str(address["ip"]), int(port))
+    return found, "", str(found)
 
 
-async def _node(services: Services, _namespace: str, wanted: Wanted) -> tuple[Address, str]:
+async def _node(services: Services, _namespace: str, wanted: Wanted) -> Backend:
     address = services.nodes.address(services, wanted.name)
     if wanted.port in {"", str(address.port)}:
-        return address, ""
-    return Address(address.host, int(wanted.port)), ""
+        return address, "", str(address)
+    found = Address(address.host, int(wanted.port))
+    return found, "", str(found)
 
 
 _BACKENDS = {"pods": _pod, "services": _service, "nodes": _node}

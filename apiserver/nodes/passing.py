@@ -57,7 +57,9 @@ async def pass_upgrade(request: Request, address: Address, target: str) -> Respo
     if wants_v5:
         text = await answer.text(_TEXT_LIMIT)
         return _told_inside(request, f"unable to upgrade connection: {text}")
-    return streamed(answer)
+    refusal = streamed(answer)
+    refusal.body = (await answer.text(_TEXT_LIMIT)).encode()  # short, and to be read whatever the client does
+    return refusal
 
 
 def _joined(answer: Answer) -> Callable[[Tunnel], Awaitable[None]]:

@@ -1,0 +1,360 @@
+"""Logs, exec, attach, port-forward and proxy: an API server and a node's server, joined over loopback."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client import CollectorRegistry
+from server_in_process import ADMIN, Caller, close_server, open_server
+
+from apimachinery.clock import SeededEntropy, SystemClock
+from apimachinery.component import Health
+from apimachinery.gates import FeatureGates
+from apimachinery.streaming import spdy
+from apimachinery.streaming.websocket import WebSocket
+from apimachinery.versions import Version
+from apiserver.request import Peer, Request, Upgrade
+from kubelet.behaviour import behaviour_of
+from kubelet.program import program_of
+from kubelet.runtime import FakeRuntime
+from kubelet.server.listening import Listener
+from kubelet.server.routes import Routes
+from kubelet.server.view import NodeView
+from kubelet.status import View, pod_status
+
+PODS = "/api/v1/namespaces/default/pods"
+CONTAINERS = [
+    {"name": "a", "image": "i", "command": ["sh", "-c", "echo one; echo two >&2; echo three"]},
+    {"name": "b", "image": "i", "ports": [{"containerPort": 80}]},
+    {"name": "tty", "image": "i", "command": ["sh"], "stdin": True, "tty": True},
+]
+
+
+class Tunnel:
+    """A client's connection after the upgrade, in memory, and the client's end of it."""
+
+    def __init__(self):
+        self.to_server: asyncio.Queue[bytes] = asyncio.Queue()
+        self.to_client: asyncio.Queue[bytes] = asyncio.Queue()
+        self.client = SimpleNamespace(read=self.to_client.get, write=self._send)
+
+    async def read(self):
+        return await self.to_server.get()
+
+    async def write(self, data):
+        self.to_client.put_nowait(data)
+
+    async def _send(self, data):
+        self.to_server.put_nowait(data)
+
+
+class Bench:
+    """A server with a node and a pod on it, `p`; and a pod without a node, `q`."""
+
+    def __init__(self, server, runtime, pods):
+        self.server, self.api = server, Caller(server)
+        self.runtime, self.pods = runtime, pods
+        self.tasks = []
+
+    async def read(self, target: str, peer: Peer = ADMIN) -> tuple[int, str]:
+        response = await self.server.handle(Request.of("GET", target, {}, b"", peer))
+        if isinstance(response.body, bytes):
+            return response.status, response.body.decode()
+        return response.status, b"".join([piece async for piece in response.body]).decode()
+
+    async def upgrade(self, target: str, method: str = "GET", peer: Peer = ADMIN, **headers: str):
+        """(response, the client's end of the connection)."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = Request.of(method, target, {"connection": "Upgrade", **named}, b"", peer)
+        response = await self.server.handle(request)
+        tunnel = Tunnel()
+        if isinstance(response.body, Upgrade):
+
+            async def talk():
+                await response.body.talk(tunnel)
+                tunnel.to_client.put_nowait(b"")
+
+            self.tasks.append(asyncio.create_task(talk()))
+        return response, tunnel.client
+
+    async def socket(self, target: str, protocol: str = "v5.channel.k8s.io"):
+        headers = {"upgrade": "websocket", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
+        response, client = await self.upgrade(target, sec_websocket_protocol=protocol, **headers)
+        assert response.status == 101, response.body
+        assert dict(response.headers)["Sec-WebSocket-Protocol"] == protocol
+        return WebSocket(client, client=True)
+
+
+async def messages(socket: WebSocket) -> dict[int, bytes]:
+    """Everything that comes until the close, by channel."""
+    found: dict[int, bytes] = {}
+    while (message := await asyncio.wait_for(socket.receive(), 5)) is not None:
+        found[message.data[0]] = found.get(message.data[0], b"") + message.data[1:]
+    return found
+
+
+@pytest.fixture
+async def bench(tmp_path):
+    server = await open_server()
+    clock = SystemClock()
+    runtime = FakeRuntime(tmp_path, "node-1", clock, SeededEntropy(2))
+    behaviour = behaviour_of(Version(36), FeatureGates(Version(36)))
+    pods: list[dict] = []
+
+    async def load(pod):
+        pass
+
+    view = NodeView("node-1", clock, runtime, lambda: pods, behaviour, load)
+    listener = Listener(Routes(view, Health(CollectorRegistry())), None)
+    await listener.start("127.0.0.1", 0)
+    api = Caller(server)
+    status = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": listener.port}},
+    }
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}
+    assert (await api.post("/api/v1/nodes", node)).status == 201
+    assert (await api.patch("/api/v1/nodes/node-1/status", {"status": status})).status == 200
+    for name, where in (("p", {"nodeName": "node-1"}), ("q", {})):
+        spec = {"containers": CONTAINERS, "restartPolicy": "Never", **where}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        answer = await api.post(PODS, pod)
+        assert answer.status == 201, answer.body
+        if where:
+            made = answer.body
+    sandbox = runtime.run_sandbox(made)
+    for spec in made["spec"]["containers"]:
+        runtime.start_container(sandbox, spec["name"], spec["image"], program_of(made, spec), spec=spec)
+    now = clock.now()
+    made["status"] = pod_status(made, sandbox, View(now, "127.0.0.1", "2026-01-01T00:00:00Z"), behaviour)
+    await api.patch(f"{PODS}/p/status", {"status": {"podIP": sandbox.ip, "podIPs": [{"ip": sandbox.ip}]}})
+    pods.append(made)
+    found = Bench(server, runtime, pods)
+    yield found
+    for task in found.tasks:
+        task.cancel()
+    await asyncio.gather(*found.tasks, return_exceptions=True)
+    await listener.stop()
+    await close_server(server)
+
+
+async def test_logs_and_their_options(bench: Bench):
+    """Whole, the end, a number of bytes, with times."""
+    assert await bench.read(f"{PODS}/p/log?container=a") == (200, "one\ntwo\nthree\n")
+    assert await bench.read(f"{PODS}/p/log?container=a&tailLines=1") == (200, "three\n")
+    assert await bench.read(f"{PODS}/p/log?container=a&limitBytes=5") == (200, "one\nt")
+    assert await bench.read(f"{PODS}/p/log?container=a&follow=true") == (200, "one\ntwo\nthree\n")
+    _status, text = await bench.read(f"{PODS}/p/log?container=a&timestamps=true&tailLines=1")
+    assert text[10] == "T"
+    assert text.endswith("000Z three\n")
+    assert await bench.read(f"{PODS}/p/log?container=a&sinceTime=2100-01-01T00:00:00Z") == (200, "")
+    assert await bench.read(f"{PODS}/q/log?container=a") == (204, "")
+
+
+LOG_ERRORS = {
+    "p/log": (400, "a container name must be specified for pod p, choose one of: [a b tty]"),
+    "p/log?container=x": (400, "container x is not valid for pod p"),
+    "p/log?container=a&previous=true": (400, 'previous terminated container "a" in pod "p" not found'),
+    "p/log?container=a&tailLines=-1": (
+        422,
+        'PodLogOptions "p" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
+    ),
+    "p/log?container=a&limitBytes=0": (
+        422,
+        'PodLogOptions "p" is invalid: limitBytes: Invalid value: 0: must be greater than 0',
+    ),
+    "p/log?sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z": (
+        422,
+        (
+            'PodLogOptions "p" is invalid: : Forbidden: '
+            "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        ),
+    ),
+    "p/log?container=a&stream=Stdout": (
+        422,
+        'PodLogOptions "p" is invalid: stream: Forbidden: may not be specified',
+    ),
+    "p/log?tailLines=x": (400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+    "n/log": (404, 'pods "n" not found'),
+    "p/exec?container=b&command=ls": (400, "Upgrade request required"),
+    "q/exec?container=b&command=ls": (400, "pod q does not have a host assigned"),
+    "q/portforward": (400, "pod q does not have a host assigned"),
+    "q/proxy/": (400, "address not allowed"),
+    "a:b:c:d/proxy/": (400, 'invalid pod request "a:b:c:d"'),
+    "p:81/proxy/": (503, "connect: connection refused"),
+}
+
+
+async def test_mistakes(bench: Bench):
+    """What is asked wrongly is answered in upstream's words."""
+    for target, (code, message) in LOG_ERRORS.items():
+        status, text = await bench.read(f"{PODS}/{target}")
+        assert status == code, target
+        assert json.loads(text)["message"].endswith(message), target
+
+
+async def test_a_waiting_container_has_no_log_yet(bench: Bench):
+    """The node says why; the API server says it as a mistake of the client."""
+    bench.pods[0]["status"] = {
+        "containerStatuses": [{"name": "b", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    }
+    status, text = await bench.read(f"{PODS}/p/log?container=b")
+    assert (status, json.loads(text)["reason"]) == (400, "BadRequest")
+    assert json.loads(text)["message"] == 'container "b" in pod "p" is waiting to start: ContainerCreating'
+
+
+async def test_a_node_that_is_away(bench: Bench):
+    """The text is that of Go's HTTP client."""
+    endpoint = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}
+    await bench.api.patch("/api/v1/nodes/node-1/status", {"status": endpoint})
+    status, text = await bench.read(f"{PODS}/p/log?container=a")
+    assert (status, json.loads(text)["message"]) == (
+        500,
+        (
+            'Get "http://127.0.0.1:1/containerLogs/default/p/a": '
+            "dial tcp 127.0.0.1:1: connect: connection refused"
+        ),
+    )
+    socket = await bench.socket(f"{PODS}/p/exec?container=b&command=ls&stdout=true")
+    told = json.loads((await messages(socket))[3])
+    assert told["message"].startswith(
+        'Internal error occurred: error sending request: Post "http://127.0.0.1:1/'
+    )
+
+
+@pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "v5.channel.k8s.io"])
+async def test_exec_over_websocket(bench: Bench, protocol: str):
+    """Output and errors on their channels, then the exit code."""
+    query = "container=b&stdout=true&stderr=true&command=sh&command=-c"
+    query += "&command=echo%20out;echo%20err>%262;exit%203"
+    found = await messages(await bench.socket(f"{PODS}/p/exec?{query}", protocol))
+    assert (found[1], found[2]) == (b"out\n", b"err\n")
+    status = json.loads(found[3])
+    assert status["reason"] == "NonZeroExitCode"
+    assert status["details"] == {"causes": [{"reason": "ExitCode", "message": "3"}]}
+
+
+async def test_stdin_ends_with_version_five(bench: Bench):
+    """`cat` gives back what it got, and ends when its input is closed."""
+    socket = await bench.socket(f"{PODS}/p/exec?container=b&stdin=true&stdout=true&command=cat")
+    await socket.send(b"\0hello ")
+    await socket.send(b"\0world")
+    await socket.send(b"\xff\0")
+    found = await messages(socket)
+    assert found[1] == b"hello world"
+    assert json.loads(found[3]) == {"metadata": {}, "status": "Success"}
+
+
+async def test_exec_that_cannot_be(bench: Bench):
+    """A command that is not there, and a container that does not run."""
+    socket = await bench.socket(f"{PODS}/p/exec?container=b&stdout=true&command=nosuch")
+    assert (
+        'exec: "nosuch": executable file not found in $PATH'
+        in json.loads((await messages(socket))[3])["message"]
+    )
+    socket = await bench.socket(f"{PODS}/p/exec?container=a&stdout=true&command=ls")
+    told = json.loads((await messages(socket))[3])
+    assert told["message"] == (
+        'Internal error occurred: unable to upgrade connection: container not found ("a")'
+    )
+    response, _ = await bench.upgrade(
+        f"{PODS}/p/exec?container=a&stdout=true&command=ls", "POST", upgrade="SPDY/3.1"
+    )
+    assert response.status == 500
+
+
+async def test_exec_over_spdy(bench: Bench):
+    """A stream per channel, as kubectl before 1.29 has it."""
+    response, client = await bench.upgrade(
+        f"{PODS}/p/exec?container=b&stdin=true&stdout=true&command=cat",
+        "POST",
+        upgrade="SPDY/3.1",
+        x_stream_protocol_version="v4.channel.k8s.io",
+    )
+    assert response.status == 101
+    connection = spdy.Connection(client, client=True)
+    running = asyncio.create_task(connection.run())
+    streams = {name: await connection.open({"streamType": name}) for name in ("error", "stdin", "stdout")}
+    await streams["stdin"].write(b"through spdy")
+    await streams["stdin"].close()
+    assert await asyncio.wait_for(streams["stdout"].read(), 5) == b"through spdy"
+    assert json.loads(await asyncio.wait_for(streams["error"].read(), 5))["status"] == "Success"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_attach_to_a_shell(bench: Bench):
+    """What is typed is shown and run; when the shell ends, so does the container."""
+    query = "container=tty&stdin=true&stdout=true&tty=true"
+    socket = await bench.socket(f"{PODS}/p/attach?{query}")
+    await socket.send(b"\0echo hi\r")
+    await socket.send(b"\0exit 5\r")
+    found = await messages(socket)
+    assert found[1].startswith(b"echo hi\r\n")
+    assert b"hi\r\n" in found[1][8:]
+    container = bench.runtime.sandboxes()[0].latest("tty")
+    assert (container.running(SystemClock().now()), container.exit_code) == (False, 5)
+
+
+async def test_port_forward_over_websocket(bench: Bench):
+    """Both channels of a port begin with its number; then HTTP is answered, and other ports refuse."""
+    socket = await bench.socket(f"{PODS}/p/portforward?ports=80&ports=81", "v4.channel.k8s.io")
+    begun = [(await asyncio.wait_for(socket.receive(), 5)).data for _ in range(4)]
+    assert begun == [b"\0P\0", b"\1P\0", b"\2Q\0", b"\3Q\0"]
+    refused = (await asyncio.wait_for(socket.receive(), 5)).data
+    assert refused[0] == 3
+    assert b"connection refused" in refused
+    await socket.send(b"\0GET /x HTTP/1.1\r\nHost: y\r\n\r\n")
+    assert b'"path":"/x"' in (await asyncio.wait_for(socket.receive(), 5)).data
+    await socket.close()
+
+
+async def test_port_forward_through_a_tunnel(bench: Bench):
+    """SPDY inside a WebSocket, as kubectl does it since 1.31."""
+    socket = await bench.socket(f"{PODS}/p/portforward", "SPDY/3.1+portforward.k8s.io")
+
+    async def read() -> bytes:
+        message = await socket.receive()
+        return message.data if message is not None else b""
+
+    connection = spdy.Connection(SimpleNamespace(read=read, write=socket.send), client=True)
+    running = asyncio.create_task(connection.run())
+    pair = {"port": "80", "requestID": "1"}
+    await connection.open({"streamType": "error", **pair})
+    data = await connection.open({"streamType": "data", **pair})
+    await data.write(b"no http")
+    assert await asyncio.wait_for(data.read(), 5) == b"no http"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_proxies(bench: Bench):
+    """Pods, services and nodes; a path that is empty is redirected."""
+    status, text = await bench.read(f"{PODS}/p:80/proxy/some/path?x=1")
+    assert (status, json.loads(text)["path"]) == (200, "/some/path?x=1")
+    answer = await bench.api.get(f"{PODS}/p/proxy?x=1")
+    assert (answer.status, answer.headers["Location"]) == (301, f"{PODS}/p/proxy/?x=1")
+    assert await bench.read("/api/v1/nodes/node-1/proxy/healthz") == (200, "ok")
+    services = "/api/v1/namespaces/default/services"
+    service = {"metadata": {"name": "s"}, "spec": {"selector": {"a": "b"}, "ports": [{"port": 8080}]}}
+    assert (await bench.api.post(services, {"apiVersion": "v1", "kind": "Service", **service})).status == 201
+    status, text = await bench.read(f"{services}/s:9/proxy/")
+    assert json.loads(text)["message"] == 'no service port 9 found for service "s"'
+    endpoints = {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": "s"},
+        "subsets": [
+            {
+                "addresses": [
+                    {"ip": "10.1.2.3", "targetRef": {"kind": "Pod", "namespace": "default", "name": "p"}}
+                ],
+                "ports": [{"port": 80}],
+            }
+        ],
+    }
+    made = await bench.api.post("/api/v1/namespaces/default/endpoints", endpoints)
+    assert made.status == 201, made.body
+    status, text = await bench.read(f"{services}/s:8080/proxy/hi")
+    assert (status, json.loads(text)["pod"]) == (200, "p")

@@ -1,0 +1,191 @@
+"""What containers get from the API, ephemeral containers, resizing: the node's side of it."""
+
+from apimachinery.client.refs import CONFIG_MAPS, PODS, SECRETS
+from apimachinery.client.rest import MERGE_PATCH
+
+
+async def _config(node, name="cm", **data):
+    await node.client.create(CONFIG_MAPS, {"metadata": {"name": name, "namespace": "default"}, "data": data})
+
+
+def _ref(kind, name, key):
+    return {"valueFrom": {f"{kind}KeyRef": {"name": name, "key": key}}}
+
+
+def _env(node, name="main"):
+    [found] = [one for one in node.agent.containers() if one["container"] == name]
+    return found["env"]
+
+
+async def test_environment_from_everywhere(node):
+    """Configmaps, secrets, the pod's own fields and resources, and references between variables."""
+    await node.start()
+    await _config(node, k="v", other="o")
+    secret = {"metadata": {"name": "s", "namespace": "default"}, "data": {"pw": "aHVzaA=="}}
+    await node.client.create(SECRETS, secret)
+    env = [
+        {"name": "PLAIN", "value": "x"},
+        {"name": "BOTH", "value": "$(PLAIN)-$(K)-$$(PLAIN)-$(NONE)"},
+        {"name": "K", **_ref("configMap", "cm", "k")},
+        {"name": "PW", **_ref("secret", "s", "pw")},
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+    ]
+    main = {"name": "main", "image": "i", "env": env, "envFrom": [{"configMapRef": {"name": "cm"}}]}
+    await node.create(containers=[main | {"resources": {"limits": {"cpu": "250m"}}}])
+    await node.running()
+    assert _env(node) == {
+        "k": "v", "other": "o", "PLAIN": "x", "BOTH": "x-$(K)-$(PLAIN)-$(NONE)", "K": "v", "PW": "hush",
+        "POD": "pod-1", "NODE": "node-1", "CPU": "250",
+    }  # fmt: skip
+
+
+async def test_a_container_waits_for_its_configuration(node):
+    """A missing configmap, then a missing key, are told; once there, the container starts."""
+    await node.start()
+    main = {"name": "main", "image": "i", "env": [{"name": "K", **_ref("configMap", "cm", "k")}]}
+    await node.create(containers=[main])
+
+    def waiting(message):
+        def check(status):
+            [one] = status.get("containerStatuses") or [{}]
+            state = (one.get("state") or {}).get("waiting") or {}
+            return state == {"reason": "CreateContainerConfigError", "message": message}
+
+        return check
+
+    await node.until_pod(waiting('configmap "cm" not found'))
+    await _config(node, other="o")
+    await node.until_pod(waiting("couldn't find key k in ConfigMap default/cm"))
+    await node.client.patch(CONFIG_MAPS, "cm", "default", {"data": {"k": "v"}}, MERGE_PATCH)
+    await node.running()
+    assert ("Failed", 'Error: configmap "cm" not found') in await node.events()
+
+
+async def test_a_pod_waits_for_its_volumes(node):
+    """Without the secret of a volume there is no container; with it there are its files."""
+    await node.start()
+    volume = {"name": "v", "secret": {"secretName": "s"}}
+    script = ["sh", "-c", "cat /v/key; sleep 1; exit 2"]
+    main = {
+        "name": "main",
+        "image": "i",
+        "command": script,
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+    }
+    await node.create(containers=[main], volumes=[volume], restartPolicy="Never")
+    told = ("FailedMount", 'MountVolume.SetUp failed for volume "v" : secret "s" not found')
+    await node.until(lambda: _told(node, told))
+    secret = {"metadata": {"name": "s", "namespace": "default"}, "data": {"key": "aHVzaA=="}}
+    await node.client.create(SECRETS, secret)
+    await node.until_pod(lambda status: status.get("phase") == "Failed")
+    [sandbox] = node.agent._runtime.sandboxes()
+    inside = node.agent._runtime.inside(sandbox, sandbox.latest("main"))
+    assert [line.data for line in inside.lines()] == [b"hush"]
+
+
+async def _told(node, event):
+    return event in await node.events()
+
+
+async def test_what_was_written_is_the_same_after_a_restart(node):
+    """The log is a function of the start and the clock: another kubelet finds the same."""
+    await node.start()
+    script = ["sh", "-c", "for i in 1 2 3; do echo $i; sleep 10; done"]
+    await node.create(containers=[{"name": "main", "image": "i", "command": script}])
+    await node.running()
+    await node.clock.sleep(12)
+
+    def log():
+        [sandbox] = node.agent._runtime.sandboxes()
+        return node.agent._runtime.inside(sandbox, sandbox.latest("main")).lines()
+
+    before = log()
+    assert [line.data for line in before] == [b"1\n", b"2\n"]
+    await node.kill()
+    await node.start()
+    assert log() == before
+
+
+async def test_an_ephemeral_container_starts_beside_the_others(node):
+    """It runs once, is reported apart, and is never ready nor started again."""
+    await node.start()
+    await node.create()
+    await node.running()
+    pod = await node.pod()
+    pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i", "command": ["sleep", "3"]}]
+    await node.client.update(PODS, pod)
+    pod = await node.until_pod(lambda status: status.get("ephemeralContainerStatuses"))
+    await node.until_pod(lambda status: "terminated" in status["ephemeralContainerStatuses"][0]["state"])
+    pod = await node.pod()
+    [status] = pod["status"]["ephemeralContainerStatuses"]
+    assert (status["name"], status["ready"], status["restartCount"]) == ("debug", False, 0)
+    assert "started" not in status
+    assert pod["status"]["phase"] == "Running"
+
+
+def _main(cpu, **more):
+    resources = {"requests": {"cpu": cpu}}
+    return {"name": "main", "image": "i", "resources": resources, **more}
+
+
+async def _resize(node, cpu, **more):
+    pod = await node.pod()
+    pod["spec"]["containers"] = [_main(cpu, **more)]
+    await node.client.update(PODS, pod)
+
+
+def _allocated(cpu):
+    def check(status):
+        [one] = status.get("containerStatuses") or [{}]
+        return one.get("allocatedResources") == {"cpu": cpu}
+
+    return check
+
+
+def _pending(status):
+    return next((c for c in status.get("conditions") or [] if c["type"] == "PodResizePending"), None)
+
+
+async def test_a_pod_is_resized_in_place(node):
+    """What fits is given at once; what the node never has is infeasible, and forgotten with the wish."""
+    await node.start()
+    await node.create(containers=[_main("1")])
+    await node.running()
+    await _resize(node, "2")
+    pod = await node.until_pod(_allocated("2"))
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    await _resize(node, "100")
+    pod = await node.until_pod(_pending)
+    found = _pending(pod["status"])
+    assert (found["status"], found["reason"]) == ("True", "Infeasible")
+    assert found["message"] == "Node didn't have enough capacity: cpu, requested: 100000, capacity: 8000"
+    assert _allocated("2")(pod["status"])
+    await _resize(node, "3")
+    await node.until_pod(lambda status: _allocated("3")(status) and _pending(status) is None)
+
+
+async def test_a_resize_waits_for_room(node):
+    """What the node has but others use is deferred, and done when they are gone."""
+    await node.start()
+    await node.create("other", containers=[_main("5")])
+    await node.create(containers=[_main("1")])
+    await node.running("other")
+    await node.running()
+    await _resize(node, "4")
+    pod = await node.until_pod(_pending)
+    assert _pending(pod["status"])["reason"] == "Deferred"
+    await node.delete("other")
+    await node.until_pod(_allocated("4"))
+
+
+async def test_a_resize_that_restarts(node):
+    """With RestartContainer the container is started anew."""
+    policy = {"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+    await node.start()
+    await node.create(containers=[_main("1", **policy)])
+    await node.running()
+    await _resize(node, "2", **policy)
+    await node.until_pod(lambda status: status["containerStatuses"][0]["restartCount"] == 1)
+    assert ("Killing", "Container main resize requires restart") in await node.events()
