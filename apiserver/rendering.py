@@ -73,7 +73,28 @@ def convert(request: Request, scope: Scope, obj: Object, form: Accepted) -> Obje
         case "PartialObjectMetadata":
             return partial(obj, form.version)
         case _:
-            raise StatusError(500, "", "content is not a list")
+            raise _not_a_list(scope)
+
+
+def _not_a_list(scope: Scope) -> StatusError:
+    """One object was asked for as a list; what is said depends on how upstream holds it."""
+    if scope.resource.custom:
+        return StatusError(500, "", "content is not a list")
+    what = "you requested PartialObjectMetadataList, but the requested object is not a list"
+    return _not_acceptable(f"{what} ({_go_type(scope)})")
+
+
+def _not_acceptable(why: str) -> StatusError:
+    error = errors.not_acceptable(why)
+    error.details = None
+    return error
+
+
+def _go_type(scope: Scope, suffix: str = "") -> str:
+    """Upstream's type of what is answered (from memory: the internal types' packages)."""
+    if scope.resource.custom:
+        return f"*unstructured.Unstructured{suffix}"
+    return f"*{scope.resource.group.partition('.')[0] or 'core'}.{scope.resource.kind}{suffix}"
 
 
 def _revision(obj: Object) -> Object:
@@ -111,7 +132,9 @@ def convert_list(
                 "items": [partial(one, form.version) for one in items],
             }
         case _:
-            raise StatusError(500, "", "content is a list, but a single object was asked for")
+            raise _not_acceptable(
+                f"you requested PartialObjectMetadata, but the requested object is a list ({_go_type(scope, 'List')})"
+            )
 
 
 def table(

@@ -3,6 +3,7 @@
 Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor), 1.36.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from apimachinery.errors import Object
@@ -11,6 +12,7 @@ from apimachinery.schema import Schema
 from apimachinery.structural import Rules, Structural, to_schema
 from apiserver.definitions.model import CustomResource
 from apiserver.registry.strategy import ScalePaths
+from apiserver.storage.interfaces import Watch
 from apiserver.tables.custom import AGE, column_of
 from apiserver.tables.json_path import JSONPath, JSONPathError
 
@@ -18,6 +20,7 @@ GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 STORED_AS = f"{PLURAL}.{GROUP}"
 
 _ITEM_VERBS = frozenset({"get", "patch", "update"})
+_LAST_EVENTS_SECONDS = 0.1
 _TERMINATING_VERBS = frozenset({"delete", "deletecollection", "get", "list", "watch"})
 
 
@@ -40,6 +43,7 @@ class Definition:
         self._metadata = metadata
         self._rules = rules
         self._resources: dict[str, CustomResource] = {}
+        self.watches: set[Watch] = set()  # of its objects; they end when the definition changes
 
     def is_true(self, condition: str) -> bool:
         """Whether the definition has that condition."""
@@ -81,15 +85,18 @@ class Definition:
 
     def makes_same_as(self, other: "Definition") -> bool:
         """Whether both make the same resources."""
-        return (self.uid, self.names, self.is_terminating) == (
-            other.uid,
-            other.names,
-            other.is_terminating,
-        ) and self.spec == other.spec
+        return (self.uid, self.names, self.spec) == (other.uid, other.names, other.spec)
 
     def follow(self, newer: "Definition") -> None:
         """Take over what `newer`, which makes the same resources, says of its state."""
+        if newer.is_terminating != self.is_terminating:
+            self._resources = {}  # they have other verbs now
         self.obj, self.status, self.revision = newer.obj, newer.status, newer.revision
+
+    def end_watches(self) -> None:
+        """Have watchers come again for what the resource is from now on; they get what happened first."""
+        for watch in self.watches:
+            asyncio.get_running_loop().call_later(_LAST_EVENTS_SECONDS, watch.close)
 
     def resource(self, version: str) -> CustomResource:
         """The resource in a version that the definition has, served or not."""

@@ -29,8 +29,12 @@ class StoredDefinitions:
         return self._known
 
     def _read(self, entries: Iterable[Entry]) -> None:
+        before = self._known
         self._known = {entry.key.name: self._definition(entry) for entry in entries}
         self.generation += 1
+        for name, definition in before.items():
+            if self._known.get(name) is not definition:
+                definition.end_watches()
 
     def _definition(self, entry: Entry) -> Definition:
         known = self._known.get(entry.key.name)

@@ -105,12 +105,19 @@ def _patched(
     request: Request, scope: Scope, live: Object, patcher: Patcher, write: Write, options: WriteOptions
 ) -> Object:
     """The patched object as if it had been sent: decoded, defaulted, with its managers."""
-    patched = patcher(live)
+    patched = patcher(_sorted(live) if scope.resource.custom else live)
     new = decoded(request, scope, patched, options.field_validation)
     bodies.check_name(new, request.info.name)
     bodies.check_namespace(new, scope, request.info.namespace)
     deduplicate(new, request.warnings)
     return managed(request, scope, live, new, write, options.field_manager)
+
+
+def _sorted(value: Any) -> Any:
+    """A custom resource is a map upstream: it is patched, and told of, with its keys in order."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
 
 
 def decoded(request: Request, scope: Scope, patched: Any, validation: str) -> Object:

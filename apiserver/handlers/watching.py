@@ -10,6 +10,7 @@ from typing import NamedTuple
 from apimachinery.errors import Object, StatusError
 from apiserver import parameters, rendering
 from apiserver.codec import form_of
+from apiserver.definitions.model import CustomResource
 from apiserver.encoding import dumps, event_bytes, loads, with_revision
 from apiserver.handlers.listing import prepare
 from apiserver.media_types import Accepted
@@ -80,7 +81,9 @@ async def stream(
         yield encoder.error(too_old(error))
         return
     timer = asyncio.get_running_loop().call_later(_seconds(scope, options), cursor.close)
+    others = _watches(scope)
     lifetime.watches.add(cursor)
+    others.add(cursor)
     try:
         if entries:
             yield encoder.lines(Change(_ADDED, one.value, one.revision, one.revision) for one in entries)
@@ -97,6 +100,7 @@ async def stream(
     finally:
         timer.cancel()
         lifetime.watches.discard(cursor)
+        others.discard(cursor)
         cursor.close()
 
 
@@ -142,6 +146,14 @@ def _lines(
     except StatusError as error:
         return bytes(lines), error
     return bytes(lines), None
+
+
+def _watches(scope: Scope) -> set[Watch]:
+    """The watches of a definition's objects, to which one of a custom resource belongs."""
+    resource = scope.resource
+    if isinstance(resource, CustomResource) and resource.definition is not None:
+        return resource.definition.watches
+    return set()
 
 
 def _open(scope: Scope, wanted: Selection, since: int) -> Watch:
