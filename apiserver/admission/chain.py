@@ -22,6 +22,7 @@ from apiserver.admission.mutating_policies import MutatingAdmissionPolicy
 from apiserver.admission.mutating_webhooks import MutatingAdmissionWebhook
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.node_restriction import NodeRestriction
+from apiserver.admission.owner_references import OwnerReferencesPermissionEnforcement
 from apiserver.admission.podsecurity.plugin import PodSecurity
 from apiserver.admission.priority import Priority
 from apiserver.admission.resource_quota import ResourceQuota
@@ -60,7 +61,9 @@ _PLUGINS: dict[str, Factory | None] = {
     "ExtendedResourceToleration": lambda _: optional.ExtendedResourceToleration(),
     "DefaultStorageClass": lambda services: DefaultStorageClass(services.store),
     "StorageObjectInUseProtection": lambda _: StorageObjectInUseProtection(),
-    "OwnerReferencesPermissionEnforcement": None,
+    "OwnerReferencesPermissionEnforcement": lambda services: OwnerReferencesPermissionEnforcement(
+        services.authorizer, lambda: services.table
+    ),
     "PersistentVolumeClaimResize": lambda services: PersistentVolumeClaimResize(services.store),
     "RuntimeClass": lambda services: RuntimeClass(services.store),
     "CertificateApproval": lambda services: CertificateApproval(services.authorizer),

@@ -149,14 +149,7 @@ async def test_trust_bundles_need_leave_to_attest() -> None:
     try:
         admin, other = Caller(server), Caller(server, Peer("other", ()))
         rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": ["*"]}
-        roles = "/apis/rbac.authorization.k8s.io/v1"
-        await admin.post(f"{roles}/clusterroles", {"metadata": {"name": "writer"}, "rules": [rule]})
-        binding = {
-            "metadata": {"name": "writer"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "writer"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "other"}],
-        }
-        await admin.post(f"{roles}/clusterrolebindings", binding)
+        await grant(admin, "other", rule)
         bundle = {
             "metadata": {"name": "a"},
             "spec": {"signerName": "x.io/y", "trustBundle": "-----BEGIN CERTIFICATE-----\n"},
@@ -202,6 +195,47 @@ async def test_optional_plugins(optional: Caller) -> None:
         "has TopologyKey zone but only key kubernetes.io/hostname is allowed"
     )
     assert open_.body["message"].endswith("Use of external IPs is denied by admission control.")
+
+
+async def test_owner_references() -> None:
+    """Who may not delete an object, or finalize its owner, cannot tie them together."""
+    server = await open_server(36, enable_admission_plugins=("OwnerReferencesPermissionEnforcement",))
+    try:
+        admin, other = Caller(server), Caller(server, Peer("other", ()))
+        verbs = ["create", "get", "update", "patch"]
+        rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}
+        await grant(admin, "other", rule)
+        maps = f"{NAMESPACE}/configmaps"
+        owner = (await admin.post(maps, {"metadata": {"name": "owner"}})).body["metadata"]
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+        blocking = {**reference, "blockOwnerDeletion": True}
+
+        free = await other.post(maps, {"metadata": {"name": "free", "ownerReferences": [reference]}})
+        held = await other.post(maps, {"metadata": {"name": "held", "ownerReferences": [blocking]}})
+        changed = await other.patch(f"{maps}/free", {"metadata": {"ownerReferences": None}})
+
+        assert free.status == 201
+        assert held.body["message"].startswith(
+            'configmaps "held" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a '
+            "resource you can't set finalizers on: "
+        )
+        assert changed.body["message"].startswith(
+            'configmaps "free" is forbidden: cannot set an ownerRef on a resource you can\'t delete: '
+        )
+    finally:
+        await close_server(server)
+
+
+async def grant(admin: Caller, user: str, rule: dict[str, Any]) -> None:
+    """Let a user do what one rule says, everywhere."""
+    path, group = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    await admin.post(f"{path}/clusterroles", {"metadata": {"name": user}, "rules": [rule]})
+    binding = {
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+    await admin.post(f"{path}/clusterrolebindings", binding)
 
 
 def test_flags() -> None:
