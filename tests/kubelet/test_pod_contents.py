@@ -1,7 +1,11 @@
 """What containers get from the API, ephemeral containers, resizing: the node's side of it."""
 
+import pytest
+
 from apimachinery.client.refs import CONFIG_MAPS, PODS, SECRETS
 from apimachinery.client.rest import MERGE_PATCH
+
+pytestmark = pytest.mark.looptime
 
 
 async def _config(node, name="cm", **data):
