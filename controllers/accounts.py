@@ -28,6 +28,7 @@ _ACCOUNTS = {
     "endpoints-controller": "endpoint-controller",
     "garbage-collector-controller": "generic-garbage-collector",
     "node-lifecycle-controller": "node-controller",
+    "persistentvolume-binder-controller": "persistent-volume-binder",
     "persistentvolume-protection-controller": "pv-protection-controller",
     "persistentvolumeclaim-protection-controller": "pvc-protection-controller",
     "pod-garbage-collector-controller": "pod-garbage-collector",
