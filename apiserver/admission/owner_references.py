@@ -12,6 +12,9 @@ from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from apiserver.authorization import Authorizer
 from apiserver.request_info import RequestInfo
 
+_MAY_NOT_BLOCK = (
+    "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
+)
 _UNMAPPED = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
 
 
@@ -49,8 +52,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             raise attributes.refuse(f"{_UNMAPPED} {kind}: {missing}")
         namespace = attributes.namespace if resource.namespaced else ""
         question = _question("update", resource, namespace, owner.get("name") or "", "finalizers")
-        why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
-        self._demand(attributes, question, why)
+        self._demand(attributes, question, _MAY_NOT_BLOCK)
 
     def _demand(self, attributes: Attributes, question: RequestInfo, why: str) -> None:
         decision = self._authorizer.authorize(attributes.user, question)
