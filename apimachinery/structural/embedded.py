@@ -13,7 +13,7 @@ from apimachinery.field import FieldError, index, invalid, required
 from apimachinery.normalising import WrongShape, normalise, normalise_and_report
 from apimachinery.schema import Schema
 from apimachinery.structural.model import Structural
-from apimachinery.structural.paths import child, key
+from apimachinery.structural.paths import Key, Path, bracketed, child, dotted, key
 from apimachinery.validation.names import dns1035_label, path_segment
 from apimachinery.validation.object_meta import validate_object_meta
 
@@ -39,55 +39,63 @@ def coerce(
     Returns the paths of unknown metadata fields, which go. With `drop_invalid` so does what does not fit
     (objects in storage); otherwise that raises CoercionError. At the root nothing is done unless `root`.
     """
-    unknown: list[str] = []
-    if structural.has_embedded or root:
-        _coerce(obj, structural, path, drop_invalid, unknown, root)
-    return unknown
+    if not structural.has_embedded and not root:
+        return []
+    walk = _Coercion(path, drop_invalid)
+    walk.walk(obj, structural, None, root)
+    return walk.unknown
 
 
-def _coerce(value: Any, node: Structural, path: str, drop: bool, unknown: list[str], embedded: bool) -> None:
-    if isinstance(value, dict):
-        if embedded:
-            _coerce_resource(value, node, path, drop, unknown)
-        for name, item in value.items():
-            below = node.properties.get(name)
-            if below is not None:
-                _coerce(item, below, child(path, name), drop, unknown, below.embedded)
-            elif node.additional is not None:
-                at = key(path, name) if not path else f"{path}.{name}"
-                _coerce(item, node.additional, at, drop, unknown, node.additional.embedded)
-    elif isinstance(value, list) and node.items is not None:
-        for position, item in enumerate(value):
-            _coerce(item, node.items, index(path, position), drop, unknown, node.items.embedded)
+class _Coercion:
+    def __init__(self, prefix: str, drop: bool) -> None:
+        self.unknown: list[str] = []
+        self._prefix = prefix
+        self._drop = drop
 
+    def walk(self, value: Any, node: Structural, path: Path, embedded: bool) -> None:
+        if isinstance(value, dict):
+            if embedded:
+                self._resource(value, node, path)
+            for name, item in value.items():
+                below = node.properties.get(name)
+                if below is not None:
+                    self.walk(item, below, (path, name), below.embedded)
+                elif node.additional is not None:
+                    self.walk(item, node.additional, (path, Key(name)), node.additional.embedded)
+        elif isinstance(value, list) and node.items is not None:
+            for position, item in enumerate(value):
+                self.walk(item, node.items, (path, position), node.items.embedded)
 
-def _coerce_resource(value: Object, node: Structural, path: str, drop: bool, unknown: list[str]) -> None:
-    for name in ("apiVersion", "kind"):
-        if name in value and not isinstance(value[name], str):
-            if not drop:
-                raise CoercionError(invalid(child(path, name), value[name], "must be a string"))
-            del value[name]
-    if "metadata" not in value:
-        return
-    schema, at = metadata_schema(node), child(path, "metadata")
-    try:
-        metadata, dropped = normalise_and_report(value["metadata"], schema)
-    except WrongShape:
-        if not drop:
-            why = shapes.explain(value["metadata"], schema)
-            raise CoercionError(invalid(at, value["metadata"], why)) from None
-        metadata, dropped = _fitting(value["metadata"], schema), False
-    if dropped:
-        known = "unknown field "
-        unknown.extend(
-            child(at, text.removeprefix(known).strip('"'))
-            for text in shapes.strict_errors(value["metadata"], schema)
-            if text.startswith(known)
-        )
-    if metadata is None:
-        del value["metadata"]
-    else:
-        value["metadata"] = metadata
+    def _resource(self, value: Object, node: Structural, path: Path) -> None:
+        for name in ("apiVersion", "kind"):
+            if name in value and not isinstance(value[name], str):
+                if not self._drop:
+                    at = bracketed((path, name), self._prefix)
+                    raise CoercionError(invalid(at, value[name], "must be a string"))
+                del value[name]
+        if "metadata" in value:
+            self._metadata(value, metadata_schema(node), (path, "metadata"))
+
+    def _metadata(self, value: Object, schema: Schema, path: Path) -> None:
+        given = value["metadata"]
+        try:
+            metadata, dropped = normalise_and_report(given, schema)
+        except WrongShape:
+            if not self._drop:
+                at = bracketed(path, self._prefix)
+                raise CoercionError(invalid(at, given, shapes.explain(given, schema))) from None
+            metadata, dropped = _fitting(given, schema), False
+        if dropped:
+            known = "unknown field "
+            self.unknown.extend(
+                child(dotted(path), text.removeprefix(known).strip('"'))
+                for text in shapes.strict_errors(given, schema)
+                if text.startswith(known)
+            )
+        if metadata is None:
+            del value["metadata"]
+        else:
+            value["metadata"] = metadata
 
 
 def _fitting(metadata: Any, schema: Schema) -> Object | None:

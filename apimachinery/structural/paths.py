@@ -4,27 +4,42 @@ Two spellings exist upstream: OpenAPI validation writes every step as `.name` (`
 else writes the keys of maps as `[key]`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-Path: TypeAlias = tuple[Any, str | int] | None  # (path above, step); None is the root
 NIL = "<nil>"  # how Go shows the path of the root
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of a map, as a step of a field path."""
+    """The key of a map, as a step of a path."""
 
     name: str
 
 
+Path: TypeAlias = tuple[Any, str | int | Key] | None  # (path above, step); None is the root
+
+
 def dotted(path: Path) -> str:
     """`spec.labels.a`, `spec.items[0].name`; the root is empty."""
+    return _joined(path, "", lambda name: f".{name}")
+
+
+def bracketed(path: Path, prefix: str = "") -> str:
+    """`spec.labels[a]`, below a prefix."""
+    return _joined(path, prefix, lambda name: f"[{name}]")
+
+
+def _joined(path: Path, prefix: str, show_key: Callable[[str], str]) -> str:
     steps = []
     while path is not None:
         path, step = path
-        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
-    return "".join(reversed(steps)).removeprefix(".")
+        if isinstance(step, Key):
+            steps.append(show_key(step.name))
+        else:
+            steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return (prefix + "".join(reversed(steps))).removeprefix(".")
 
 
 def child(path: str, name: str) -> str:
