@@ -81,7 +81,7 @@ def _not_a_list(scope: Scope) -> StatusError:
     if scope.resource.custom:
         return StatusError(500, "", "content is not a list")
     what = "you requested PartialObjectMetadataList, but the requested object is not a list"
-    return _not_acceptable(f"{what} ({_go_type(scope)})")
+    return _not_acceptable(f"{what} ({_go_type(scope, scope.resource.kind)})")
 
 
 def _not_acceptable(why: str) -> StatusError:
@@ -90,11 +90,11 @@ def _not_acceptable(why: str) -> StatusError:
     return error
 
 
-def _go_type(scope: Scope, suffix: str = "") -> str:
+def _go_type(scope: Scope, kind: str) -> str:
     """Upstream's type of what is answered (from memory: the internal types' packages)."""
     if scope.resource.custom:
-        return f"*unstructured.Unstructured{suffix}"
-    return f"*{scope.resource.group.partition('.')[0] or 'core'}.{scope.resource.kind}{suffix}"
+        return f"*unstructured.Unstructured{'List' if kind.endswith('List') else ''}"
+    return f"*{scope.resource.group.partition('.')[0] or 'core'}.{kind}"
 
 
 def _revision(obj: Object) -> Object:
@@ -132,9 +132,9 @@ def convert_list(
                 "items": [partial(one, form.version) for one in items],
             }
         case _:
-            raise _not_acceptable(
-                f"you requested PartialObjectMetadata, but the requested object is a list ({_go_type(scope, 'List')})"
-            )
+            what = f"{scope.resource.kind}List"
+            why = "you requested PartialObjectMetadata, but the requested object is a list"
+            raise _not_acceptable(f"{why} ({_go_type(scope, what)})")
 
 
 def table(

@@ -248,4 +248,7 @@ async def test_partial_metadata(api):
     assert many.body["kind"] == "PartialObjectMetadataList"
     assert many.body["items"][0]["metadata"]["name"] == "a"
     wrong = await api.get(f"{MAPS}/a", accept=form.format("PartialObjectMetadataList"))
-    assert (wrong.status, wrong.body["message"]) == (500, "content is not a list")
+    assert wrong.status == 406
+    assert wrong.body["message"] == (
+        "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)"
+    )

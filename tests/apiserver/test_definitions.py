@@ -1,0 +1,275 @@
+"""Definitions make resources: found at once, renamed, converted, and gone with all their objects."""
+
+import asyncio
+import json
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from server_in_process import Caller
+from webhook_server import hook_server
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUP = "test.example.com"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+def version(name: str = "v1", *, storage: bool = True, fields: str = "size", **more: Any) -> dict[str, Any]:
+    properties = {one: {"type": "string"} for one in fields.split()}
+    spec = {"type": "object", "description": "What is wanted.", "properties": properties}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    return {
+        "name": name,
+        "served": True,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": schema},
+        **more,
+    }
+
+
+def definition(plural: str, *versions: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    names = {"plural": plural, "kind": plural.capitalize()[:-1]} | spec.pop("names", {})
+    body = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions or (version(),)}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": body | spec,
+    }
+
+
+def path(plural: str, served: str = "v1") -> str:
+    return f"/apis/{GROUP}/{served}/namespaces/default/{plural}"
+
+
+def thing(name: str, served: str = "v1", kind: str = "Foo", **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name}
+    return {"apiVersion": f"{GROUP}/{served}", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+async def until(api: Caller, plural: str, kind: str, status: str = "True") -> dict[str, Any]:
+    """The definition's status once it has a condition."""
+    async with asyncio.timeout(10), aclosing(api.watch(_only(plural))) as events:
+        async for _, obj in events:
+            found = obj.get("status") or {}
+            conditions = {one["type"]: one for one in found.get("conditions") or ()}
+            if conditions.get(kind, {}).get("status") == status:
+                return {**found, "conditions": conditions}
+    raise AssertionError("the watch has ended")
+
+
+def _only(plural: str) -> str:
+    return f"{DEFINITIONS}?watch=true&fieldSelector=metadata.name%3D{plural}.{GROUP}"
+
+
+async def deleted(api: Caller, target: str) -> None:
+    """Return once something that is watched there is deleted."""
+    async with asyncio.timeout(10), aclosing(api.watch(target)) as events:
+        async for kind, _ in events:
+            if kind == "DELETED":
+                return
+
+
+async def define(api: Caller, plural: str, *versions: dict[str, Any], **spec: Any) -> None:
+    made = await api.post(DEFINITIONS, definition(plural, *versions, **spec))
+    assert made.status == 201, made.raw
+    await until(api, plural, "Established")
+
+
+async def test_names_are_given_once(api: Caller):
+    """Another definition of the group does not get a kind that is taken; without it, it does."""
+    await define(api, "foos")
+    await api.post(DEFINITIONS, definition("bars", names={"kind": "Foo", "listKind": "Bars"}))
+
+    status = await until(api, "bars", "NamesAccepted", "False")
+    assert status["conditions"]["NamesAccepted"]["reason"] == "KindConflict"
+    assert status["conditions"]["NamesAccepted"]["message"] == '"Foo" is already in use'
+    assert status["conditions"]["Established"]["reason"] == "NotAccepted"
+    assert (await api.get(path("bars"))).status == 404
+
+    await asyncio.gather(deleted(api, _only("foos")), api.delete(f"{DEFINITIONS}/foos.{GROUP}"))
+    assert (await until(api, "bars", "Established"))["acceptedNames"]["kind"] == "Foo"
+
+
+async def test_the_end_of_a_definition(api: Caller):
+    """Its objects go first; while one stays, nothing new is made, and discovery says so."""
+    await define(api, "foos")
+    kept = thing("kept")
+    kept["metadata"]["finalizers"] = ["test.example.com/hold"]
+    await api.post(path("foos"), kept)
+    await api.post(path("foos"), thing("other"))
+
+    one = deleted(api, f"{path('foos')}?watch=true")
+    await asyncio.gather(one, api.delete(f"{DEFINITIONS}/foos.{GROUP}"))
+    refused = await api.post(path("foos"), thing("late"))
+    assert refused.status == 405
+    assert refused.body["message"] == "create not allowed while custom resource definition is terminating"
+    listed = (await api.get(f"/apis/{GROUP}/v1")).body["resources"][0]
+    assert "create" not in listed["verbs"]
+
+    released = api.patch(f"{path('foos')}/kept", {"metadata": {"finalizers": None}})
+    await asyncio.gather(deleted(api, _only("foos")), released)
+    answer = await api.get(path("foos"))
+    assert (answer.status, answer.raw) == (404, b"404 page not found\n")
+
+
+async def test_documents_follow(api: Caller):
+    """OpenAPI and discovery tell of a definition as soon as it is established, and of its changes."""
+    before = (await api.get("/openapi/v3")).body["paths"]
+    await define(api, "foos")
+    address = (await api.get("/openapi/v3")).body["paths"][f"apis/{GROUP}/v1"]["serverRelativeURL"]
+    document = (await api.get(address)).body["components"]["schemas"]
+    old = (await api.get("/openapi/v2")).body["definitions"]
+
+    assert f"apis/{GROUP}/v1" not in before
+    name = "com.example.test.v1.Foo"
+    assert document[name]["properties"]["spec"]["description"] == "What is wanted."
+    assert old[name]["properties"]["metadata"]["$ref"].endswith("ObjectMeta")
+
+    change = [{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": "new"}]
+    await api.patch(f"{DEFINITIONS}/foos.{GROUP}", change, "json")
+    again = (await api.get("/openapi/v3")).body["paths"][f"apis/{GROUP}/v1"]["serverRelativeURL"]
+    assert again != address
+    assert (await api.get(again)).body["components"]["schemas"][name]["description"] == "new"
+
+
+async def test_a_default_shows_in_what_is_stored(api: Caller):
+    """Objects are read along the definition as it is now; the next write stores what was shown."""
+    await define(api, "foos")
+    made = await api.post(path("foos"), thing("a", size="1"))
+    where = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color"
+    added = {"op": "add", "path": where, "value": {"type": "string", "default": "red"}}
+    await api.patch(f"{DEFINITIONS}/foos.{GROUP}", [added], "json")
+
+    found = await api.get(f"{path('foos')}/a")
+    assert found.body["spec"] == {"size": "1", "color": "red"}
+    assert found.body["metadata"]["resourceVersion"] == made.body["metadata"]["resourceVersion"]
+
+
+async def test_versions_that_differ_by_name(api: Caller):
+    """An object is served in every version; what was stored in one that is gone cannot be read."""
+    versions = version(), version("v2", storage=False, fields="size color")
+    await define(api, "foos", *versions)
+    await api.post(path("foos", "v2"), thing("a", "v2", size="1", color="red"))
+    first = await api.get(f"{path('foos')}/a")
+    assert (first.body["apiVersion"], first.body["spec"]) == (f"{GROUP}/v1", {"size": "1"})
+
+    flips = [{"op": "replace", "path": f"/spec/versions/{at}/storage", "value": at == 1} for at in (0, 1)]
+    flipped = await api.patch(f"{DEFINITIONS}/foos.{GROUP}", flips, "json")
+    assert flipped.body["status"]["storedVersions"] == ["v1", "v2"]
+    forgotten = {"status": {"storedVersions": ["v2"]}}
+    await api.patch(f"{DEFINITIONS}/foos.{GROUP}/status", forgotten)
+    await api.patch(f"{DEFINITIONS}/foos.{GROUP}", [{"op": "remove", "path": "/spec/versions/0"}], "json")
+    lost = await api.get(f"{path('foos', 'v2')}/a")
+    assert lost.status == 500
+    assert lost.body["message"] == f"request to convert CR from an invalid group/version: {GROUP}/v1"
+
+
+def _converted(review: dict[str, Any]) -> dict[str, Any]:
+    """v1 has `hostPort`, v2 `host` and `port`."""
+    wanted = review["request"]["desiredAPIVersion"]
+    objects = json.loads(json.dumps(review["request"]["objects"]))
+    for obj in objects:
+        spec = obj["spec"]
+        if wanted.endswith("v2"):
+            spec["host"], spec["port"] = spec.pop("hostPort").split(":")
+        else:
+            spec["hostPort"] = f"{spec.pop('host')}:{spec.pop('port')}"
+        obj["apiVersion"] = wanted
+    response = {"uid": review["request"]["uid"], "convertedObjects": objects, "result": {"status": "Success"}}
+    return {**review, "response": response}
+
+
+async def test_a_webhook_converts(api: Caller, tmp_path: Path):
+    """Reads, lists, selectors and writes go through it; what it refuses is a 500."""
+    async with hook_server(tmp_path) as hook:
+        hook.answer = _converted
+        webhook = {"conversionReviewVersions": ["v1"], "clientConfig": hook.config}
+        await define(
+            api,
+            "foos",
+            version(fields="hostPort"),
+            version("v2", storage=False, fields="host port"),
+            conversion={"strategy": "Webhook", "webhook": webhook},
+        )
+        await api.post(path("foos"), thing("a", hostPort="one:1"))
+        made = await api.post(path("foos", "v2"), thing("b", "v2", host="two", port="2"))
+        assert made.body["spec"] == {"host": "two", "port": "2"}
+        assert (await api.get(f"{path('foos')}/b")).body["spec"] == {"hostPort": "two:2"}
+        listed = (await api.get(f"{path('foos', 'v2')}?fieldSelector=metadata.name%3Da")).body["items"]
+        assert [one["spec"] for one in listed] == [{"host": "one", "port": "1"}]
+        await api.patch(f"{path('foos', 'v2')}/a", {"spec": {"port": "9"}})
+        assert (await api.get(f"{path('foos')}/a")).body["spec"] == {"hostPort": "one:9"}
+
+        result = {"status": "Failed", "message": "no way"}
+        hook.answer = lambda review: {
+            **review,
+            "response": {"uid": review["request"]["uid"], "result": result},
+        }
+        refused = await api.post(path("foos", "v2"), thing("c", "v2", host="x", port="1"))
+        assert refused.status == 500
+        assert refused.body["message"] == f"conversion webhook for {GROUP}/v2, Kind=Foo failed: no way"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        ("string", "x", "x"),
+        ("string", {"b": 1, "a": [True]}, '{"a":[true],"b":1}'),
+        ("integer", 3, 3),
+        ("integer", "x", None),
+        ("number", 1.5, 1.5),
+        ("boolean", True, True),
+        ("date", "no date", "<invalid>"),
+    ],
+)
+async def test_columns(api: Caller, kind: str, value: Any, shown: Any):
+    """A cell has the value that its path leads to, if that is of the column's type."""
+    column = {"name": "Shown", "type": kind, "jsonPath": ".spec.list[?(@.name=='a')].value"}
+    one = version(additionalPrinterColumns=[column])
+    one["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    await define(api, "foos", one)
+    entries = [{"name": "b", "value": 0}, {"name": "a", "value": value}]
+    await api.post(path("foos"), thing("a", list=entries))
+
+    table = (await api.get(path("foos"), accept=TABLE)).body
+    assert [one["name"] for one in table["columnDefinitions"]] == ["Name", "Shown"]
+    assert table["rows"][0]["cells"] == ["a", shown]
+
+
+async def test_a_scale_has_the_owners_of_its_object(api: Caller):
+    """Who applies a Scale owns the replicas of the object, through that subresource."""
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    one = version(subresources={"scale": scale})
+    fields = one["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    fields["replicas"] = {"type": "integer"}
+    await define(api, "foos", one)
+    await api.post(path("foos"), thing("a"))
+    missing = await api.get(f"{path('foos')}/a/scale")
+    assert missing.status == 500
+    assert "does not exist" in missing.body["message"]
+
+    body: dict[str, Any] = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
+    body["spec"] = {"replicas": 3}
+    applied = await api.patch(f"{path('foos')}/a/scale?fieldManager=me&force=true", body, "apply")
+    assert applied.body["spec"] == {"replicas": 3}
+    entries = (await api.get(f"{path('foos')}/a")).body["metadata"]["managedFields"]
+    mine = next(entry for entry in entries if entry["manager"] == "me")
+    assert (mine["subresource"], mine["apiVersion"]) == ("scale", f"{GROUP}/v1")
+    assert mine["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+
+
+async def test_a_changed_definition_ends_its_watches(api: Caller):
+    """Watchers come again, for what the resource is from then on."""
+    await define(api, "foos")
+    await api.post(path("foos"), thing("a"))
+    events = api.watch(f"{path('foos')}?watch=true")
+    assert (await anext(events))[0] == "ADDED"
+
+    await api.patch(f"{DEFINITIONS}/foos.{GROUP}", {"spec": {"names": {"shortNames": ["f"]}}})
+    async with asyncio.timeout(5):
+        assert [event async for event in events] == []
