@@ -50,8 +50,8 @@ def check_names(value: Any, name: str = ROOT) -> None:
     own = getattr(value, "cel_type_of", None)
     if own is not None and own != name:
         raise EvaluationError(
-            f'unexpected type name "{own}", expected "{name}", which matches field name path from root Object '
-            "type"
+            f'unexpected type name "{own}", expected "{name}", which matches field name path from root '
+            "Object type"
         )
     if isinstance(value, Mapping) and own is not None:
         for field, item in value.items():

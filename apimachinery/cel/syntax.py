@@ -25,7 +25,6 @@ from apimachinery.cel.nodes import (
     ObjectLiteral,
     Select,
 )
-from apimachinery.cel.syntax_errors import syntax_issues
 
 CODE_POINTS = 100_000
 DEPTH = 250
@@ -95,6 +94,8 @@ def parse(source: str, macros: Macros, *, optionals: bool = True) -> Node:
             report(source, [*issues, Issue(-1, f"expression recursion limit exceeded: {DEPTH}")])
         ) from None
     except _UnexpectedError:
+        from apimachinery.cel.syntax_errors import syntax_issues  # seldom needed
+
         issues += syntax_issues(tokens, source)
     else:
         issues += parser.issues
