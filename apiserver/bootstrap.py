@@ -16,6 +16,7 @@ from apiserver.aggregation.local import built_in
 from apiserver.authorization.default_roles import DefaultRoles
 from apiserver.authorization.reconciling import must_be_replaced, reconciled
 from apiserver.encoding import object_of
+from apiserver.fairness import defaults
 from apiserver.options import ServerOptions
 from apiserver.request import Handler, Request
 from apiserver.services import Services
@@ -51,8 +52,16 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
     async def ensure(objects: Iterable[tuple[str, Object]]) -> None:
         await asyncio.gather(*(_ensure(services, dispatch, path, obj) for path, obj in objects))
 
-    await ensure(_namespaces())  # the rest is in them
-    await ensure([*_objects(services, options, port), *_roles(services), *built_in(services)])
+    flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
+    await ensure([*_namespaces(), *defaults.levels(flow_control)])  # the rest is in them, or names them
+    await ensure(
+        [
+            *_objects(services, options, port),
+            *_roles(services),
+            *built_in(services),
+            *defaults.schemas(flow_control),
+        ]
+    )
 
 
 async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> None:

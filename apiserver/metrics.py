@@ -70,6 +70,37 @@ class RequestMetrics:
         return generate_latest(self.registry)
 
 
+class FlowMetrics:
+    """Counters of API priority and fairness (pkg/util/flowcontrol/metrics/metrics.go, 1.36)."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ("priority_level", "flow_schema")
+        self._dispatched = Counter(
+            "apiserver_flowcontrol_dispatched_requests",
+            "Requests that were let in.",
+            labels,
+            registry=registry,
+        )
+        self._rejected = Counter(
+            "apiserver_flowcontrol_rejected_requests",
+            "Requests that found no seat.",
+            (*labels, "reason"),
+            registry=registry,
+        )
+        self._children: dict[tuple[str, str], Any] = {}
+
+    def dispatched(self, level: str, schema: str) -> None:
+        """Count a request that got its seat."""
+        child = self._children.get((level, schema))
+        if child is None:
+            child = self._children[level, schema] = self._dispatched.labels(level, schema)
+        child.inc()
+
+    def rejected(self, level: str, schema: str, reason: str) -> None:
+        """Count a request that got none."""
+        self._rejected.labels(level, schema, reason).inc()
+
+
 _UNKNOWN = RequestInfo(False, "", "other")
 
 

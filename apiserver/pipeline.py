@@ -7,6 +7,7 @@ from apiserver.filters.auditing import with_audit
 from apiserver.filters.authenticating import with_authentication
 from apiserver.filters.authorizing import with_authorization
 from apiserver.filters.deadlines import with_deadline
+from apiserver.filters.fairness import Fairness, with_fairness
 from apiserver.filters.impersonating import with_impersonation
 from apiserver.filters.in_flight import with_max_in_flight
 from apiserver.filters.panics import with_panic_recovery
@@ -27,10 +28,14 @@ def build(
     max_reads: int,
     max_writes: int,
     constrained_impersonation: bool = False,
+    fairness: Fairness | None = None,
 ) -> Handler:
     """`handler` behind every filter; read from the bottom, the outermost, up."""
     handler = with_authorization(handler, authorizer)
-    handler = with_max_in_flight(handler, max_reads, max_writes)
+    if fairness is not None:
+        handler = with_fairness(handler, fairness)
+    else:
+        handler = with_max_in_flight(handler, max_reads, max_writes)
     handler = with_impersonation(handler, authorizer, constrained=constrained_impersonation)
     handler = with_audit(handler, metrics, clock, entropy)
     handler = with_authentication(handler, authenticator)

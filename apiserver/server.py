@@ -21,10 +21,11 @@ from apiserver.authorization.access import Access
 from apiserver.codec import Codec
 from apiserver.definitions.controllers import DefinitionControllers
 from apiserver.definitions.table import composed
+from apiserver.filters.fairness import Fairness
 from apiserver.handlers.dispatching import Dispatcher, is_served
 from apiserver.handlers.paths import Paths
 from apiserver.health import HealthChecks
-from apiserver.metrics import RequestMetrics
+from apiserver.metrics import FlowMetrics, RequestMetrics
 from apiserver.nodes.connections import NodeConnections
 from apiserver.options import ServerOptions
 from apiserver.request import Handler, Lifetime, Request, Response
@@ -95,7 +96,17 @@ class APIServer:
             max_reads=options.max_requests_inflight,
             max_writes=options.max_mutating_requests_inflight,
             constrained_impersonation=services.world.gates.enabled("ConstrainedImpersonation"),
+            fairness=self._fairness(),
         )
+
+    def _fairness(self) -> Fairness | None:
+        """Priority and fairness; None where the limits or its gate are off, and only the limits count."""
+        options, services = self.options, self.services
+        gate = "APIPriorityAndFairness"
+        total = options.max_requests_inflight + options.max_mutating_requests_inflight
+        if not total or (services.world.gates.knows(gate) and not services.world.gates.enabled(gate)):
+            return None
+        return Fairness(services.store, FlowMetrics(services.metrics.registry), total)
 
     def _add_checks(self) -> None:
         health, lifetime = self.services.health, self.services.lifetime

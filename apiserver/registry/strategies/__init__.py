@@ -10,6 +10,7 @@ from apiserver.registry.strategies.classes import STRATEGIES as _CLASSES
 from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATION
 from apiserver.registry.strategies.core import STRATEGIES as _CORE
 from apiserver.registry.strategies.dynamic_resources import STRATEGIES as _DYNAMIC_RESOURCES
+from apiserver.registry.strategies.flow_control import STRATEGIES as _FLOW_CONTROL
 from apiserver.registry.strategies.limiting import STRATEGIES as _LIMITING
 from apiserver.registry.strategies.others import STRATEGIES as _OTHERS
 from apiserver.registry.strategies.pods import STRATEGIES as _PODS
@@ -29,6 +30,7 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_DYNAMIC_RESOURCES,
     **_REGISTRATION,
     **_AGGREGATION,
+    **_FLOW_CONTROL,
     **_OTHERS,
     **_ACCESS,
     GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy,

@@ -14,7 +14,6 @@ from apiserver.registry.strategies.shared import (
 from apiserver.registry.strategy import Strategy
 
 _STORAGE = "storage.k8s.io"
-_FLOW = "flowcontrol.apiserver.k8s.io"
 
 
 class AutoscalerStrategy(BuiltIn):
@@ -41,7 +40,6 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_all("autoscaling", AutoscalerStrategy, "horizontalpodautoscalers"),
     **_all(_STORAGE, Returned, "csinodes", "csidrivers", "volumeattachments"),
     **_all(_STORAGE, Returned, "csistoragecapacities", "volumeattributesclasses"),
-    **_all(_FLOW, CountedConditional, "flowschemas", "prioritylevelconfigurations"),
     **_all("discovery.k8s.io", Counted, "endpointslices"),
     **_all("certificates.k8s.io", SignerNamed, "clustertrustbundles"),
     **_all("certificates.k8s.io", PodCertificateStrategy, "podcertificaterequests"),

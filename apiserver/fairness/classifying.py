@@ -1,0 +1,106 @@
+"""Which flow schema a request belongs to, and with it which priority level.
+
+Source: k8s.io/apiserver/pkg/util/flowcontrol/{rule,formatting}.go and match in apf_controller.go, 1.36.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.errors import Object
+from apiserver.request import Headers
+from apiserver.request_info import RequestInfo
+from apiserver.user import User
+
+_ACCOUNT = "system:serviceaccount:"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Where a request belongs. `level` is the priority level's name, `headers` tell both to the client."""
+
+    schema: str
+    level: str
+    distinguisher: str
+    headers: Headers
+
+
+class Classifier:
+    """Flow schemas in their order; the first that matches counts."""
+
+    def __init__(self, schemas: Iterable[Object], levels: Mapping[str, Object]) -> None:
+        self._schemas = sorted(
+            (one for one in schemas if _level_of(one) in levels),
+            key=lambda one: (one["spec"].get("matchingPrecedence") or 0, one["metadata"]["name"]),
+        )
+        self._flows = {id(one): _flow(one, levels[_level_of(one)]) for one in self._schemas}
+
+    def classify(self, user: User, info: RequestInfo) -> Flow | None:
+        """The flow of a request, None where no schema matches."""
+        for schema in self._schemas:
+            if any(_matches(rule, user, info) for rule in schema["spec"].get("rules") or ()):
+                return self._flows[id(schema)]
+        return None
+
+
+def _level_of(schema: Object) -> str:
+    spec = schema.get("spec") or {}
+    return (spec.get("priorityLevelConfiguration") or {}).get("name") or ""
+
+
+def _flow(schema: Object, level: Object) -> Flow:
+    method = (schema["spec"].get("distinguisherMethod") or {}).get("type") or ""
+    headers = [
+        ("X-Kubernetes-Pf-Flowschema-Uid", schema["metadata"]["uid"]),
+        ("X-Kubernetes-Pf-Prioritylevel-Uid", level["metadata"]["uid"]),
+    ]
+    return Flow(schema["metadata"]["name"], level["metadata"]["name"], method, headers)
+
+
+def _matches(rule: Mapping[str, Any], user: User, info: RequestInfo) -> bool:
+    if not any(_is_subject(subject, user) for subject in rule.get("subjects") or ()):
+        return False
+    if info.is_resource:
+        return any(_covers(one, info) for one in rule.get("resourceRules") or ())
+    return any(_covers_path(one, info) for one in rule.get("nonResourceRules") or ())
+
+
+def _is_subject(subject: Mapping[str, Any], user: User) -> bool:
+    match subject.get("kind"):
+        case "User":
+            return (subject.get("user") or {}).get("name") in {"*", user.name}
+        case "Group":
+            name = (subject.get("group") or {}).get("name")
+            return name == "*" or name in user.groups
+        case "ServiceAccount":
+            account = subject.get("serviceAccount") or {}
+            namespace, _, name = user.name.removeprefix(_ACCOUNT).partition(":")
+            named = user.name.startswith(_ACCOUNT) and namespace == account.get("namespace")
+            return named and account.get("name") in {"*", name}
+    return False
+
+
+def _covers(rule: Mapping[str, Any], info: RequestInfo) -> bool:
+    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    if not (
+        _listed(rule.get("verbs"), info.verb)
+        and _listed(rule.get("apiGroups"), info.group)
+        and _listed(rule.get("resources"), resource)
+    ):
+        return False
+    if not info.namespace:
+        return bool(rule.get("clusterScope"))
+    return _listed(rule.get("namespaces"), info.namespace)
+
+
+def _covers_path(rule: Mapping[str, Any], info: RequestInfo) -> bool:
+    if not _listed(rule.get("verbs"), info.verb):
+        return False
+    urls = rule.get("nonResourceURLs") or ()
+    return any(
+        url in {"*", info.path} or (url.endswith("/*") and info.path.startswith(url[:-1])) for url in urls
+    )
+
+
+def _listed(items: Sequence[str] | None, wanted: str) -> bool:
+    return bool(items) and ("*" in items or wanted in items)  # type: ignore[operator]  # bool() said it is there

@@ -1,0 +1,152 @@
+"""Seats: how many requests of a priority level run at once, and who waits for the next one.
+
+A level may use seats that others lend and do not need. Every request takes one seat; upstream also weighs
+lists and what a write means for watchers. Source: pkg/util/flowcontrol/fairqueuing/queueset, 1.36.
+"""
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apimachinery.errors import Object
+
+_WAIT_SECONDS = 15.0  # a quarter of a request's time
+
+
+class RejectedError(Exception):
+    """No seat, and no room to wait for one: 429. `reason` as in the metric."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Level:
+    """A priority level at work."""
+
+    name: str
+    exempt: bool
+    seats: int
+    kept: int  # of them never lent
+    queues: list[deque[asyncio.Future[None]]] = field(default_factory=list)
+    hand: int = 0
+    length: int = 0
+    running: int = 0
+    next_queue: int = 0
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self.queues))
+
+
+class Levels:
+    """The levels of a server; `total` seats are shared out by their nominal shares."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self.levels: dict[str, Level] = {}
+
+    def configure(self, objects: Mapping[str, Object]) -> None:
+        """Take over what the stored levels say; who runs or waits stays."""
+        shares = {name: _shares(obj) for name, obj in objects.items()}
+        whole = sum(shares.values()) or 1
+        found: dict[str, Level] = {}
+        for name, obj in objects.items():
+            seats = -(-self._total * shares[name] // whole)
+            found[name] = _level(name, obj["spec"], seats, self.levels.get(name))
+        self.levels = found
+
+    async def enter(self, name: str, flow: str) -> Level:
+        """Take a seat, waiting for one if that is allowed; raises RejectedError."""
+        level = self.levels[name]
+        if level.exempt or self._has_seat(level):
+            level.running += 1
+            return level
+        if not level.queues:
+            raise RejectedError("concurrency-limit")
+        queue = min((level.queues[number] for number in _hand(level, flow)), key=len)
+        if len(queue) >= level.length:
+            raise RejectedError("queue-full")
+        seat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(seat)
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await seat
+        except TimeoutError:
+            raise RejectedError("time-out") from None
+        except asyncio.CancelledError:
+            if seat.done() and not seat.cancelled():  # the client went just when its turn came
+                self.leave(level)
+            raise
+        finally:
+            if seat in queue:
+                queue.remove(seat)
+        return level
+
+    def leave(self, level: Level) -> None:
+        """Give the seat back, to whoever has waited: queues take turns."""
+        level.running -= 1
+        for waiting in (level, *(one for one in self.levels.values() if one is not level)):
+            while waiting.waiting and self._has_seat(waiting):
+                if not _wake(waiting):
+                    break
+
+    def _has_seat(self, level: Level) -> bool:
+        if level.running < level.seats:
+            return True
+        others = sum(
+            max(one.running, one.kept) for one in self.levels.values() if one is not level and not one.exempt
+        )
+        return level.running + others < self._total
+
+
+def _wake(level: Level) -> bool:
+    count = len(level.queues)
+    for step in range(count):
+        queue = level.queues[(level.next_queue + step) % count]
+        while queue:
+            seat = queue.popleft()
+            if not seat.done():
+                level.next_queue = (level.next_queue + step + 1) % count
+                level.running += 1
+                seat.set_result(None)
+                return True
+    return False
+
+
+def _shares(obj: Object) -> int:
+    limited = obj["spec"].get("limited") or {}
+    return int(limited.get("nominalConcurrencyShares") or limited.get("assuredConcurrencyShares") or 0)
+
+
+def _level(name: str, spec: Object, seats: int, old: Level | None) -> Level:
+    limited: dict[str, Any] = spec.get("limited") or {}
+    queuing = (limited.get("limitResponse") or {}).get("queuing") or {}
+    kept = seats - seats * int(limited.get("lendablePercent") or 0) // 100
+    level = old or Level(name, False, seats, kept)
+    level.exempt, level.seats, level.kept = spec.get("type") == "Exempt", seats, kept
+    level.hand, level.length = int(queuing.get("handSize") or 0), int(queuing.get("queueLengthLimit") or 0)
+    if len(level.queues) != int(queuing.get("queues") or 0):
+        waiting = [seat for queue in level.queues for seat in queue]
+        level.queues = [deque() for _ in range(int(queuing.get("queues") or 0))]
+        for position, seat in enumerate(waiting):
+            if level.queues:
+                level.queues[position % len(level.queues)].append(seat)
+            else:
+                seat.cancel()
+    return level
+
+
+def _hand(level: Level, flow: str) -> list[int]:
+    """The queues that a flow may join: always the same ones, dealt like cards."""
+    value = int.from_bytes(hashlib.sha256(flow.encode()).digest()[:8], "little")
+    count, hand = len(level.queues), []
+    left = list(range(count)) if count <= 1024 else list(range(1024))
+    for _ in range(min(level.hand, len(left))):
+        value, position = divmod(value, len(left))
+        hand.append(left.pop(position))
+    return hand

@@ -1,0 +1,92 @@
+"""Let requests in by API priority and fairness.
+
+Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
+"""
+
+from apimachinery.errors import Object, StatusError
+from apiserver import statuses
+from apiserver.derived import Derived
+from apiserver.fairness.classifying import Classifier, Flow
+from apiserver.fairness.defaults import GROUP
+from apiserver.fairness.levels import Levels, RejectedError
+from apiserver.generations import Generations
+from apiserver.metrics import FlowMetrics
+from apiserver.request import Handler, Request, Response, text
+from apiserver.request_info import RequestInfo
+from apiserver.storage.interfaces import Store
+from apiserver.user import User
+
+_REMEMBERED = 5_000  # users x kinds of requests, twice
+_Key = tuple[str, tuple[str, ...], str, str, str, str, str]
+
+
+class Fairness:
+    """Classifies requests and seats them; both follow the stored objects."""
+
+    def __init__(self, store: Store, metrics: FlowMetrics, total: int) -> None:
+        self._metrics = metrics
+        self._levels = Levels(total)
+        self._known: Generations[_Key, Flow] = Generations(_REMEMBERED)
+        names = [f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"]
+        self._classifier = Derived(store, names, self._configure)
+
+    def _configure(self, schemas: list[Object], levels: list[Object]) -> Classifier:
+        by_name = {one["metadata"]["name"]: one for one in levels}
+        self._levels.configure(by_name)
+        self._known = Generations(_REMEMBERED)
+        return Classifier(schemas, by_name)
+
+    def flow(self, user: User, info: RequestInfo) -> Flow | None:
+        """Where a request belongs; the answer for requests of one kind is remembered."""
+        classifier = self._classifier.get()
+        place = info.resource if info.is_resource else info.path
+        key = (user.name, user.groups, info.verb, info.group, place, info.subresource, info.namespace)
+        found = self._known.get(key)
+        if found is None:
+            found = classifier.classify(user, info)
+            if found is not None:
+                self._known.put(key, found)
+        return found
+
+    async def serve(self, handler: Handler, request: Request) -> Response:
+        """The handler's answer once there is a seat, else 429; with the flow's headers."""
+        info = request.info
+        flow = self.flow(request.user, info)
+        if flow is None:  # nothing is configured (yet)
+            return await handler(request)
+        if info.is_long_running:  # a watch only counts while it starts
+            return _with_headers(await _answered(handler, request), flow)
+        distinguisher = {"ByUser": request.user.name, "ByNamespace": info.namespace}
+        name = f"{flow.schema}:{distinguisher.get(flow.distinguisher, '')}"
+        try:
+            level = await self._levels.enter(flow.level, name)
+        except RejectedError as rejected:
+            self._metrics.rejected(flow.level, flow.schema, rejected.reason)
+            retry = [("Retry-After", "1")]
+            return _with_headers(text(429, "Too many requests, please try again later.\n", retry), flow)
+        self._metrics.dispatched(flow.level, flow.schema)
+        try:
+            return _with_headers(await _answered(handler, request), flow)
+        finally:
+            self._levels.leave(level)
+
+
+async def _answered(handler: Handler, request: Request) -> Response:
+    try:
+        return await handler(request)
+    except StatusError as error:
+        return statuses.response(request, error)
+
+
+def _with_headers(response: Response, flow: Flow) -> Response:
+    response.headers.extend(flow.headers)
+    return response
+
+
+def with_fairness(handler: Handler, fairness: Fairness) -> Handler:
+    """Serve by priority and fairness."""
+
+    async def serve(request: Request) -> Response:
+        return await fairness.serve(handler, request)
+
+    return serve

@@ -1,0 +1,175 @@
+"""Rules of flow schemas and priority levels.
+
+Source: k8s.io/kubernetes/pkg/apis/flowcontrol/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from apimachinery.errors import Object
+from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from apimachinery.validation import names
+
+_METHODS = ("ByNamespace", "ByUser")
+_SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
+_VERBS = (
+    "create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch",
+)  # fmt: skip
+_MAX_PRECEDENCE, _MAX_QUEUES = 10_000, 10_000_000
+
+
+def flow_schema_errors(obj: Object) -> Iterator[FieldError]:
+    """A FlowSchema."""
+    spec, path = obj.get("spec") or {}, "spec.matchingPrecedence"
+    precedence = spec.get("matchingPrecedence") or 0
+    if precedence <= 0:
+        yield invalid(path, precedence, "must be a positive value")
+    if precedence > _MAX_PRECEDENCE:
+        yield invalid(path, precedence, f"must not be greater than {_MAX_PRECEDENCE}")
+    if precedence == 1 and obj["metadata"].get("name") != "exempt":
+        yield invalid(path, precedence, "only the schema named 'exempt' may have matchingPrecedence 1")
+    method = spec.get("distinguisherMethod")
+    if method is not None and method.get("type") not in _METHODS:
+        yield not_supported("spec.distinguisherMethod.type", method, _METHODS)
+    path = "spec.priorityLevelConfiguration.name"
+    level = (spec.get("priorityLevelConfiguration") or {}).get("name") or ""
+    if not level:
+        yield required(path, "must reference a priority level")
+    yield from (invalid(path, level, text) for text in (names.dns1123_subdomain(level) if level else ()))
+    for position, rule in enumerate(spec.get("rules") or []):
+        yield from _rule_errors(rule, index("spec.rules", position))
+
+
+def _rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
+    subjects = rule.get("subjects") or []
+    if not subjects:
+        yield required(child(path, "subjects"), "subjects must contain at least one value")
+    for position, subject in enumerate(subjects):
+        yield from _subject_errors(subject, index(child(path, "subjects"), position))
+    resources, paths = rule.get("resourceRules") or [], rule.get("nonResourceRules") or []
+    if not resources and not paths:
+        yield required(path, "at least one of resourceRules and nonResourceRules has to be non-empty")
+    for position, one in enumerate(resources):
+        yield from _resource_rule_errors(one, index(child(path, "resourceRules"), position))
+    for position, one in enumerate(paths):
+        yield from _path_rule_errors(one, index(child(path, "nonResourceRules"), position))
+
+
+def _subject_errors(subject: Object, path: str) -> Iterator[FieldError]:
+    kind = subject.get("kind") or ""
+    if kind not in _SUBJECTS:
+        yield not_supported(child(path, "kind"), kind, tuple(sorted(_SUBJECTS)))
+        return
+    own = _SUBJECTS[kind]
+    if subject.get(own) is None:
+        yield required(child(path, own), f"{own} is required when subject kind is '{kind}'")
+    else:
+        named = subject[own]
+        if kind == "ServiceAccount":
+            yield from _name_errors(named.get("namespace"), f"{path}.{own}.namespace")
+        yield from _name_errors(named.get("name"), f"{path}.{own}.name")
+    for other, field in _SUBJECTS.items():
+        if field != own and subject.get(field) is not None:
+            yield forbidden(child(path, field), f"{field} is forbidden when subject kind is not '{other}'")
+
+
+def _name_errors(name: str | None, path: str) -> Iterator[FieldError]:
+    if not name:
+        yield required(path)
+
+
+def _resource_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
+    yield from _verbs_errors(rule.get("verbs") or [], child(path, "verbs"))
+    for name, what in (("apiGroups", "api groups"), ("resources", "resources")):
+        items, at = rule.get(name) or [], child(path, name)
+        if not items:
+            yield required(at, f"resource rules must supply at least one {what.removesuffix('s')}")
+        elif len(items) > 1 and "*" in items:
+            yield invalid(at, items, f"if '*' is present, must not specify other {what}")
+    namespaces, at = rule.get("namespaces") or [], child(path, "namespaces")
+    if not namespaces and not rule.get("clusterScope"):
+        text = "resource rules that are not cluster scoped must supply at least one namespace"
+        yield required(at, text)
+    elif len(namespaces) > 1 and "*" in namespaces:
+        yield invalid(at, namespaces, "if '*' is present, must not specify other namespaces")
+    for position, namespace in enumerate(namespaces):
+        if namespace != "*":
+            wrong = names.dns1123_label(namespace)
+            yield from (invalid(index(at, position), namespace, text) for text in wrong)
+
+
+def _path_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
+    yield from _verbs_errors(rule.get("verbs") or [], child(path, "verbs"))
+    urls, at = rule.get("nonResourceURLs") or [], child(path, "nonResourceURLs")
+    if not urls:
+        yield required(at, "nonResourceURLs must contain at least one value")
+    elif len(urls) > 1 and "*" in urls:
+        yield invalid(at, urls, "if '*' is present, must not specify other non-resource URLs")
+
+
+def _verbs_errors(verbs: list[str], path: str) -> Iterator[FieldError]:
+    if not verbs:
+        yield required(path, "verbs must contain at least one value")
+    elif len(verbs) > 1 and "*" in verbs:
+        yield invalid(path, verbs, "if '*' is present, must not specify other verbs")
+    elif "*" not in verbs and not set(verbs) <= {*_VERBS, "head", "post", "put", "options"}:
+        yield not_supported(path, verbs, _VERBS)
+
+
+def priority_level_errors(obj: Object) -> Iterator[FieldError]:
+    """A PriorityLevelConfiguration."""
+    spec, name = obj.get("spec") or {}, obj["metadata"].get("name")
+    kind = spec.get("type") or ""
+    if (name == "exempt") != (kind == "Exempt"):
+        text = "type must be 'Exempt' if and only if `name` is 'exempt'"
+        yield invalid("spec.type", kind, text)
+    if kind == "Limited":
+        if spec.get("exempt") is not None:
+            yield forbidden("spec.exempt", "must be nil if the type is Limited")
+        if spec.get("limited") is None:
+            yield required("spec.limited", "must not be empty when type is Limited")
+        else:
+            yield from _limited_errors(spec["limited"], "spec.limited")
+    elif kind == "Exempt":
+        if spec.get("limited") is not None:
+            yield forbidden("spec.limited", "must be nil if the type is not Limited")
+    else:
+        yield not_supported("spec.type", kind, ("Exempt", "Limited"))
+
+
+def _limited_errors(limited: Object, path: str) -> Iterator[FieldError]:
+    shares = limited.get("nominalConcurrencyShares")
+    if shares is not None and shares < 0:
+        yield invalid(child(path, "nominalConcurrencyShares"), shares, "must be a non-negative integer")
+    response, at = limited.get("limitResponse") or {}, child(path, "limitResponse")
+    kind, queuing = response.get("type") or "", response.get("queuing")
+    if kind == "Reject" and queuing is not None:
+        yield forbidden(child(at, "queuing"), "must be nil if limited.limitResponse.type is not Limited")
+    elif kind == "Queue" and queuing is None:
+        yield required(child(at, "queuing"), "must not be empty if limited.limitResponse.type is Limited")
+    elif kind == "Queue":
+        yield from _queuing_errors(queuing or {}, child(at, "queuing"))
+    elif kind != "Reject":
+        yield not_supported(child(at, "type"), kind, ("Queue", "Reject"))
+    lendable, borrowing = limited.get("lendablePercent"), limited.get("borrowingLimitPercent")
+    if lendable is not None and not 0 <= lendable <= 100:
+        yield invalid(child(path, "lendablePercent"), lendable, "must be between 0 and 100, inclusive")
+    if borrowing is not None and borrowing < 0:
+        text = "if specified, must be a non-negative integer"
+        yield invalid(child(path, "borrowingLimitPercent"), borrowing, text)
+
+
+def _queuing_errors(queuing: dict[str, Any], path: str) -> Iterator[FieldError]:
+    queues, hand = queuing.get("queues") or 0, queuing.get("handSize") or 0
+    length = queuing.get("queueLengthLimit") or 0
+    if length <= 0:
+        yield invalid(child(path, "queueLengthLimit"), length, "must be positive")
+    if queues <= 0:
+        yield invalid(child(path, "queues"), queues, "must be positive")
+    elif queues > _MAX_QUEUES:
+        yield invalid(child(path, "queues"), queues, f"must not be greater than {_MAX_QUEUES}")
+    if hand <= 0:
+        yield invalid(child(path, "handSize"), hand, "must be positive")
+    elif hand > queues:
+        text = f"should not be greater than queues ({queues})"
+        yield invalid(child(path, "handSize"), hand, text)

@@ -1,0 +1,182 @@
+"""API priority and fairness, as far as clients see it."""
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+from server_in_process import MAPS, Caller, close_server, open_server
+
+from apiserver.fairness.classifying import Classifier
+from apiserver.fairness.defaults import schemas
+from apiserver.fairness.levels import Levels, RejectedError
+from apiserver.filters.fairness import Fairness
+from apiserver.metrics import FlowMetrics
+from apiserver.request import Peer, Request, text
+from apiserver.request_info import parse
+from apiserver.user import User
+
+GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
+
+
+@pytest.fixture
+async def call():
+    server = await open_server()
+    yield Caller(server)
+    await close_server(server)
+
+
+def level(name, shares, *, queues=0, length=0, lendable=0):
+    response = {"type": "Reject"}
+    if queues:
+        queuing = {"queues": queues, "handSize": 1, "queueLengthLimit": length}
+        response = {"type": "Queue", "queuing": queuing}
+    limited = {"nominalConcurrencyShares": shares, "lendablePercent": lendable, "limitResponse": response}
+    return {"metadata": {"name": name, "uid": name}, "spec": {"type": "Limited", "limited": limited}}
+
+
+async def test_headers(call):
+    """Every answer names its flow schema and priority level, errors as well."""
+    schema = (await call.get(f"{GROUP}/flowschemas/exempt")).body
+    exempt = (await call.get(f"{GROUP}/prioritylevelconfigurations/exempt")).body
+    for answer in (await call.get(MAPS), await call.get(f"{MAPS}/nothing")):
+        assert answer.headers["X-Kubernetes-Pf-Flowschema-Uid"] == schema["metadata"]["uid"]
+        assert answer.headers["X-Kubernetes-Pf-Prioritylevel-Uid"] == exempt["metadata"]["uid"]
+    found = await Caller(call.server, Peer("somebody", ())).get("/healthz")
+    probes = (await call.get(f"{GROUP}/flowschemas/probes")).body
+    assert found.headers["X-Kubernetes-Pf-Flowschema-Uid"] == probes["metadata"]["uid"]
+
+
+async def test_defaults(call):
+    """The schemas and levels of a new cluster, with the condition that says the level is there."""
+    items = (await call.get(f"{GROUP}/flowschemas")).body["items"]
+    assert len(items) == 11
+    assert items[0]["metadata"]["annotations"] == {"apf.kubernetes.io/autoupdate-spec": "true"}
+    condition = items[0]["status"]["conditions"][0]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Dangling", "False", "Found")
+    assert len((await call.get(f"{GROUP}/prioritylevelconfigurations")).body["items"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("user", "method", "path", "wanted"),
+    [
+        (User("admin", groups=("system:masters",)), "GET", "/api/v1/pods", "exempt"),
+        (User("x", groups=("system:authenticated",)), "GET", "/livez", "probes"),
+        (User("x", groups=("system:authenticated",)), "GET", "/livez/ping", "global-default"),
+        (
+            User("system:kube-scheduler"),
+            "PUT",
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x",
+            "system-leader-election",
+        ),
+        (User("system:kube-scheduler"), "GET", "/api/v1/pods", "kube-scheduler"),
+        (
+            User("system:node:a", groups=("system:nodes",)),
+            "PATCH",
+            "/api/v1/nodes/a/status",
+            "system-node-high",
+        ),
+        (User("system:node:a", groups=("system:nodes",)), "GET", "/api/v1/pods", "system-nodes"),
+        (
+            User("system:serviceaccount:kube-system:x", groups=("system:serviceaccounts",)),
+            "GET",
+            "/api/v1/pods",
+            "kube-system-service-accounts",
+        ),
+        (
+            User("system:serviceaccount:default:x", groups=("system:serviceaccounts",)),
+            "GET",
+            "/api/v1/pods",
+            "service-accounts",
+        ),
+    ],
+)
+def test_classification(user, method, path, wanted):
+    """A request belongs to the first schema that names its user and what it is about."""
+    made = [{**obj, "metadata": {**obj["metadata"], "uid": "1"}} for _, obj in schemas("v1")]
+    names = {obj["spec"]["priorityLevelConfiguration"]["name"] for obj in made}
+    levels = {name: {"metadata": {"name": name, "uid": name}} for name in names}
+    flow = Classifier(made, levels).classify(user, parse(method, path, {}))
+    assert flow is not None
+    assert flow.schema == wanted
+
+
+async def test_seats_and_queues():
+    """Beyond its seats a level makes requests wait, and beyond its queues it rejects them."""
+    levels = Levels(4)
+    levels.configure({"a": level("a", 1, queues=1, length=1), "b": level("b", 1)})
+    first = await levels.enter("a", "x")
+    await levels.enter("a", "x")
+    waiting = asyncio.create_task(levels.enter("a", "x"))
+    await asyncio.sleep(0)
+    with pytest.raises(RejectedError, match="queue-full"):
+        await levels.enter("a", "x")
+    await levels.enter("b", "x")
+    await levels.enter("b", "x")
+    with pytest.raises(RejectedError, match="concurrency-limit"):
+        await levels.enter("b", "x")
+    levels.leave(first)
+    await waiting
+    assert levels.levels["a"].running == 2
+
+
+async def test_lending():
+    """A level may use what another lends while that does not need it."""
+    levels = Levels(4)
+    levels.configure({"a": level("a", 1), "b": level("b", 1, lendable=100)})
+    for _ in range(4):
+        await levels.enter("a", "x")
+    with pytest.raises(RejectedError):
+        await levels.enter("a", "x")
+
+
+async def test_overload(call):
+    """Whoever finds no seat gets 429 and is told when to come back; masters always get in."""
+    services = call.server.services
+    fairness = Fairness(services.store, FlowMetrics(CollectorRegistry()), 8)
+    free = asyncio.Event()
+
+    async def handler(request):
+        await free.wait()
+        return text(200, "")
+
+    def request(user):
+        made = Request.of("GET", "/api/v1/pods")
+        made.user, made.info = user, parse("GET", "/api/v1/pods", {})
+        return asyncio.create_task(fairness.serve(handler, made))
+
+    change = {"spec": {"priorityLevelConfiguration": {"name": "catch-all"}}}
+    await call.patch(f"{GROUP}/flowschemas/global-default", change)
+    somebody = User("somebody", groups=("system:authenticated",))
+    tasks = [request(somebody) for _ in range(20)]
+    master = request(User("admin", groups=("system:masters",)))
+    await asyncio.sleep(0)
+    refused = [task.result() for task in tasks if task.done()]
+    assert refused
+    assert {answer.status for answer in refused} == {429}
+    assert ("Retry-After", "1") in refused[0].headers
+    assert refused[0].body == b"Too many requests, please try again later.\n"
+    assert not master.done()
+    free.set()
+    assert (await master).status == 200
+    assert {(await task).status for task in tasks} == {200, 429}
+
+
+async def test_rules(call):
+    """Faults of schemas and levels are told at their fields."""
+    body = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "x"}}
+    rule = {"subjects": [{"kind": "User", "group": {"name": "g"}}]}
+    answer = await call.post(
+        f"{GROUP}/flowschemas", {**body, "spec": {"matchingPrecedence": 1, "rules": [rule]}}
+    )
+    causes = [(one["field"], one["message"]) for one in answer.body["details"]["causes"]]
+    only = "only the schema named 'exempt' may have matchingPrecedence 1"
+    assert causes == [
+        ("spec.matchingPrecedence", f"Invalid value: 1: {only}"),
+        ("spec.priorityLevelConfiguration.name", "Required value: must reference a priority level"),
+        ("spec.rules[0].subjects[0].user", "Required value: user is required when subject kind is 'User'"),
+        ("spec.rules[0].subjects[0].group", "Forbidden: group is forbidden when subject kind is not 'Group'"),
+        (
+            "spec.rules[0]",
+            "Required value: at least one of resourceRules and nonResourceRules has to be non-empty",
+        ),
+    ]
