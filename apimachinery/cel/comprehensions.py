@@ -102,7 +102,7 @@ def _quantified(container: Step, setter: Setter, test: Step, exists: bool) -> St
         failure: EvaluationError | None = None
         decided = False
         for _ in setter(frame.places, container(frame)):
-            frame.spend(condition)
+            frame.spend_ones(condition)
             if decided:
                 break
             frame.spend(1)
@@ -129,7 +129,7 @@ def _collected(interpreter: "Interpreter", node: Comprehension, container: Step)
     test_node, item_node = _parts(_call(node.step))
     test = None if test_node is None else interpreter.build(test_node)
     item = interpreter.build(item_node)
-    cost = 2 + (0 if interpreter.constant(item_node) is not None else LIST)
+    cost = 0 if interpreter.constant(item_node) is not None else LIST
 
     def collected(frame: Frame) -> list[Any]:
         result: list[Any] = []
@@ -145,11 +145,13 @@ def _collected(interpreter: "Interpreter", node: Comprehension, container: Step)
             except EvaluationError as error:
                 failure = error
                 continue
+            frame.spend(1)
             try:
                 result.append(item(frame))
             except EvaluationError as error:
                 failure = failure or error
             frame.spend(cost)
+            frame.spend(1)
         frame.spend(1)
         if failure is not None:
             raise failure

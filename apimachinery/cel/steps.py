@@ -24,6 +24,13 @@ class Frame:
         if self.cost > self.limit:
             raise CostExceededError(COST_EXCEEDED)
 
+    def spend_ones(self, count: int) -> None:
+        """Spends 1 `count` times: at the limit no more is spent than the first that is too much."""
+        self.cost += count
+        if self.cost > self.limit:
+            self.cost = self.limit + 1
+            raise CostExceededError(COST_EXCEEDED)
+
 
 Step = Callable[[Frame], Any]
 

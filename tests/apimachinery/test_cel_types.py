@@ -107,7 +107,8 @@ def test_all_misfits_are_told_by_place():
         cel.compile("b +\na", _ENVIRONMENT)
 
     assert str(caught.value) == (
-        "compilation failed: ERROR: <input>:1:1: undeclared reference to 'b' (in container '')\n | b +\n | ^\n"
+        "compilation failed: ERROR: <input>:1:1: undeclared reference to 'b' (in container '')\n | b +\n | ^"
+        "\n"
         "ERROR: <input>:2:1: undeclared reference to 'a' (in container '')\n | a\n | ^"
     )
 
@@ -158,7 +159,7 @@ def test_mutations_make_objects_and_patches():
     cel.mutations.check_names(value)
     wrong, _ = cel.compile("Object{spec: Object.status{x: i}}", environment).evaluate({"i": 3})
     with pytest.raises(
-        cel.EvaluationError, match='unexpected type name "Object.status", expected "Object.spec"'
+        cel.EvaluationError, match=r'unexpected type name "Object\.status", expected "Object\.spec"'
     ):
         cel.mutations.check_names(wrong)
     with pytest.raises(cel.CompileError, match="undefined field 'nope'"):
