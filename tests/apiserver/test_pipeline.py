@@ -22,7 +22,8 @@ def test_order():
         "with_authentication",
         "with_audit",
         "with_impersonation",
-        "with_max_in_flight",
+        "with_max_in_flight",  # where priority and fairness is off
+        "with_fairness",
         "with_authorization",
     ]
 
