@@ -8,6 +8,7 @@ from apimachinery.gates import FeatureGates
 from apimachinery.structural import (
     Rules,
     Structural,
+    expressions,
     validate_definition,
     validate_object,
     validate_update,
@@ -251,8 +252,9 @@ def test_older_releases_show_the_type():
     assert judged(schema, "b", minor=34) == ["x: Invalid value: \"string\": failed rule: self == 'a'"]
 
 
-def test_a_rule_that_costs_too_much_ends_it_all():
+def test_a_rule_that_costs_too_much_ends_it_all(monkeypatch: pytest.MonkeyPatch):
     """The limit of one call; no rule runs after it."""
+    monkeypatch.setattr(expressions, "CALL_LIMIT", 10_000)
     costly = "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"
     schema = ruled({"type": "array", "items": NUMBER}, costly, "false")
     assert judged(schema, list(range(200))) == [
@@ -273,3 +275,15 @@ def test_the_root_sees_its_kind_and_name():
     assert (error.path, error.body.partition(":")[0]) == ("<nil>", "Invalid value")
     obj["metadata"] = {"name": "a"}
     assert validate_object(obj, Structural.of(root)) == []
+
+
+@pytest.mark.parametrize("minor", range(26, 38))
+def test_every_release_knows_rules(minor: int):
+    """A simple rule is compiled and evaluated by all of them."""
+    rules = Rules.of(FeatureGates(Version(minor)))
+    root = {"type": "object", "properties": {"x": ruled(TEXT, "self.startsWith('a')")}}
+    assert (
+        validate_definition({"spec": {"versions": [{"schema": {"openAPIV3Schema": root}}]}}, None, rules)
+        == []
+    )
+    assert len(judged(root["properties"]["x"], "b", minor=minor)) == 1
