@@ -1,4 +1,4 @@
-"""What goes on inside a container: its files, what its program writes, and commands that are run beside it."""
+"""What goes on inside a container: its files, what its program writes, commands that run beside it."""
 
 import asyncio
 import functools
@@ -127,7 +127,7 @@ class Inside:
             self.ended(self.simulation.ending)
 
     def feed(self, data: bytes) -> None:
-        """Bytes for the program's standard input; empty is its end. A program that does not read loses them."""
+        """Bytes for the program's standard input; empty is its end. If it does not read, they are lost."""
         self.advance()
         if not data:
             self.stdin_closed = True

@@ -1,6 +1,6 @@
-"""In-place resizing: which resources a pod's containers have been given, and what becomes of a wish for others.
+"""In-place resizing: what a pod's containers have been given, and what becomes of a wish for more or less.
 
-Source: pkg/kubelet/allocation/allocation_manager.go and kuberuntime_manager.go (computePodResizeAction), 1.36.
+Source: pkg/kubelet/allocation/allocation_manager.go, kuberuntime_manager.go (computePodResizeAction), 1.36.
 The fake runtime gives what is allocated at once, so a resize is never seen in progress.
 """
 

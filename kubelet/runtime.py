@@ -6,7 +6,6 @@ moment is a function of the clock. One file per pod, `<directory>/<pod uid>.json
 its containers.
 """
 
-import functools
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +17,12 @@ from typing import Any
 import orjson
 
 from apimachinery.clock import Clock, Entropy
-from kubelet import insides
 from kubelet.expansion import expanded
 from kubelet.files import read_kept, write_atomically
-from kubelet.insides import Inside, Setting
+from kubelet.insides import Inside
+from kubelet.interiors import Interiors
 from kubelet.program import Program
-from kubelet.shell import interpreter
-from kubelet.shell.files import Mount, Tree
+from kubelet.shell.files import Tree
 from kubelet.shell.simulating import Ending
 
 log = logging.getLogger(__name__)
@@ -116,8 +114,7 @@ class FakeRuntime:
         digest = hashlib.sha256(node_name.encode()).digest()
         self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
         self._sandboxes: dict[str, Sandbox] = {}
-        self._insides: dict[str, Inside] = {}  # by container id, made when somebody looks
-        self._volumes: dict[str, dict[str, Tree]] = {}  # pod → volume → its files
+        self._interiors = Interiors(directory / "files", clock, self._ended)
         self.on_end: Callable[[str], None] = lambda _pod_uid: None  # a program ended unforeseen
 
     def load(self) -> None:
@@ -188,66 +185,28 @@ class FakeRuntime:
             **_inner(spec or {}, env or {}),
         )
         if not program.is_fixed:
-            self._foresee(sandbox, container)
+            self._interiors.foresee(sandbox, container)
         sandbox.containers.append(container)
         oldest = container.attempt - _KEPT_ATTEMPTS + 1
         for old in [c for c in sandbox.containers if c.name == name and c.attempt < oldest]:
             sandbox.containers.remove(old)
-            self._insides.pop(old.id, None)
+            self._interiors.forget(old)
         self._save(sandbox)
         return container
-
-    def _foresee(self, sandbox: Sandbox, container: Container) -> None:
-        """When the container's program will have ended, if it does so by itself."""
-        setting = _setting(sandbox, container)
-        if not (setting.argv and interpreter.knows(setting.argv[0])):
-            return
-        files = insides.new_files(
-            setting, self._mounts(sandbox, container, copied=True), container.started_at
-        )
-        ending = insides.foresee(setting, files, container.started_at)
-        container.ends_at = None if ending is None else ending.time
-        container.exit_code = 0 if ending is None else ending.code
-
-    def _mounts(self, sandbox: Sandbox, container: Container, *, copied: bool = False) -> list[Mount]:
-        """The container's mounts; `copied`: what is written there touches nobody else."""
-        volumes = self._volumes.setdefault(sandbox.pod_uid, {})
-        found = []
-        for mount in container.mounts:
-            tree = volumes.setdefault(mount["name"], Tree())
-            if copied:
-                tree = Tree()
-                tree.entries = dict(volumes[mount["name"]].entries)
-            top = str(mount.get("subPath") or "").strip("/")
-            path = "/" + mount["mountPath"].strip("/")
-            found.append(Mount(path, tree, bool(mount.get("readOnly")) or tree.read_only, top))
-        return found
 
     # -- inside
 
     def set_volumes(self, pod_uid: str, volumes: Mapping[str, Tree]) -> None:
         """The files of a pod's volumes; those that are there already stay."""
-        known = self._volumes.setdefault(pod_uid, {})
-        for name, tree in volumes.items():
-            if name not in known:
-                known[name] = tree
-            elif tree.read_only:
-                known[name].entries = tree.entries  # what an object holds now
-
-    def has_volumes(self, pod_uid: str) -> bool:
-        return pod_uid in self._volumes
+        self._interiors.set_volumes(pod_uid, volumes)
 
     def inside(self, sandbox: Sandbox, container: Container) -> Inside:
         """What goes on inside a container."""
-        found = self._insides.get(container.id)
-        if found is None:
-            setting = _setting(sandbox, container)
-            mounts = self._mounts(sandbox, container)
-            files = insides.new_files(setting, mounts, container.started_at)
-            ended = functools.partial(self._ended, sandbox, container)
-            found = Inside(sandbox, container, setting, files, self._clock, ended)
-            self._insides[container.id] = found
-        return found
+        return self._interiors.inside(sandbox, container)
+
+    def keep_files(self, inside: Inside) -> None:
+        """What was changed in a container's files outlives the kubelet."""
+        self._interiors.keep_files(inside)
 
     def _ended(self, sandbox: Sandbox, container: Container, ending: Ending) -> None:
         if container.ends_at is None or ending.time < container.ends_at:
@@ -277,8 +236,7 @@ class FakeRuntime:
         if container.ends_at is None or ends_at < container.ends_at:
             container.ends_at, container.exit_code = ends_at, exit_code
             self._save(sandbox)
-            if container.id in self._insides:
-                self._insides[container.id].tell()
+            self._interiors.tell(container)
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:
         """The sandbox gives up its network; its dead containers stay readable."""
@@ -287,10 +245,8 @@ class FakeRuntime:
     def remove_sandbox(self, pod_uid: str) -> None:
         """Forget the pod."""
         sandbox = self._sandboxes.pop(pod_uid, None)
-        self._volumes.pop(pod_uid, None)
         if sandbox is not None:
-            for container in sandbox.containers:
-                self._insides.pop(container.id, None)
+            self._interiors.forget_pod(sandbox)
             self._path(pod_uid).unlink(missing_ok=True)
 
     # -- state
@@ -324,13 +280,6 @@ def _inner(spec: Object, env: Mapping[str, str]) -> Object:
         "tty": bool(spec.get("tty")),
         "mounts": list(spec.get("volumeMounts") or []),
     }
-
-
-def _setting(sandbox: Sandbox, container: Container) -> Setting:
-    return Setting(
-        container.argv, container.env, sandbox.hostname or sandbox.name, container.directory,
-        sandbox.ip, container.stdin, container.tty,
-    )  # fmt: skip
 
 
 def full_image_name(image: str) -> str:

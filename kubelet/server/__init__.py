@@ -1,1 +1,1 @@
-"""The kubelet's HTTPS server: logs, exec, attach, port-forward and what else the API server asks of a node."""
+"""The kubelet's HTTPS server: logs, exec, attach, port-forward, what else is asked of a node."""

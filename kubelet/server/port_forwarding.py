@@ -41,8 +41,9 @@ class WebSocketPipe:
 def _refused(pod: Object, port: int) -> str:
     uid = pod["metadata"]["uid"].replace("-", "")
     return (
-        f"error forwarding port {port} to pod {uid}, uid : failed to execute portforward in network namespace "
-        f'"/var/run/netns/cni-{uid[:8]}": failed to connect to localhost:{port} inside namespace "{uid}", '
+        f"error forwarding port {port} to pod {uid}, uid : failed to execute portforward in network "
+        f'namespace "/var/run/netns/cni-{uid[:8]}": failed to connect to localhost:{port} '
+        f'inside namespace "{uid}", '
         f"IPv4: dial tcp4 127.0.0.1:{port}: connect: connection refused IPv6 dial tcp6: address localhost: "
         "no suitable address found "
     )

@@ -1,8 +1,7 @@
 """Which path of the kubelet does what (pkg/kubelet/server/server.go, 1.36)."""
 
-import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -10,20 +9,28 @@ import orjson
 from aiohttp import web
 
 from apimachinery.health import answer
-from apimachinery.streaming import Pipe, spdy
+from apimachinery.streaming import Pipe
 from apimachinery.streaming.hijacking import hand_over
-from apimachinery.streaming.websocket import PROTOCOL_ERROR, WebSocket, accept_key
+from apimachinery.streaming.websocket import WebSocket
 from kubelet.insides import Inside
 from kubelet.server import channels as wire
 from kubelet.server import commands, port_forwarding, ports
-from kubelet.server.channels import Channels, SpdyChannels, WebSocketChannels, accept_streams
 from kubelet.server.commands import StreamOptions
 from kubelet.server.logs import LogOptions, container_logs
+from kubelet.server.sessions import (
+    Session,
+    chosen_protocol,
+    is_websocket,
+    offered_protocols,
+    over_spdy,
+    over_websocket,
+    shown_headers,
+    websocket_headers,
+)
 from kubelet.server.stats import summary
 from kubelet.server.view import NodeView, ServerError
 
 Page = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
-Session = Callable[[Channels], Coroutine[Any, Any, None]]
 
 
 class Routes:
@@ -78,9 +85,12 @@ class Routes:
         inside = await self._inside(parts)
         options = _stream_options(request.rel_url.query)
         argv = request.rel_url.query.getall("command", [])
-        return await self._session(
-            request, options, lambda channels: commands.execute(inside, argv, options, channels)
-        )
+        try:
+            return await self._session(
+                request, options, lambda channels: commands.execute(inside, argv, options, channels)
+            )
+        finally:
+            self._view.runtime.keep_files(inside)
 
     async def _attach(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
         inside = await self._inside(parts)
@@ -106,15 +116,19 @@ class Routes:
     async def _session(
         self, request: web.BaseRequest, options: StreamOptions, session: Session
     ) -> web.StreamResponse:
-        if _is_websocket(request):
-            protocol = _chosen(_offered(request, "Sec-WebSocket-Protocol"), wire.WEBSOCKET_PROTOCOLS)
-            return await _over_websocket(request, options, session, protocol)
+        if is_websocket(request):
+            protocol = chosen_protocol(
+                offered_protocols(request, "Sec-WebSocket-Protocol"), wire.WEBSOCKET_PROTOCOLS
+            )
+            return await over_websocket(request, options, session, protocol)
         if "spdy/3.1" not in request.headers.get("Upgrade", "").lower():
             raise ServerError(
-                400, f"unable to upgrade: missing upgrade headers in request: {_shown(request)}"
+                400, f"unable to upgrade: missing upgrade headers in request: {shown_headers(request)}"
             )
-        protocol = _chosen(_offered(request, "X-Stream-Protocol-Version"), wire.SPDY_PROTOCOLS)
-        return await _over_spdy(request, options, session, protocol or "channel.k8s.io")
+        protocol = chosen_protocol(
+            offered_protocols(request, "X-Stream-Protocol-Version"), wire.SPDY_PROTOCOLS
+        )
+        return await over_spdy(request, options, session, protocol or "channel.k8s.io")
 
     # -- ports
 
@@ -124,12 +138,12 @@ class Routes:
         pod = view.pod(parts[0], parts[1])
         if pod is None:
             raise ServerError(404, "pod does not exist")
-        if not _is_websocket(request):
+        if not is_websocket(request):
             headers = [("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", port_forwarding.PROTOCOL)]
             return await hand_over(
                 request, headers, lambda pipe: port_forwarding.forward_spdy(view, pod, pipe)
             )
-        offered = _offered(request, "Sec-WebSocket-Protocol")
+        offered = offered_protocols(request, "Sec-WebSocket-Protocol")
         if port_forwarding.TUNNEL_PROTOCOL in offered:
 
             async def tunnel(pipe: Pipe) -> None:
@@ -139,7 +153,7 @@ class Routes:
             return await hand_over(
                 request, websocket_headers(request, port_forwarding.TUNNEL_PROTOCOL), tunnel
             )
-        protocol = _chosen(offered, port_forwarding.WEBSOCKET_PROTOCOLS)
+        protocol = chosen_protocol(offered, port_forwarding.WEBSOCKET_PROTOCOLS)
         wanted = _ports(request.rel_url.query)
 
         async def forward(pipe: Pipe) -> None:
@@ -198,56 +212,6 @@ class _Collected:
             raise ServerError(500, status["message"])
 
 
-async def _over_websocket(
-    request: web.BaseRequest, options: StreamOptions, session: Session, protocol: str
-) -> web.StreamResponse:
-    async def talk(pipe: Pipe) -> None:
-        socket = WebSocket(pipe)
-        channels = WebSocketChannels(socket, protocol, options.stdin)
-        # Tells the client that the connection is there (createWebSocketStreams).
-        first = wire.STDOUT if options.stdout else wire.STDERR if options.stderr else wire.ERROR
-        await channels.write(first, b"")
-        reading = asyncio.create_task(channels.run(), name="remote command input")
-        await _until_gone(session(channels), reading)
-        await socket.close(PROTOCOL_ERROR)
-
-    return await hand_over(request, websocket_headers(request, protocol), talk)
-
-
-async def _over_spdy(
-    request: web.BaseRequest, options: StreamOptions, session: Session, protocol: str
-) -> web.StreamResponse:
-    resizes = options.tty and protocol.startswith(("v3.", "v4."))
-    expected = 1 + options.stdin + options.stdout + options.stderr + resizes
-
-    async def talk(pipe: Pipe) -> None:
-        connection = spdy.Connection(pipe)
-        reading = asyncio.create_task(connection.run(), name="remote command streams")
-        try:
-            async with asyncio.timeout(30):
-                streams = await accept_streams(connection, expected)
-            if streams is not None and wire.ERROR in streams:
-                await _until_gone(session(SpdyChannels(streams, protocol)), reading)
-        finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-
-    return await hand_over(request, [("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol)], talk)
-
-
-async def _until_gone(session: Coroutine[Any, Any, None], reading: asyncio.Task[None]) -> None:
-    """Run the session, but no longer than there is a client."""
-    running = asyncio.create_task(session, name="remote command")
-    try:
-        await asyncio.wait({running, reading}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done():
-            await running
-    finally:
-        for task in (running, reading):
-            task.cancel()
-        await asyncio.gather(running, reading, return_exceptions=True)
-
-
 def _need(parts: list[str], count: int) -> None:
     if len(parts) != count or not all(parts):
         raise ServerError(404, "404 page not found")
@@ -267,32 +231,3 @@ def _ports(query: Any) -> list[int]:
     if not found:
         raise ServerError(400, 'query parameter "port" is required')
     return found
-
-
-def _is_websocket(request: web.BaseRequest) -> bool:
-    return "websocket" in request.headers.get("Upgrade", "").lower()
-
-
-def _offered(request: web.BaseRequest, header: str) -> list[str]:
-    values = request.headers.getall(header, [])
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
-
-
-def _chosen(offered: list[str], known: tuple[str, ...]) -> str:
-    """The first that the client offers and the server knows; raises 403 if it offers others only."""
-    found = next((name for name in offered if name in known), "")
-    if offered and not found:
-        names = " ".join(f'"{name}"' for name in offered)
-        raise ServerError(403, f"unable to upgrade: unable to negotiate protocol: client supports [{names}]")
-    return found
-
-
-def _shown(request: web.BaseRequest) -> str:
-    return " ".join(f"{name}:[{value}]" for name, value in request.headers.items())
-
-
-def websocket_headers(request: web.BaseRequest, protocol: str) -> list[tuple[str, str]]:
-    """Of the 101 that opens a WebSocket."""
-    accepted = accept_key(request.headers.get("Sec-WebSocket-Key", ""))
-    headers = [("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accepted)]
-    return [*headers, ("Sec-WebSocket-Protocol", protocol)] if protocol else headers

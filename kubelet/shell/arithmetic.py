@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 _TOKEN = re.compile(r"\s*(\d+|\$?[A-Za-z_]\w*|\*\*|==|!=|<=|>=|&&|\|\||[-+*/%()<>!])")
+_OPEN = "("
 _LEVELS = (("||",), ("&&",), ("==", "!="), ("<", ">", "<=", ">="), ("+", "-"), ("*", "/", "%"))
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "||": lambda a, b: int(bool(a or b)),
@@ -20,23 +21,23 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-class ArithmeticError_(ValueError):  # noqa: N801 - the plain name is Python's own
+class ExpressionError(ValueError):
     """The expression is none."""
 
 
 def evaluate(text: str, variable: Callable[[str], str]) -> int:
-    """The value. Raises ArithmeticError_."""
+    """The value. Raises ExpressionError."""
     tokens: list[str] = []
     position = 0
     while text[position:].strip():
         found = _TOKEN.match(text, position)
         if found is None:
-            raise ArithmeticError_("syntax error")
+            raise ExpressionError("syntax error")
         tokens.append(found[1])
         position = found.end()
     value = _level(tokens, 0, variable)
     if tokens:
-        raise ArithmeticError_("syntax error")
+        raise ExpressionError("syntax error")
     return value
 
 
@@ -49,7 +50,7 @@ def _level(tokens: list[str], level: int, variable: Callable[[str], str]) -> int
         other = _level(tokens, level + 1, variable)
         if operator in {"/", "%"}:
             if other == 0:
-                raise ArithmeticError_("divide by zero")
+                raise ExpressionError("divide by zero")
             quotient = abs(value) // abs(other) * (1 if (value < 0) == (other < 0) else -1)
             value = quotient if operator == "/" else value - quotient * other
         else:
@@ -59,12 +60,12 @@ def _level(tokens: list[str], level: int, variable: Callable[[str], str]) -> int
 
 def _atom(tokens: list[str], variable: Callable[[str], str]) -> int:
     if not tokens:
-        raise ArithmeticError_("syntax error")
+        raise ExpressionError("syntax error")
     token = tokens.pop(0)
-    if token == "(":
+    if token == _OPEN:
         value = _level(tokens, 0, variable)
         if not tokens or tokens.pop(0) != ")":
-            raise ArithmeticError_("syntax error")
+            raise ExpressionError("syntax error")
         return value
     if token in {"-", "+", "!"}:
         value = _atom(tokens, variable)
@@ -75,4 +76,4 @@ def _atom(tokens: list[str], variable: Callable[[str], str]) -> int:
         text = variable(token.lstrip("$")).strip()
         if re.fullmatch(r"[-+]?\d+", text):
             return int(text)
-    raise ArithmeticError_("syntax error")
+    raise ExpressionError("syntax error")

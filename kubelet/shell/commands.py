@@ -14,11 +14,11 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "0": "\0", "e": "\x1b"}
 
 
-async def _true(process: Process, argv: list[str]) -> int:
+async def _true(_process: Process, _argv: list[str]) -> int:
     return 0
 
 
-async def _false(process: Process, argv: list[str]) -> int:
+async def _false(_process: Process, _argv: list[str]) -> int:
     return 1
 
 
@@ -76,23 +76,29 @@ async def _printf(process: Process, argv: list[str]) -> int:
         return process.complain("printf: missing operand")
     form, values = unescaped(argv[1]), argv[2:]
     while True:
-        used = 0
-
-        def shown(found: re.Match[str]) -> str:
-            nonlocal used
-            if found[2] == "%":
-                return "%"
-            value = values[used] if used < len(values) else ""
-            used += 1
-            if found[2] in "dixXo":
-                number = int(value) if re.fullmatch(r"[-+]?\d+", value) else 0
-                return f"%{found[1]}{found[2]}" % number
-            return f"%{found[1]}s" % (unescaped(value) if found[2] == "b" else value)
-
-        process.out(re.sub(r"%([-+ 0#]*\d*(?:\.\d+)?)([sdixXobcq%])", shown, form))
-        values = values[used:]
-        if not values or not used:
+        text, values, used = _formatted(form, values)
+        process.out(text)
+        if not (values and used):
             return 0
+
+
+def _formatted(form: str, values: list[str]) -> tuple[str, list[str], int]:
+    """(text, the values that are left, how many were used)."""
+    used = 0
+
+    def shown(found: re.Match[str]) -> str:
+        nonlocal used
+        if found[2] == "%":
+            return "%"
+        value = values[used] if used < len(values) else ""
+        used += 1
+        if found[2] in "dixXo":
+            number = int(value) if re.fullmatch(r"[-+]?\d+", value) else 0
+            return f"%{found[1]}{found[2]}" % number
+        return f"%{found[1]}s" % (unescaped(value) if found[2] == "b" else value)
+
+    text = re.sub(r"%([-+ 0#]*\d*(?:\.\d+)?)([sdixXobcq%])", shown, form)
+    return text, values[used:], used
 
 
 async def _cd(process: Process, argv: list[str]) -> int:
@@ -110,7 +116,7 @@ async def _cd(process: Process, argv: list[str]) -> int:
     return 0
 
 
-async def _pwd(process: Process, argv: list[str]) -> int:
+async def _pwd(process: Process, _argv: list[str]) -> int:
     process.out(f"{process.directory}\n")
     return 0
 
@@ -183,7 +189,7 @@ async def _read(process: Process, argv: list[str]) -> int:
     return 0 if newline else 1
 
 
-async def _hostname(process: Process, argv: list[str]) -> int:
+async def _hostname(process: Process, _argv: list[str]) -> int:
     process.out(f"{process.machine.hostname}\n")
     return 0
 
@@ -208,7 +214,7 @@ async def _id(process: Process, argv: list[str]) -> int:
     return 0
 
 
-async def _whoami(process: Process, argv: list[str]) -> int:
+async def _whoami(process: Process, _argv: list[str]) -> int:
     process.out("root\n")
     return 0
 
@@ -221,17 +227,17 @@ async def _uname(process: Process, argv: list[str]) -> int:
     return 0
 
 
-async def _nproc(process: Process, argv: list[str]) -> int:
+async def _nproc(process: Process, _argv: list[str]) -> int:
     process.out("1\n")
     return 0
 
 
-async def _ps(process: Process, argv: list[str]) -> int:
+async def _ps(process: Process, _argv: list[str]) -> int:
     process.out("PID   USER     TIME  COMMAND\n    1 root      0:00 (container)\n")
     return 0
 
 
-async def _tty(process: Process, argv: list[str]) -> int:
+async def _tty(process: Process, _argv: list[str]) -> int:
     process.out("/dev/pts/0\n" if process.is_terminal else "not a tty\n")
     return int(not process.is_terminal)
 

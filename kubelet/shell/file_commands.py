@@ -189,7 +189,7 @@ async def _stat(process: Process, argv: list[str]) -> int:
     return 0
 
 
-async def _df(process: Process, argv: list[str]) -> int:
+async def _df(process: Process, _argv: list[str]) -> int:
     process.out("Filesystem           1K-blocks      Used Available Use% Mounted on\n")
     for path in ["/", *(mount.path for mount in process.machine.files.mounts)]:
         process.out(f"overlay              104857600         0 104857600   0% {path}\n")

@@ -1,7 +1,7 @@
 """A container's own program, run in its own time.
 
-It is run up to a moment whenever somebody asks, and does the same again after a restart of the kubelet: what a
-container has written is a function of its start and the clock, as its state is.
+It is run up to a moment whenever somebody asks, and does the same again after a restart of the kubelet: what
+a container has written is a function of its start and the clock, as its state is.
 """
 
 from collections import deque

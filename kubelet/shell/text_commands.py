@@ -223,11 +223,10 @@ async def _tee(process: Process, argv: list[str]) -> int:
 
 
 async def _xargs(process: Process, argv: list[str]) -> int:
-    options, words = options_of(argv[:1]) if len(argv) < 2 else ({}, argv[1:])
     values = (await process.read_all()).decode("utf-8", "replace").split()
     if process.run is None:
         return 1
-    return await process.run(process, [*(words or ["echo"]), *values])
+    return await process.run(process, [*(argv[1:] or ["echo"]), *values])
 
 
 async def _base64(process: Process, argv: list[str]) -> int:

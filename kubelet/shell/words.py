@@ -1,0 +1,184 @@
+"""The words of shell scripts: quotes, variables and substitutions, as parts that are expanded later."""
+
+import re
+from typing import NamedTuple
+
+_OPERATORS = (";;", "&&", "||", ";", "&", "|", "\n", "(", ")")
+_BARE = re.compile(r"[^\s;&|()<>\"'$`]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9?#$@*!]")
+_BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9?#$@*!])(:?[-=+?]|##?|%%?)?(.*)", re.DOTALL)
+_WORD_ENDS = " \t\r\n;&|()<>"
+
+
+class ShellSyntaxError(ValueError):
+    """The script is none; the text names what was unexpected."""
+
+
+class Part(NamedTuple):
+    """A piece of a word: `literal`, `variable` (maybe with an operator), `command` or `arithmetic`."""
+
+    kind: str
+    text: str
+    quoted: bool = False
+    operator: str = ""
+    argument: str = ""
+
+
+Word = tuple[Part, ...]
+
+
+class WordReader:
+    """Reads a script from its beginning on."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.replace("\\\n", "")
+        self._at = 0
+
+    def rest(self) -> str:
+        self._skip_blanks()
+        return self._text[self._at :]
+
+    def unexpected(self) -> ShellSyntaxError:
+        found = self._peek() or self._text[self._at : self._at + 10]
+        shown = "newline" if found in {"", "\n"} else f'"{found}"'
+        return ShellSyntaxError(f"syntax error: unexpected {shown}")
+
+    def _skip_blanks(self) -> None:
+        while self._at < len(self._text) and self._text[self._at] in " \t\r":
+            self._at += 1
+        if self._text.startswith("#", self._at):
+            end = self._text.find("\n", self._at)
+            self._at = len(self._text) if end < 0 else end
+
+    def _skip_lines(self) -> None:
+        self._skip_blanks()
+        while self._text.startswith("\n", self._at):
+            self._at += 1
+            self._skip_blanks()
+
+    def _peek(self) -> str:
+        """The operator or bare word that comes next, empty if there is neither."""
+        self._skip_blanks()
+        for operator in _OPERATORS:
+            if self._text.startswith(operator, self._at):
+                return operator
+        found = _BARE.match(self._text, self._at)
+        return found[0] if found else ""
+
+    def _accept(self, token: str) -> bool:
+        if self._peek() != token:
+            return False
+        self._at += len(token)
+        return True
+
+    def _expect(self, token: str) -> None:
+        self._skip_lines()
+        if not self._accept(token):
+            raise self.unexpected()
+
+    def _word(self, *, adjacent: bool = False) -> Word:
+        """The word that comes next; empty if none does. `adjacent`: it begins right here or not at all."""
+        if not adjacent:
+            self._skip_blanks()
+        parts: list[Part] = []
+        text = self._text
+        while self._at < len(text) and text[self._at] not in _WORD_ENDS:
+            char = text[self._at]
+            if char == "'":
+                end = self._find("'", self._at + 1)
+                parts.append(Part("literal", text[self._at + 1 : end], quoted=True))
+                self._at = end + 1
+            elif char == '"':
+                self._at += 1
+                self._double_quoted(parts)
+            elif char == "\\":
+                parts.append(Part("literal", text[self._at + 1 : self._at + 2], quoted=True))
+                self._at += 2
+            elif char in "$`":
+                parts.append(self._expansion(quoted=False))
+            else:
+                end = self._at
+                while end < len(text) and text[end] not in _WORD_ENDS + "'\"\\$`":
+                    end += 1
+                parts.append(Part("literal", text[self._at : end]))
+                self._at = end
+        return tuple(parts)
+
+    def _find(self, char: str, start: int) -> int:
+        end = self._text.find(char, start)
+        if end < 0:
+            raise ShellSyntaxError("syntax error: unterminated quoted string")
+        return end
+
+    def _double_quoted(self, parts: list[Part]) -> None:
+        parts.append(Part("literal", "", quoted=True))
+        plain = ""
+        while True:
+            if self._at >= len(self._text):
+                raise ShellSyntaxError("syntax error: unterminated quoted string")
+            char = self._text[self._at]
+            if char in '$`"' and plain:
+                parts.append(Part("literal", plain, quoted=True))
+                plain = ""
+            if char == '"':
+                self._at += 1
+                return
+            if char == "\\" and self._text[self._at + 1 : self._at + 2] in {"$", "`", '"', "\\"}:
+                plain += self._text[self._at + 1]
+                self._at += 2
+            elif char in "$`":
+                parts.append(self._expansion(quoted=True))
+            else:
+                plain += char
+                self._at += 1
+
+    def _expansion(self, *, quoted: bool) -> Part:
+        text, start = self._text, self._at
+        if text[start] == "`":
+            end = self._find("`", start + 1)
+            self._at = end + 1
+            return Part("command", text[start + 1 : end], quoted)
+        if text.startswith("$((", start):
+            end = self._balanced(start + 1)
+            self._at = end + 1
+            return Part("arithmetic", text[start + 3 : end - 1], quoted)
+        if text.startswith("$(", start):
+            end = self._balanced(start + 1)
+            self._at = end + 1
+            return Part("command", text[start + 2 : end], quoted)
+        if text.startswith("${", start):
+            end = self._find("}", start)
+            self._at = end + 1
+            return _braced(text[start + 2 : end], quoted)
+        found = _VARIABLE.match(text, start + 1)
+        if found is None:
+            self._at = start + 1
+            return Part("literal", "$", quoted)
+        self._at = found.end()
+        return Part("variable", found[0], quoted)
+
+    def _balanced(self, start: int) -> int:
+        """Where the parenthesis that opens at `start` closes."""
+        depth, quote = 0, ""
+        for at in range(start, len(self._text)):
+            char = self._text[at]
+            if quote:
+                quote = "" if char == quote else quote
+            elif char in "'\"":
+                quote = char
+            elif char == "(":
+                depth += 1
+            elif char == ")":
+                depth -= 1
+                if not depth:
+                    return at
+        raise ShellSyntaxError("syntax error: unterminated $(")
+
+
+def _braced(text: str, quoted: bool) -> Part:
+    if text.startswith("#") and len(text) > 1:
+        return Part("variable", text[1:], quoted, "length")
+    found = _BRACED.fullmatch(text)
+    if found is None or (found[3] and not found[2]):
+        raise ShellSyntaxError("syntax error: bad substitution")
+    return Part("variable", found[1], quoted, found[2] or "", found[3])
