@@ -36,11 +36,8 @@ class Level:
     hand: int = 0
     length: int = 0
     running: int = 0
+    waiting: int = 0  # with those whose turn has come but who do not know it yet
     next_queue: int = 0
-
-    @property
-    def waiting(self) -> int:
-        return sum(map(len, self.queues))
 
 
 class Levels:
@@ -49,6 +46,7 @@ class Levels:
     def __init__(self, total: int) -> None:
         self._total = total
         self.levels: dict[str, Level] = {}
+        self._waiting = 0  # in all levels
 
     def configure(self, objects: Mapping[str, Object]) -> None:
         """Take over what the stored levels say; who runs or waits stays."""
@@ -73,6 +71,8 @@ class Levels:
             raise RejectedError("queue-full")
         seat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(seat)
+        level.waiting += 1
+        self._waiting += 1
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await seat
@@ -83,6 +83,8 @@ class Levels:
                 self.leave(level)
             raise
         finally:
+            level.waiting -= 1
+            self._waiting -= 1
             if seat in queue:
                 queue.remove(seat)
         return level
@@ -90,6 +92,8 @@ class Levels:
     def leave(self, level: Level) -> None:
         """Give the seat back, to whoever has waited: queues take turns."""
         level.running -= 1
+        if not self._waiting:
+            return
         for waiting in (level, *(one for one in self.levels.values() if one is not level)):
             while waiting.waiting and self._has_seat(waiting):
                 if not _wake(waiting):
