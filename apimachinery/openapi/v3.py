@@ -37,13 +37,13 @@ def v3_index(table: ResourceTable, version: Version) -> Document:
 
 
 def _digest(table: ResourceTable, version: Version, group: str, served: str) -> str:
-    """Of what makes the document, so that the index does not build all of them; custom ones are built."""
-    resources = list(table.resources(group, served))
-    if any(resource.custom for resource in resources):
-        content = orjson.dumps(v3(table, version, group, served))
-    else:
-        listed = [[one.plural, sorted(one.verbs), sorted(one.subresources)] for one in resources]
-        content = _data_digest() + orjson.dumps([version.git_version, group, served, listed])
+    """Of what makes the document, so that the index does not build all of them."""
+    listed = [
+        [one.plural, one.kind, one.list_kind, one.namespaced, sorted(one.verbs), sorted(one.subresources)]
+        + ([one.structural.props] if one.structural is not None else [])
+        for one in table.resources(group, served)
+    ]
+    content = _data_digest() + orjson.dumps([version.git_version, group, served, listed])
     return hashlib.sha512(content).hexdigest().upper()
 
 

@@ -3,12 +3,12 @@
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, 1.36.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, duplicate, index, invalid, required, too_many
+from apimachinery.structural.field_paths import FieldPathError, read_field_path
 from apiserver.definitions.internal import Place
 
 _TYPES = ("boolean", "date", "integer", "number", "string")
@@ -16,7 +16,10 @@ _FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "p
 _MOST_SELECTABLE = 8
 _MOST_WARNING_BYTES = 256
 _SELECTABLE_TYPES = ("string", "boolean", "integer")
-_FIELD = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)*)'\]")
+_WRONG_TYPE = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are "
+    "allowed."
+)
 
 
 def validate_parts(place: Place) -> list[FieldError]:
@@ -104,20 +107,18 @@ def _selectable(place: Place, fields: list[Object], path: str) -> Iterator[Field
         if not given:
             yield required(at)
             continue
-        found, why = _follow(given, schema)
-        if found is None:
-            yield invalid(at, given, f"is an invalid path: {why}")
+        try:
+            shown, found = read_field_path(given, schema, brackets=False)
+        except FieldPathError as error:
+            yield invalid(at, given, f"is an invalid path: {error}")
             continue
+        if shown.partition(".")[0] == "metadata":
+            yield invalid(at, given, "must not point to fields in metadata")
         if found.get("type") not in _SELECTABLE_TYPES:
-            yield invalid(
-                at,
-                given,
-                "must point to a field of type string, boolean or integer. Enum string fields and strings "
-                "with formats are allowed.",
-            )
-        if given in seen:
+            yield invalid(at, given, _WRONG_TYPE)
+        if shown in seen:
             yield duplicate(at, given)
-        seen.add(given)
+        seen.add(shown)
     if len(seen) > _MOST_SELECTABLE:
         yield too_many(path, len(seen), _MOST_SELECTABLE)
 
@@ -126,21 +127,3 @@ def _schema(place: Place) -> Object | None:
     """The schema at the same place: upstream looks there, and in one place only."""
     found: Object | None = (place.parts.get("schema") or {}).get("openAPIV3Schema")
     return found
-
-
-def _follow(path: str, schema: Object) -> tuple[Object | None, str]:
-    """The schema at a field path, or why there is none (ValidFieldPath of pkg/apiserver/schema/cel)."""
-    current, position = schema, 0
-    while position < len(path):
-        if path[position] == "[":
-            return None, "array notation is not allowed"
-        found = _FIELD.match(path, position)
-        if found is None:
-            return None, "does not refer to a valid field"
-        below = (current.get("properties") or {}).get(found[1])
-        if below is None and isinstance(current.get("additionalProperties"), dict):
-            below = current["additionalProperties"]
-        if below is None:
-            return None, "does not refer to a valid field"
-        current, position = below, found.end()
-    return current, ""
