@@ -17,8 +17,8 @@ _MOST_SELECTABLE = 8
 _MOST_WARNING_BYTES = 256
 _SELECTABLE_TYPES = ("string", "boolean", "integer")
 _WRONG_TYPE = (
-    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are "
-    "allowed."
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with formats "
+    "are allowed."
 )
 
 
