@@ -10,6 +10,7 @@ from apimachinery.component import World, settle_memory
 from apiserver import bootstrap, pipeline
 from apiserver.accounts.keys import AccountKeys
 from apiserver.admission.chain import admission_chain
+from apiserver.admission.policies.type_checking import TypeChecking
 from apiserver.aggregation.availability import Availability
 from apiserver.aggregation.local import LocalServices
 from apiserver.aggregation.registered import registered
@@ -78,6 +79,8 @@ class APIServer:
         self.services.background.add("local APIServices", local.run)
         availability = Availability(self.services, self._dispatcher.dispatch)
         self.services.background.add("availability of APIServices", availability.run)
+        type_checking = TypeChecking(self.services, self._dispatcher.dispatch)
+        self.services.background.add("type checking of policies", type_checking.run)
         self.handle: Handler = self._pipeline()
         self._bootstrapped = False
         self.front = Front(self.handle, world.clock)

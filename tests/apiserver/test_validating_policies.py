@@ -1,5 +1,7 @@
 """ValidatingAdmissionPolicies in the way of a write."""
 
+import asyncio
+
 import pytest
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 
@@ -183,3 +185,22 @@ async def test_expressions_are_checked(call):
     assert "Syntax error" in causes[3][1]
     assert causes[4][1] == 'Invalid value: "1 + 1": must evaluate to bool'
     assert "found no matching overload for '_==_' applied to '(int, string)'" in causes[5][1]
+
+
+async def test_type_checking(call):
+    """The status tells where expressions do not fit the kinds that the rules name."""
+    rule = {**RULE, "apiGroups": ["apps"], "resources": ["deployments"]}
+    made = policy({"expression": "object.spec.replicas > 1"}, {"expression": "object.spec.replica > 1"})
+    made["spec"]["matchConstraints"] = {"resourceRules": [rule]}
+    await bind(call, made)
+    path = f"{GROUP}/validatingadmissionpolicies?watch=1&resourceVersion=0"
+    async with asyncio.timeout(10):
+        async for _, obj in call.watch(path):
+            if "observedGeneration" in obj.get("status", {}):
+                break
+    assert obj["status"]["observedGeneration"] == 1
+    (warning,) = obj["status"]["typeChecking"]["expressionWarnings"]
+    assert warning["fieldRef"] == "spec.validations[1].expression"
+    assert warning["warning"].startswith(
+        "apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'replica'"
+    )

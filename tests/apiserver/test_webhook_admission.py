@@ -297,3 +297,57 @@ async def test_configurations_are_exempt(call, hook):
     hook.answer = deny
     assert (await call.delete(f"{GROUP}/validatingwebhookconfigurations/v")).status == 200
     assert json.dumps(hook.reviews) == "[]"
+
+
+async def test_match_conditions(call, hook):
+    """A webhook is only asked where its conditions hold; one that fails refuses, or is overlooked."""
+    condition = {"name": "c", "expression": "object.metadata.name != 'skip' && request.operation == 'CREATE'"}
+    await configure(call, "Validating", "v", webhook(hook, matchConditions=[condition]))
+    await call.post(MAPS, config_map("skip"))
+    assert hook.reviews == []
+    await call.post(MAPS, config_map("one"))
+    assert len(hook.reviews) == 1
+    operations = [
+        {"op": "replace", "path": "/webhooks/0/matchConditions/0/expression", "value": "object.data.x == 'y'"}
+    ]
+    await call.patch(f"{GROUP}/validatingwebhookconfigurations/v", operations, "json")
+    answer = await call.post(MAPS, config_map("two"))
+    assert answer.status == 403
+    why = "expression 'object.data.x == 'y'' resulted in error: no such key: data"
+    assert answer.body["message"] == f'configmaps "two" is forbidden: {why}'
+    operations = [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]
+    await call.patch(f"{GROUP}/validatingwebhookconfigurations/v", operations, "json")
+    assert (await call.post(MAPS, config_map("two"))).status == 201
+    assert len(hook.reviews) == 1
+
+
+async def test_subresources(call, hook):
+    """Scales, bindings and evictions are shown as what was posted."""
+    rules = [
+        rule("deployments/scale", groups=["apps"]),
+        rule("pods/binding", "pods/eviction"),
+    ]
+    await configure(call, "Mutating", "m", webhook(hook, rules=rules))
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    assert (await call.post(path, {**deployment, "spec": spec})).status == 201
+    hook.answer = lambda review: patch(review, {"op": "replace", "path": "/spec/replicas", "value": 3})
+    answer = await call.patch(f"{path}/d/scale", {"spec": {"replicas": 2}})
+    assert answer.body["spec"]["replicas"] == 3
+    request = hook.reviews[0]["request"]
+    assert request["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert (request["subResource"], request["operation"]) == ("scale", "UPDATE")
+    assert request["object"]["spec"] == {"replicas": 2}
+    hook.answer = allow
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": template["spec"]}
+    pods = "/api/v1/namespaces/default/pods"
+    assert (await call.post(pods, pod)).status == 201
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n"}}
+    assert (await call.post(f"{pods}/p/binding", body)).status == 201
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    assert (await call.post(f"{pods}/p/eviction", eviction)).status == 201
+    kinds = [review["request"]["kind"]["kind"] for review in hook.reviews]
+    assert kinds == ["Scale", "Binding", "Eviction"]
+    assert hook.reviews[1]["request"]["object"]["target"] == {"name": "n"}

@@ -19,8 +19,11 @@ _VARIABLES = "variables"
 class Compiler:
     """Makes expressions that may name the variables declared so far."""
 
-    def __init__(self, minor: int, *, params: bool, stored: bool = True) -> None:
+    def __init__(
+        self, minor: int, *, params: bool, stored: bool = True, declared: Mapping[str, Any] | None = None
+    ) -> None:
         self._minor, self._params, self._stored = minor, params, stored
+        self._declared = dict(declared or {})  # what is known of variables that may be anything
         self._types: dict[str, Any] = {}
         self._programs: dict[str, Expression] = {}
         self._environments: dict[tuple[bool, bool], Environment] = {}
@@ -47,7 +50,7 @@ class Compiler:
                 self._minor, params=self._params, stored=stored, authorizer=authorizer
             )
             declared = types.object_type("kubernetes.variables", dict(self._types))
-            self._environments[key] = base.extended({_VARIABLES: declared})
+            self._environments[key] = base.extended({**self._declared, _VARIABLES: declared})
         return self._environments[key]
 
     def declare(self, name: str, expression: Expression) -> None:
