@@ -62,6 +62,9 @@ def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
     fill(spec, restartPolicy="Always", dnsPolicy="ClusterFirst", schedulerName="default-scheduler")
     fill_null(spec, terminationGracePeriodSeconds=TERMINATION_GRACE_SECONDS)
     struct(spec, "securityContext")
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:  # upstream's conversion reads the old name of the field too, and writes both
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
     _round_up(spec.get("overhead"))
     for volume in each(spec, "volumes"):
         _volume(volume, ctx)

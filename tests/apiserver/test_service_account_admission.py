@@ -162,3 +162,20 @@ async def test_limited_secrets(api: Caller, wanted: dict[str, Any], why: str) ->
     answer = await api.post(PODS, wanted)
 
     assert answer.body.get("message", "") == (f'pods "p" is forbidden: {why}' if why else "")
+
+
+async def test_the_old_name_of_the_field(api: Caller) -> None:
+    """`serviceAccount` is read where the new name is missing, and both are written, in templates too."""
+    await api.post(ACCOUNTS, {"metadata": {"name": "a"}})
+    made = (await api.post(PODS, pod(serviceAccount="a"))).body
+    made["spec"].pop("serviceAccount")
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod(serviceAccountName="a")["spec"]}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    deployment = {"metadata": {"name": "d"}, "spec": spec}
+
+    replaced = await api.put(f"{PODS}/p", made)
+    deployed = await api.post("/apis/apps/v1/namespaces/default/deployments", deployment)
+
+    assert made["spec"]["serviceAccountName"] == "a"
+    assert (replaced.status, replaced.body["spec"]["serviceAccount"]) == (200, "a")
+    assert deployed.body["spec"]["template"]["spec"]["serviceAccount"] == "a"
