@@ -47,10 +47,6 @@ def _first(factor: float) -> CallCost:
     return lambda arguments, _: ceil(size(arguments[0]) * factor)
 
 
-def _second(arguments: Arguments, _: Any) -> int:
-    return ceil(size(arguments[1]) * TRAVERSAL)
-
-
 def _smaller(arguments: Arguments, _: Any) -> int:
     return ceil(min(size(arguments[0]), size(arguments[1])) * TRAVERSAL)
 
@@ -125,7 +121,7 @@ _BY_FUNCTION: Mapping[str, CallCost | int] = {
     "validate": _validated,
 }
 _BY_OVERLOAD: Mapping[str, CallCost] = {
-    **dict.fromkeys(("starts_with_string", "ends_with_string"), _second),
+    **dict.fromkeys(("starts_with_string", "ends_with_string"), _first(TRAVERSAL)),
     **dict.fromkeys(
         ("string_to_bytes", "bytes_to_string", "string_format", "strings_quote"), _first(TRAVERSAL)
     ),

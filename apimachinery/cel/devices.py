@@ -13,6 +13,7 @@ from apimachinery.cel.declarations import Declared, declared_map
 from apimachinery.cel.environments import BINDINGS, Environment, Library, environment
 from apimachinery.cel.errors import CompileError, EvaluationError
 from apimachinery.cel.estimates import CallEstimate, fixed
+from apimachinery.cel.kubernetes import SEMVERS
 from apimachinery.cel.overloads import overload
 from apimachinery.cel.program import Program, compile_expression
 from apimachinery.cel.semver import Semver
@@ -48,13 +49,14 @@ def _includes(value: Any, wanted: Any) -> bool:
 
 _INCLUDES = overload("dyn.includes(dyn) bool", _includes, "includes", loose=True)
 _ATTRIBUTES_OF_LISTS = Library(0, (_INCLUDES,))
+_VERSIONS = Library(0, SEMVERS)  # since there are devices, before other expressions had them
 
 
 @lru_cache(maxsize=32)
 def device_environment(features: DeviceFeatures) -> Environment:
     """The environment with the variable `device`."""
     base = environment(features.minor, stored=features.stored)
-    libraries = [BINDINGS]
+    libraries = [BINDINGS, _VERSIONS]
     if features.list_attributes or features.stored:
         libraries.append(_ATTRIBUTES_OF_LISTS)
     return base.extended(

@@ -154,6 +154,36 @@ async def test_slices_that_are_refused(api: Caller, given: Any, wanted: list[str
     assert texts(answer.body) == wanted
 
 
+SELECTOR = "spec.devices.requests[0].exactly.selectors[0].cel.expression"
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("device.driver == 'a'", None),
+        (
+            "device.nope",
+            f"{SELECTOR}: Invalid value: \"device.nope\": compilation failed: ERROR: <input>:1:7: undefined field 'nope'\n | device.nope\n | ......^",
+        ),
+        ("1", f'{SELECTOR}: Invalid value: "1": must evaluate to bool or the unknown type, not int'),
+        (
+            "uint(-1) == 1u",
+            f"{SELECTOR}: Internal error: program instantiation failed: unsigned integer overflow",
+        ),
+        ("type(device.driver) == string", f"{SELECTOR}: Forbidden: too complex, exceeds cost limit"),
+    ],
+)
+async def test_selectors_are_compiled_and_priced(api: Caller, expression: str, wanted: str | None) -> None:
+    """A selector that does not compile, or may cost too much, is refused when it is written."""
+    answer = await api.post(CLAIMS, claim(exact(selectors=[{"cel": {"expression": expression}}])))
+
+    if wanted is None:
+        assert answer.status == 201
+    else:
+        assert answer.status == 422
+        assert texts(answer.body) == [wanted]
+
+
 async def test_a_claims_spec_never_changes(api: Caller) -> None:
     """Metadata may, the spec may not."""
     made = (await api.post(CLAIMS, claim(exact()))).body

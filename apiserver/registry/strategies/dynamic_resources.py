@@ -32,7 +32,11 @@ def as_v1(obj: Object, ctx: StrategyContext) -> Object:
 
 
 def rules_of(ctx: StrategyContext) -> ClaimRules:
-    return ClaimRules(ctx.version.minor, ctx.gates.enabled("DRAConsumableCapacity"))
+    return ClaimRules(
+        ctx.version.minor,
+        ctx.gates.enabled("DRAConsumableCapacity"),
+        ctx.gates.enabled("DRAListTypeAttributes"),
+    )
 
 
 def admin_label(ctx: StrategyContext) -> str:
@@ -110,10 +114,10 @@ class DeviceClassStrategy(BuiltIn):
         return True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return device_classes.class_errors(obj.get("spec") or {}, None)
+        return device_classes.class_errors(obj.get("spec") or {}, None, rules_of(ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return device_classes.class_errors(new.get("spec") or {}, old.get("spec") or {})
+        return device_classes.class_errors(new.get("spec") or {}, old.get("spec") or {}, rules_of(ctx))
 
 
 class SliceStrategy(BuiltIn):

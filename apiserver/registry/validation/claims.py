@@ -6,6 +6,7 @@ Source: pkg/apis/resource/validation/validation.go, 1.34 to 1.37; older minors b
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from apimachinery.cel.devices import DeviceFeatures
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from apiserver.registry.validation import devices
@@ -24,6 +25,11 @@ class ClaimRules:
 
     minor: int
     distinct_attribute: bool  # gate DRAConsumableCapacity
+    list_attributes: bool = False  # gate DRAListTypeAttributes
+
+    def selectors(self, *, stored: bool) -> DeviceFeatures:
+        """What expressions of selectors may use; `stored`: they were accepted before."""
+        return DeviceFeatures(self.distinct_attribute, self.list_attributes, stored, self.minor)
 
     @property
     def exactly(self) -> str:
@@ -107,7 +113,9 @@ def _request(request: Object, path: str, rules: ClaimRules, *, stored: bool) -> 
 
 def _exact(request: Object, path: str, rules: ClaimRules, *, stored: bool) -> Iterator[FieldError]:
     yield from devices.class_name(request.get("deviceClassName") or "", child(path, "deviceClassName"))
-    yield from devices.selectors(request.get("selectors"), child(path, "selectors"), stored=stored)
+    yield from devices.selectors(
+        request.get("selectors"), child(path, "selectors"), rules.selectors(stored=stored)
+    )
     yield from devices.allocation_mode(request.get("allocationMode") or "", request.get("count") or 0, path)
     yield from devices.each(
         request.get("tolerations"),

@@ -12,9 +12,10 @@ from apimachinery.field import FieldError, child, invalid, not_supported, requir
 from apimachinery.validation import names
 from apiserver.registry.validation import devices
 from apiserver.registry.validation.amounts import is_extended
+from apiserver.registry.validation.claims import ClaimRules
 
 
-def class_errors(spec: Object, old: Object | None) -> list[FieldError]:
+def class_errors(spec: Object, old: Object | None, rules: ClaimRules) -> list[FieldError]:
     """Faults of a class; selectors and configurations that did not change count as stored."""
     same_selectors = old is not None and old.get("selectors") == spec.get("selectors")
     same_config = old is not None and old.get("config") == spec.get("config")
@@ -22,7 +23,8 @@ def class_errors(spec: Object, old: Object | None) -> list[FieldError]:
     def config(item: Object, at: str) -> Iterator[FieldError]:
         yield from devices.opaque(item, at, stored=same_config)
 
-    errors = list(devices.selectors(spec.get("selectors"), "spec.selectors", stored=same_selectors))
+    features = rules.selectors(stored=same_selectors)
+    errors = list(devices.selectors(spec.get("selectors"), "spec.selectors", features))
     errors += devices.each(spec.get("config"), devices.MAX_CONFIGS, config, "spec.config")
     name = spec.get("extendedResourceName")
     if name is not None and not is_extended(name):

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from apimachinery.cel.devices import DeviceFeatures
 from apimachinery.errors import Object
 from apimachinery.field import (
     FieldError,
@@ -151,7 +152,9 @@ def request_reference(requests: Collection[str]) -> Rule:
     return run
 
 
-def selectors(items: list[Object] | None, path: str, *, stored: bool) -> Iterator[FieldError]:
+def selectors(items: list[Object] | None, path: str, features: DeviceFeatures) -> Iterator[FieldError]:
+    """`features` say what expressions may use."""
+
     def rule(selector: Object, at: str) -> Iterator[FieldError]:
         cel = selector.get("cel")
         if cel is None:
@@ -162,7 +165,7 @@ def selectors(items: list[Object] | None, path: str, *, stored: bool) -> Iterato
         if len(expression.encode()) > MAX_EXPRESSION_BYTES:
             yield too_long(where, MAX_EXPRESSION_BYTES)
         else:
-            yield from device_selector_errors(expression, where, stored)
+            yield from device_selector_errors(expression, where, features)
 
     yield from each(items, MAX_SELECTORS, rule, path)
 

@@ -1,14 +1,24 @@
-"""The hook for CEL: what is wrong with the expression of a device selector.
+"""What is wrong with the expression of a device selector.
 
-Compiling and estimating the cost belongs to `apimachinery.cel`; until it has an estimate for admission this
-finds nothing. Texts to come: `too complex, exceeds cost limit` (Forbidden) and the compiler's own (Invalid).
+Source: pkg/apis/resource/validation/validation.go (validateCELSelector), 1.36.
 """
 
 from collections.abc import Iterator
 
-from apimachinery.field import FieldError
+from apimachinery.cel.devices import DeviceFeatures, compile_selector
+from apimachinery.field import ErrorType, FieldError, forbidden, invalid
+
+_MOST_COST = 1_000_000
+_INTERNAL = "program instantiation failed: "
 
 
-def device_selector_errors(expression: str, path: str, stored: bool) -> Iterator[FieldError]:  # noqa: ARG001
-    """Faults of a selector; `stored`: it was accepted before, newer libraries may be used."""
-    return iter(())
+def device_selector_errors(expression: str, path: str, features: DeviceFeatures) -> Iterator[FieldError]:
+    """Faults of a selector; one that was stored before may use newer libraries."""
+    selector = compile_selector(expression, features)
+    if selector.error is None:
+        if selector.most_expensive > _MOST_COST:
+            yield forbidden(path, "too complex, exceeds cost limit")
+    elif str(selector.error).startswith(_INTERNAL):
+        yield FieldError(ErrorType.INTERNAL, path, detail=str(selector.error))
+    else:
+        yield invalid(path, expression, str(selector.error))
