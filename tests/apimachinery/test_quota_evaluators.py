@@ -40,8 +40,8 @@ def used(evaluator_of: GroupResource, obj: dict[str, Any], **settings: Any) -> d
 
 CPU = {"cpu": "1"}
 EXCEEDED = "exceeded quota: compute, "
-INIT = {"initContainers": [container("i", requests={"cpu": "3"})]}
-SIDECAR = {
+INIT: dict[str, Any] = {"initContainers": [container("i", requests={"cpu": "3"})]}
+SIDECAR: dict[str, Any] = {
     "initContainers": [
         {**container("s", requests={"cpu": "1"}), "restartPolicy": "Always"},
         container("i", requests={"cpu": "3"}),

@@ -23,7 +23,7 @@ async def test_defaults(api: Caller) -> None:
     """Containers and init containers get what they do not say, and the pod is told."""
     limits = {"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}
     await api.post(RANGES, limit_range(limits))
-    init = {"initContainers": [{"name": "i", "image": "i"}]}
+    init: dict[str, Any] = {"initContainers": [{"name": "i", "image": "i"}]}
 
     made = (await api.post(PODS, pod({"requests": {"cpu": "500m"}}, **init))).body
 

@@ -25,7 +25,8 @@ async def measured(api: Caller, name: str, hard: dict[str, str], **spec: Any) ->
 
 
 async def used(api: Caller, name: str) -> dict[str, str]:
-    return (await api.get(f"{QUOTAS}/{name}")).body["status"]["used"]
+    found: dict[str, str] = (await api.get(f"{QUOTAS}/{name}")).body["status"]["used"]
+    return found
 
 
 async def test_a_quota_is_charged(api: Caller) -> None:
