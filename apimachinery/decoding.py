@@ -17,6 +17,7 @@ from apimachinery.pruning import coerce, duplicates
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 from apimachinery.schema import Schema
 from apimachinery.structural import Structural
+from apimachinery.structural.embedded import CoercionError
 
 MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
 MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; what writes JSON here allows 254
@@ -186,6 +187,8 @@ def decode_value(
         metadata = _metadata(schema) if structural is not None else None
         wrong = (value, schema) if metadata is None else (value["metadata"], metadata)
         raise cannot_handle(gvk, gvk.kind, shapes.explain(*wrong)) from None
+    except CoercionError as error:
+        raise cannot_handle(gvk, gvk.kind, str(error)) from None
     except RecursionError:
         raise cannot_handle(gvk, gvk.kind, "exceeded max depth") from None
     warnings: list[str] = []

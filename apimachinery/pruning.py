@@ -13,15 +13,18 @@ from apimachinery.errors import Object
 from apimachinery.field import child, index
 from apimachinery.normalising import normalise_and_report
 from apimachinery.schema import Schema
-from apimachinery.structural import Structural, prune
+from apimachinery.structural import Structural, embedded, prune
 
 _META = "metadata"
 
 
-def coerce(value: Object, structural: Structural, metadata: Schema | None) -> tuple[Object, list[str]]:
+def coerce(
+    value: Object, structural: Structural, metadata: Schema | None, *, drop_invalid: bool = False
+) -> tuple[Object, list[str]]:
     """The pruned copy of a custom resource, and what was dropped: `unknown field "a.b"`.
 
-    Raises WrongShape for metadata that does not fit.
+    Raises WrongShape for metadata that does not fit, CoercionError for that of an embedded resource unless
+    `drop_invalid`.
     """
     kept: Object = {name: _plain(item) for name, item in value.items() if name != _META}
     dropped: list[str] = []
@@ -33,7 +36,9 @@ def coerce(value: Object, structural: Structural, metadata: Schema | None) -> tu
             dropped += [f'unknown field "metadata.{one[15:]}' for one in told if one.startswith("unknown")]
     elif _META in value:
         kept[_META] = value[_META]
-    return kept, [*dropped, *(f'unknown field "{path}"' for path in prune(kept, structural))]
+    unknown = prune(kept, structural)
+    unknown += embedded.coerce(kept, structural, drop_invalid=drop_invalid)
+    return kept, [*dropped, *(f'unknown field "{path}"' for path in unknown)]
 
 
 def duplicates(value: Any, path: str = "") -> Iterator[str]:

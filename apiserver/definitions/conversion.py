@@ -36,7 +36,8 @@ def pruned(obj: Object, resource: Resource) -> Object:
     """A custom resource without what the schema of its version does not have; WrongShape for metadata."""
     if resource.structural is None:
         return obj
-    return coerce(obj, resource.structural, resource.schema.fields["metadata"].schema)[0]
+    metadata = resource.schema.fields["metadata"].schema
+    return coerce(obj, resource.structural, metadata, drop_invalid=True)[0]
 
 
 class Converter:

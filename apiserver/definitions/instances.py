@@ -4,16 +4,22 @@ Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_str
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from apimachinery import structural
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, invalid
+from apimachinery.validation.names import qualified_name
 from apiserver.definitions.model import CustomResource
 from apiserver.registry.strategy import Strategy, StrategyContext, keep
 from apiserver.tables.json_path import JSONPath, selected
 
+_STANDARD_FINALIZERS = ("orphan", "foregroundDeletion")
+_UNQUALIFIED = (
+    "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other "
+    "finalizer writers"
+)
 _MAX_REPLICAS = 2**31 - 1
 
 
@@ -57,8 +63,14 @@ class InstanceStrategy(Strategy):
         faults = structural.validate_update(new, old, self._structural, metadata, self._scale_faults(new))
         return [*metadata, *faults]
 
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return _of_finalizers(obj["metadata"].get("finalizers") or ())
+
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
-        return [str(fault) for fault in structural.forgiven_faults(new, old, self._structural)]
+        had = old["metadata"].get("finalizers") or ()
+        added = [one for one in new["metadata"].get("finalizers") or () if one not in had]
+        forgiven = structural.forgiven_faults(new, old, self._structural)
+        return [*_of_finalizers(added), *map(str, forgiven)]
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         metadata = obj.get("metadata", {})
@@ -135,6 +147,17 @@ class InstanceStatusStrategy(InstanceStrategy):
             return [*metadata, *wrong]
         scale = self._scale_status_faults(new)
         return [*metadata, *structural.validate_status_update(new, old, self._structural, metadata, scale)]
+
+
+def _of_finalizers(names: Iterable[str]) -> list[str]:
+    """What is said of finalizers that others might use too."""
+    found = []
+    for name in sorted(set(names)):
+        problems = qualified_name(name)
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            problems = [*problems, _UNQUALIFIED]
+        found += [f'metadata.finalizers: "{name}": {problem}' for problem in problems]
+    return found
 
 
 def _replicas(obj: Object, path: str) -> list[FieldError]:
