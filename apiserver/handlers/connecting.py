@@ -14,11 +14,21 @@ from apiserver.admission.requests import admit_connection
 from apiserver.authorization import refusal
 from apiserver.go_integers import parse_int32s
 from apiserver.nodes.containers import container_of, pod_of
-from apiserver.nodes.passing import is_upgrade, is_websocket, pass_upgrade
+from apiserver.nodes.passing import (
+    is_upgrade,
+    is_websocket,
+    offered_protocols,
+    pass_upgrade,
+)
 from apiserver.request import Request, Response
-from apiserver.services import Scope
+from apiserver.services import Scope, Services
 
 _FLAGS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+# WebSocket protocols that the server understands by itself, once the gate is on.
+_GATED = {
+    "v5.channel.k8s.io": "TranslateStreamCloseWebsocketRequests",
+    "SPDY/3.1+portforward.k8s.io": "PortForwardWebsockets",
+}
 _KINDS = {"exec": "PodExecOptions", "attach": "PodAttachOptions", "portforward": "PodPortForwardOptions"}
 
 
@@ -42,8 +52,19 @@ async def connect(request: Request, scope: Scope) -> Response:
     address = services.nodes.address(services, node)
     if not is_upgrade(request):
         raise errors.bad_request("Upgrade request required")
+    if _is_too_new(request, services):
+        return Response(403, b"", "text/plain")
     query = urlencode(sorted(pairs, key=lambda pair: pair[0]))
     return await pass_upgrade(request, address, f"{target}?{query}" if query else target)
+
+
+def _is_too_new(request: Request, services: Services) -> bool:
+    """Whether the client offers only what an older server does not know; it then falls back to SPDY."""
+    if not is_websocket(request):
+        return False
+    unknown = {name for name, gate in _GATED.items() if not services.world.gates.enabled(gate)}
+    offered = set(offered_protocols(request))
+    return bool(offered & unknown) and offered <= unknown
 
 
 def _check_permission(request: Request, scope: Scope) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -358,3 +359,38 @@ async def test_proxies(bench: Bench):
     assert made.status == 201, made.body
     status, text = await bench.read(f"{services}/s:8080/proxy/hi")
     assert (status, json.loads(text)["pod"]) == (200, "p")
+
+
+async def test_an_older_server_refuses_what_it_does_not_know(bench: Bench, monkeypatch):
+    """Without the gate a client of version 5 alone is refused, upon which kubectl falls back to SPDY."""
+    gates = FeatureGates(Version(36), {"TranslateStreamCloseWebsocketRequests": False})
+    monkeypatch.setattr(bench.server.services, "world", replace(bench.server.services.world, gates=gates))
+    headers = {"upgrade": "websocket", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    target = f"{PODS}/p/exec?container=b&stdout=true&command=ls"
+    response, _ = await bench.upgrade(target, sec_websocket_protocol="v5.channel.k8s.io", **headers)
+    assert response.status == 403
+
+
+async def test_a_websocket_takes_the_right_to_create(bench: Bench):
+    """Who may only get is refused, as POST would be."""
+    headers = {"upgrade": "websocket", "sec_websocket_key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "getter"},
+        "rules": [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get"]}],
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "getter"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "getter"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "gil"}],
+    }
+    group = "/apis/rbac.authorization.k8s.io/v1"
+    assert (await bench.api.post(f"{group}/clusterroles", role)).status == 201
+    assert (await bench.api.post(f"{group}/clusterrolebindings", binding)).status == 201
+    target = f"{PODS}/p/exec?container=b&stdout=true&command=ls"
+    response, _ = await bench.upgrade(target, peer=Peer("gil", ()), **headers)
+    assert response.status == 403
+    assert 'cannot create resource "pods/exec"' in json.loads(response.body)["message"]
