@@ -6,6 +6,7 @@ pkg/registry/{scheduling,rbac}/rest, 1.36.
 
 import asyncio
 import ipaddress
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from apiserver.request import Handler, Request
 from apiserver.services import Services
 from apiserver.storage.interfaces import Key
 from apiserver.user import SERVER
+
+log = logging.getLogger(__name__)
 
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 HOOKS = (
@@ -76,7 +79,7 @@ async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object)
     if entry is None:
         await _tolerant(dispatch, request, "AlreadyExists")
     elif obj["kind"] in {"Endpoints", "EndpointSlice"}:
-        await dispatch(_request("PUT", f"{path}/{name}", obj))
+        await _tolerant(dispatch, _request("PUT", f"{path}/{name}", obj), "Conflict")
     elif info.group == "rbac.authorization.k8s.io":
         stored = object_of(entry.value, entry.revision)
         if must_be_replaced(obj, stored):
@@ -87,12 +90,15 @@ async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object)
 
 
 async def _tolerant(dispatch: Handler, request: Request, reason: str) -> None:
-    """Have a request done that may fail for `reason`: another server was faster."""
+    """Have a request done that may fail for `reason`: another server was faster.
+
+    What else refuses it, a webhook perhaps, must not keep the server from starting: it is only noted.
+    """
     try:
         await dispatch(request)
     except StatusError as error:
         if not is_reason(error, reason):
-            raise
+            log.warning("%s %s at the start: %s", request.method, request.path, error.message)
 
 
 def _request(method: str, path: str, obj: Object | None) -> Request:

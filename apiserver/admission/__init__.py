@@ -49,6 +49,7 @@ class Attributes:
     warnings: list[str] = field(default_factory=list)  # for the client, as Warning headers
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit event
     reinvocation: Reinvocation = field(default_factory=Reinvocation)
+    collection: bool = False  # one of many that are deleted: the request itself names none
 
     def refuse(self, why: str) -> StatusError:
         """The 403 of a plugin that does not admit this."""

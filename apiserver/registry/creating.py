@@ -10,6 +10,7 @@ from apimachinery.go_numbers import parse_uint
 from apiserver import admission
 from apiserver.encoding import loads
 from apiserver.registry import checks
+from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
 from apiserver.registry.writes import Write, Written
 from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
@@ -38,6 +39,7 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     await services.admission.admit(
         registry.attributes(admission.CREATE, write, metadata.get("name") or "", obj, None)
     )
+    deduplicate(obj, write.warnings, mutated=True)
     prepare(registry, obj, write)
     await services.admission.validate(
         registry.attributes(admission.CREATE, write, metadata["name"], obj, None)

@@ -36,6 +36,7 @@ async def _delete(registry: Registry, entry: Entry, options: Object, write: Writ
     if not write.admitted:
         write.options = options
         attributes = registry.attributes(admission.DELETE, write, entry.key.name, None, old)
+        attributes.collection = write.collection
         await services.admission.admit(attributes)
         await services.admission.validate(attributes)
     new = registry.object(entry)

@@ -6,13 +6,14 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAnd
 from apimachinery.errors import Object
 
 _TEXT = (
-    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and "
-    "may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "
+    "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
 )
+_AFTER = " after mutating admission happens"
 
 
-def deduplicate(obj: Object, warnings: list[str]) -> None:
-    """Drop references that are equal to an earlier one."""
+def deduplicate(obj: Object, warnings: list[str], *, mutated: bool = False) -> None:
+    """Drop references that are equal to an earlier one; `mutated`: admission has had its say."""
     references = obj["metadata"].get("ownerReferences") or []
     if len(references) < 2:
         return
@@ -25,4 +26,4 @@ def deduplicate(obj: Object, warnings: list[str]) -> None:
             kept.append(reference)
     if twice:
         obj["metadata"]["ownerReferences"] = kept
-        warnings.append(_TEXT + ", ".join(dict.fromkeys(twice)))
+        warnings.append(_TEXT.format(_AFTER if mutated else "") + ", ".join(dict.fromkeys(twice)))

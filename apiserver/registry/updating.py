@@ -12,6 +12,7 @@ from apimachinery.errors import GroupKind, Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
 from apiserver.registry import checks, creating
+from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
 from apiserver.registry.settling import confirm, settle
 from apiserver.registry.strategy import Strategy
@@ -69,6 +70,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     strategy = registry.strategy_of(write.subresource)
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
+        deduplicate(new, write.warnings, mutated=True)
     _check_revision(registry, strategy, new, entry)
     prepare(registry, strategy, new, old, write)
     if not write.admitted:

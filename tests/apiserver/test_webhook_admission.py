@@ -351,3 +351,47 @@ async def test_subresources(call, hook):
     kinds = [review["request"]["kind"]["kind"] for review in hook.reviews]
     assert kinds == ["Scale", "Binding", "Eviction"]
     assert hook.reviews[1]["request"]["object"]["target"] == {"name": "n"}
+
+
+async def test_deleting_many(call, hook):
+    """A deletecollection asks about every object; the request itself names none."""
+    for name in ("one", "two"):
+        await call.post(MAPS, config_map(name))
+    await configure(call, "Validating", "v", webhook(hook))
+    hook.answer = lambda review: (
+        deny(review, message="kept")
+        if review["request"]["oldObject"]["metadata"]["name"] == "two"
+        else allow(review)
+    )
+    answer = await call.delete(MAPS)
+    assert answer.body["message"] == 'admission webhook "a.example.com" denied the request: kept'
+    assert {"name" in review["request"] for review in hook.reviews} == {False}
+    left = [item["metadata"]["name"] for item in (await call.get(MAPS)).body["items"]]
+    assert "one" not in left
+    assert "two" in left
+
+
+async def test_start_under_a_webhook_that_refuses(tmp_path, hook):
+    """A server starts although a webhook refuses what it writes then, as upstream does."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
+    server = await open_server(url=url)
+    call = Caller(server)
+    await configure(call, "Validating", "v", webhook(hook, rules=[rule("endpoints")]))
+    hook.answer = deny
+    await close_server(server)
+    again = await open_server(url=url, advertise_address="127.0.0.2")
+    assert hook.reviews
+    await close_server(again)
+
+
+async def test_older_reviews(call, hook):
+    """A webhook that only knows v1beta1 is asked in it; its answer needs neither kind nor uid."""
+    await configure(call, "Mutating", "m", webhook(hook, admissionReviewVersions=["v9", "v1beta1"]))
+
+    def answer(review):
+        assert review["apiVersion"] == "admission.k8s.io/v1beta1"
+        patched = patch(review, {"op": "add", "path": "/data", "value": {"a": "b"}})["response"]
+        return {"response": {"allowed": True, "patch": patched["patch"]}}
+
+    hook.answer = answer
+    assert (await call.post(MAPS, config_map("one"))).body["data"] == {"a": "b"}

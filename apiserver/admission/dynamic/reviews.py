@@ -68,7 +68,7 @@ def described(attributes: Attributes, invocation: Invocation) -> Object:
     request |= {"requestKind": _kind(asked), "requestResource": _resource(asked.resource)}
     if asked.subresource:
         request["requestSubResource"] = asked.subresource
-    if attributes.name:
+    if attributes.name and not attributes.collection:
         request["name"] = attributes.name
     namespace = namespace_of(attributes)
     if namespace:
