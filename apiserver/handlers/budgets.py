@@ -116,7 +116,12 @@ def _why_none(name: str, status: Object) -> str:
 
 def _exhausted(status: Object, now: str) -> list[Object]:
     """The conditions once no disruption is left."""
-    new: Object = {"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": ""}
+    new: Object = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+    }
     new |= {"observedGeneration": status.get("observedGeneration") or 0, "lastTransitionTime": now}
     conditions = list(status.get("conditions") or ())
     for position, old in enumerate(conditions):
