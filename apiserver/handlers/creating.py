@@ -43,6 +43,7 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
         request.warnings,
         scope.resource,
         parameters.given_options(request),
+        verb=request.info.verb,
     )
 
 

@@ -113,6 +113,8 @@ class Registry:
             write.subresource,
             self.services.service_ip_range,
             write.group,
+            write.verb,
+            self.services.authorizer.authorize,
         )
 
     def reset_fields(self, write: Write) -> FieldSet:

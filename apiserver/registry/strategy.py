@@ -25,6 +25,8 @@ from apimachinery.gates import FeatureGates
 from apimachinery.resources import Resource, ResourceTable
 from apimachinery.validation import structural
 from apimachinery.versions import Version
+from apiserver.authorization import Decision
+from apiserver.request_info import RequestInfo
 from apiserver.user import User
 
 
@@ -47,6 +49,8 @@ class StrategyContext:
     subresource: str = ""
     service_ip_range: str = "10.96.0.0/12"
     request_group: str = ""  # the group of the request: events are one resource under two groups
+    verb: str = "update"  # of the request
+    authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
 
 
 @dataclass(frozen=True, slots=True)

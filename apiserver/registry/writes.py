@@ -23,6 +23,7 @@ class Write:
     options: Object = field(default_factory=dict)  # CreateOptions, PatchOptions, …, as the client gave them
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit event
     admitted: bool = False  # admission has seen what this write is a part of (an eviction, a scale)
+    verb: str = "update"  # of the request
     collection: bool = False  # one of many: the request names no object
 
 

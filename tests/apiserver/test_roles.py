@@ -243,3 +243,38 @@ async def test_roles_are_put_right(tmp_path):
         assert (await api.get(lost)).status == 200
     finally:
         await close_server(server)
+
+
+async def test_parts_of_a_claim_status(api, eve):
+    """From 1.36 on the allocation takes a right of its own, and so does each driver's status of devices."""
+    group, claims = "resource.k8s.io", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    status = rule("get update", group, "resourceclaims resourceclaims/status")
+    await grant(api, status)
+    request = {"name": "r", "exactly": {"deviceClassName": "c"}}
+    about = {"apiVersion": f"{group}/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}}
+    claim = (await api.post(claims, {**about, "spec": {"devices": {"requests": [request]}}})).body
+    device = {"driver": "d.example.com", "pool": "p", "device": "x"}
+    allocation = {"devices": {"results": [{"request": "r", **device}]}}
+    allocated = {**claim, "status": {"allocation": allocation}}
+    refused = await eve.put(f"{claims}/a/status", allocated)
+
+    assert refused.status == 422
+    assert refused.body["details"]["causes"] == [
+        {
+            "reason": "FieldValueForbidden",
+            "field": "status",
+            "message": (
+                "Forbidden: changing status.allocation or status.reservedFor requires "
+                'resource="resourceclaims/binding", verb="update" permission: resourceclaims.resource.k8s.io '
+                'is forbidden: User "eve" cannot update resource "resourceclaims/binding" in API group '
+                '"resource.k8s.io" at the cluster scope'
+            ),
+        }
+    ]
+    allocated = (await api.put(f"{claims}/a/status", allocated)).body
+    told = {**allocated, "status": {**allocated["status"], "devices": [device]}}
+    refused = await eve.put(f"{claims}/a/status", told)
+    assert 'resource="resourceclaims/driver", verb="[arbitrary-node:update]"' in refused.body["message"]
+    more = rule("arbitrary-node:update", group, "resourceclaims/driver", "d.example.com")
+    await api.put(f"{HERE}/roles/r", role("r", status, more))
+    assert (await eve.put(f"{claims}/a/status", told)).status == 200

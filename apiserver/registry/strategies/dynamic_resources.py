@@ -15,6 +15,7 @@ from apimachinery.validation.object_meta import IMMUTABLE
 from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
 from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
 from apiserver.registry.validation import claim_status, device_classes, slices
+from apiserver.registry.validation.claim_access import claim_access_errors
 from apiserver.registry.validation.claims import ClaimRules, admin_access_errors, claim_spec_errors
 
 _GROUP = "resource.k8s.io"
@@ -71,6 +72,8 @@ class ClaimStatusStrategy(StatusStrategy):
         errors = claim_status.claim_status_errors(claim, old, ctx.version.minor)
         if not may_administer(new, ctx):
             errors += claim_status.admin_results_errors(new, old, admin_label(ctx))
+        if ctx.gates.enabled("DRAResourceClaimGranularStatusAuthorization"):
+            errors += claim_access_errors(claim, as_v1(old, ctx), ctx)
         return errors
 
 
