@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+import pytest_asyncio
+from admission_objects import clean
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -10,11 +12,22 @@ RULE = {"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["
 DENIED = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 
 
-@pytest.fixture
-async def call():
-    server = await open_server()
-    yield Caller(server)
-    await close_server(server)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server():
+    made = await open_server()
+    yield made
+    await close_server(made)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def call(server):
+    """The administrator; what a test has configured and made goes with it."""
+    made = Caller(server)
+    yield made
+    await clean(made)
 
 
 def policy(*validations, resources=("configmaps",), **spec):
