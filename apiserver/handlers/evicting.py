@@ -133,6 +133,7 @@ class Eviction:
 
     async def _mark(self, how: Object) -> Written:
         registry, namespace = self._scope.registry, self._request.info.namespace
+        gates = self._scope.services.world.gates
         now = timestamp(self._scope.services.world.clock.now())
 
         async def attempt(entry: Entry | None) -> Written:
@@ -140,7 +141,7 @@ class Eviction:
                 raise not_found(registry.resource.group_resource, self._name)
             deleting.check_preconditions(registry, entry, how)
             pod = registry.object(entry)
-            if not _set_target(pod, now):
+            if not _set_target(pod, now, tracked=gates.enabled("PodObservedGenerationTracking")):
                 return Written(pod, entry.revision, entry.value)
             return await updating.store(registry, entry, pod, self._write())
 
@@ -152,11 +153,16 @@ class Eviction:
         return write
 
 
-def _set_target(pod: Object, now: str) -> bool:
-    """Put the condition DisruptionTarget into the pod; False if it says the same already."""
+def _set_target(pod: Object, now: str, *, tracked: bool) -> bool:
+    """Put the condition DisruptionTarget into the pod; False if it says the same already.
+
+    `tracked`: conditions tell which generation of the pod they are about.
+    """
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     new: Object = {"type": "DisruptionTarget", "status": "True", "reason": _REASON, "message": _MESSAGE}
     new |= {"lastProbeTime": None, "lastTransitionTime": now}
+    if tracked:
+        new["observedGeneration"] = pod["metadata"].get("generation", 0)
     for position, old in enumerate(conditions):
         if old["type"] == new["type"]:
             if old["status"] == "True":
