@@ -7,6 +7,7 @@ import ipaddress
 from functools import cached_property
 from typing import Any
 
+from apimachinery.cel.addresses import AddressError, parse_address, parse_prefix
 from apimachinery.cel.errors import EvaluationError
 from apimachinery.cel.kubernetes import succeeds
 from apimachinery.cel.overloads import Overload, overload
@@ -18,17 +19,15 @@ class Address:
     cel_type = "net.IP"
 
     def __init__(self, text: str) -> None:
-        self.text = text
         try:
-            self.value = ipaddress.ip_address(text)
-        except ValueError as error:
+            self.value = parse_address(text)
+        except AddressError as error:
             raise EvaluationError(
-                f'IP Address "{text}" parse error during conversion from string: {_reason(text, error)}'
+                f'IP Address "{text}" parse error during conversion from string: {error}'
             ) from None
         if "%" in text:
             raise EvaluationError(f'IP address "{text}" with zone value is not allowed')
-        if getattr(self.value, "ipv4_mapped", None) is not None:
-            raise EvaluationError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
+        _refuse_mapped(self.value, text, "")
 
     @property
     def cel_size(self) -> int:
@@ -41,23 +40,12 @@ class Address:
         return hash(self.value)
 
 
-def _reason(text: str, _: ValueError) -> str:
-    """The reason in the words of Go's netip.ParseAddr, as far as they can be told."""
-    if "." not in text and ":" not in text:
-        return f'ParseAddr("{text}"): unable to parse IP'
-    if ":" not in text:
-        for field in text.split("."):
-            if field == "":
-                return f'ParseAddr("{text}"): IPv4 field must have at least one digit'
-            if not field.isdigit():
-                bad = next(char for char in field if not char.isdigit())
-                return f'ParseAddr("{text}"): unexpected character (at "{text[text.index(bad) :]}")'
-            if len(field) > 1 and field[0] == "0":
-                return f'ParseAddr("{text}"): IPv4 field has octet with leading zero'
-            if int(field) > 255:
-                return f'ParseAddr("{text}"): IPv4 field has value >255'
-        return f'ParseAddr("{text}"): IPv4 address too {"short" if text.count(".") < 3 else "long"}'
-    return f'ParseAddr("{text}"): each colon-separated field must have at least one digit'
+_PREFIX_FAILURE = "network address parse error during conversion from string: "
+
+
+def _refuse_mapped(address: Any, text: str, before: str) -> None:
+    if getattr(address, "ipv4_mapped", None) is not None:
+        raise EvaluationError(f'{before}IPv4-mapped IPv6 address "{text}" is not allowed')
 
 
 class Network:
@@ -66,18 +54,13 @@ class Network:
     cel_type = "net.CIDR"
 
     def __init__(self, text: str) -> None:
-        failure = f'network address parse error during conversion from string: network address "{text}"'
-        if "/" not in text:
-            raise EvaluationError(f"{failure}: netip.ParsePrefix(\"{text}\"): no '/'")
-        address, _, bits = text.rpartition("/")
         try:
-            self.interface = ipaddress.ip_interface(text)
-            if not bits.isdigit() or (len(bits) > 1 and bits[0] == "0") or "%" in address:
-                raise ValueError
-        except ValueError:
-            raise EvaluationError(f'{failure}: netip.ParsePrefix("{text}"): {_bits(address, bits)}') from None
-        if getattr(self.interface.ip, "ipv4_mapped", None) is not None:
-            raise EvaluationError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
+            self.interface = parse_prefix(text)
+        except ValueError as error:
+            raise EvaluationError(
+                f"{_PREFIX_FAILURE}{_PREFIX_FAILURE}{error}"
+            ) from None  # twice, as upstream
+        _refuse_mapped(self.interface.ip, text, _PREFIX_FAILURE)
 
     @property
     def cel_size(self) -> int:
@@ -93,14 +76,6 @@ class Network:
 
     def __hash__(self) -> int:
         return hash(self.interface)
-
-
-def _bits(address: str, bits: str) -> str:
-    try:
-        ipaddress.ip_address(address)
-    except ValueError as error:
-        return _reason(address, error)
-    return f'bad bits after slash: "{bits}"' if not bits.isdigit() else "prefix length out of range"
 
 
 def _contains_address(network: Network, address: Address) -> bool:

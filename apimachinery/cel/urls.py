@@ -31,7 +31,8 @@ class URL:
     def parse(cls, text: str) -> "URL":
         """Raises EvaluationError with Go's reason behind upstream's words."""
         try:
-            return cls._parse(text)
+            whole = cls._parse(text)  # a fragment is taken for a part of the path or query here
+            return cls._parse(text.partition("#")[0]) if "#" in text else whole
         except ValueError as error:
             reason = f'parse "{text}": {error}'
             raise EvaluationError(f"URL parse error during conversion from string: {reason}") from None
