@@ -28,6 +28,7 @@ class Peer(NamedTuple):
 
     common_name: str
     organizations: tuple[str, ...]
+    fingerprint: str = ""  # SHA-256 of the certificate, hexadecimal
 
 
 async def no_body(_limit: int) -> bytes:

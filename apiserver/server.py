@@ -14,6 +14,7 @@ from apiserver.admission.policies.type_checking import TypeChecking
 from apiserver.aggregation.availability import Availability
 from apiserver.aggregation.local import LocalServices
 from apiserver.aggregation.registered import registered
+from apiserver.authentication import TokenSource
 from apiserver.authentication.accounts import AccountTokens
 from apiserver.authentication.certificates import CertificateAuthenticator
 from apiserver.authentication.tokens import TokenFile
@@ -180,10 +181,9 @@ def _authenticator(
 ) -> UnionAuthenticator:
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
     accounts = AccountTokens(keys, store, world.clock, world.gates)
-    tokens = [TokenFile(lines, keys.audiences), accounts]
-    return UnionAuthenticator(
-        CertificateAuthenticator(), tokens, keys.audiences, anonymous=options.anonymous_auth
-    )
+    tokens: list[TokenSource] = [TokenFile(lines, keys.audiences), accounts]
+    certificates = CertificateAuthenticator(tells_id=world.version.minor >= 32)
+    return UnionAuthenticator(certificates, tokens, keys.audiences, anonymous=options.anonymous_auth)
 
 
 async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> None:

@@ -3,11 +3,15 @@
 from apiserver.request import Peer, Request
 from apiserver.user import AUTHENTICATED_GROUP, User
 
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
+
 
 class CertificateAuthenticator:
     """Trusts what the transport has verified against the client CA."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_id: bool = False) -> None:
+        """`tells_id`: users have the id of their certificate, as from 1.32 on."""
+        self._tells_id = tells_id
         self._users: dict[Peer, User] = {}
 
     def authenticate(self, request: Request) -> User | None:
@@ -16,6 +20,10 @@ class CertificateAuthenticator:
             return None
         user = self._users.get(peer)
         if user is None:
-            user = User(peer.common_name, groups=(*peer.organizations, AUTHENTICATED_GROUP))
+            extra = {}
+            if self._tells_id and peer.fingerprint:
+                extra[_CREDENTIAL] = (f"X509SHA256={peer.fingerprint}",)
+            groups = (*peer.organizations, AUTHENTICATED_GROUP)
+            user = User(peer.common_name, groups=groups, extra=extra)
             self._users[peer] = user
         return user

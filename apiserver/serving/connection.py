@@ -5,6 +5,7 @@ size and time, its body by `Body`, a stream by how long nothing of it is taken.
 """
 
 import asyncio
+import hashlib
 import logging
 import math
 from collections import deque
@@ -358,4 +359,6 @@ def _peer(transport: asyncio.Transport) -> Peer | None:
         return None
     subject = [pair for names in certificate["subject"] for pair in names]
     name = next((value for kind, value in subject if kind == "commonName"), "")
-    return Peer(name, tuple(value for kind, value in subject if kind == "organizationName"))
+    groups = tuple(value for kind, value in subject if kind == "organizationName")
+    whole = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return Peer(name, groups, hashlib.sha256(whole).hexdigest())

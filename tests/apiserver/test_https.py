@@ -101,6 +101,21 @@ async def test_client_certificates(listening, authority):
     assert events[-1].author.user == "alice"
 
 
+async def test_credential_id(listening, authority):
+    """A user knows the fingerprint of their certificate."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    file, key = authority.issue("alice", "system:masters")
+    pem = await asyncio.to_thread(Path(file).read_bytes)
+    certificate = x509.load_pem_x509_certificate(pem)
+    alice = client(listening, authority, file, key)
+    async with alice, alice.post(reviews, json=review) as answer:
+        extra = (await answer.json())["status"]["userInfo"]["extra"]
+
+    fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
+    assert extra == {"authentication.kubernetes.io/credential-id": [f"X509SHA256={fingerprint}"]}
+
+
 async def test_watch_over_the_wire(listening, authority):
     """Events stream line by line, and the watch is gone when its client is."""
     alice = client(listening, authority, *authority.issue("alice", "system:masters"))
