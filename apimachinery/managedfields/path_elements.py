@@ -26,13 +26,19 @@ def field(name: str) -> str:
 
 def keyed(keys: Mapping[str, Any]) -> str:
     """The element of a list's item by its keys."""
-    return _keyed(*(part for name in sorted(keys) for part in (name, _number(keys[name]))))
+    parts = [part for name in sorted(keys) for part in (name, _number(keys[name]))]
+    try:
+        return _remembered(*parts)
+    except TypeError:  # a list or a map for a key: no item of a valid object has one
+        return _keyed(*parts)
 
 
-@lru_cache(maxsize=8192, typed=True)
 def _keyed(*parts: Any) -> str:
-    """Of names and values in turn; the same few come again and again."""
+    """Of names and values in turn."""
     return "k:" + _json(dict(zip(parts[::2], parts[1::2], strict=True)))
+
+
+_remembered = lru_cache(maxsize=8192, typed=True)(_keyed)  # the same few come again and again
 
 
 def valued(value: Any) -> str:

@@ -448,7 +448,7 @@ _ANYTHING = st.recursive(
     max_leaves=6,
 )
 _KEYED = st.lists(
-    st.fixed_dictionaries({}, optional={"name": _TEXT, "value": _ANYTHING, "protocol": _TEXT}), max_size=3
+    st.fixed_dictionaries({}, optional={"name": _ANYTHING, "value": _ANYTHING, "protocol": _TEXT}), max_size=3
 )
 _SPECS = st.fixed_dictionaries(
     {},
