@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _ENCODED_EVENTS = 1_000  # lines kept for watchers that are a little behind each other
 _ENCODED_BYTES = 16 << 20
+_REGISTRIES_MAX = 5_000
 
 
 @dataclass(slots=True)
@@ -74,6 +75,8 @@ class Services:
         key = hub.storage_resource, hub.version if hub.custom else ""
         registry = self.registries.get(key)
         if registry is None or registry.resource is not hub:  # its definition has changed
+            if len(self.registries) >= _REGISTRIES_MAX:  # of definitions that have gone, mostly
+                self.registries.clear()
             registry = self.registries[key] = Registry(self, hub)
         return registry
 

@@ -60,6 +60,9 @@ _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options"
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 
 
+_SCOPES_MAX = 5_000
+
+
 class Dispatcher:
     """Finds the handler. The table is asked at every request: definitions come and go."""
 
@@ -105,6 +108,8 @@ class Dispatcher:
         key = (info.group, info.version, info.resource, info.subresource)
         scope = self._scopes.get(key)
         if scope is None or scope.resource is not resource:
+            if len(self._scopes) >= _SCOPES_MAX:  # definitions go, and what was theirs stays here
+                self._scopes.clear()
             scope = Scope(self._services, resource, self._services.registry(resource), info.subresource)
             self._scopes[key] = scope
         return scope

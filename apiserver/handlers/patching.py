@@ -190,10 +190,12 @@ def configuration(
     try:
         parsed = decoding.parse(body, APPLY_PATCH)
     except ValueError as error:
-        raise errors.bad_request(f"error decoding YAML: {error}") from None
-    if not isinstance(parsed.value, dict):
-        raise errors.bad_request("error decoding YAML: the body is not an object")
-    config: Object = parsed.value
+        raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+    if parsed.value is not None and not isinstance(parsed.value, dict):
+        found = shapes.found(parsed.value)
+        why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+    config: Object = parsed.value or {}
     if parsed.duplicates and options.field_validation == "Strict":
         raise errors.bad_request(f"error strict decoding YAML: {', '.join(parsed.duplicates)}")
     if options.field_validation != "Ignore":

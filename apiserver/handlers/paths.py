@@ -14,6 +14,7 @@ from apiserver.health import PROBES
 from apiserver.request import Request, Response, text
 from apiserver.services import Services
 
+_DOCUMENTS_MAX = 500
 PathHandler = Callable[[Request], Awaitable[Response]]
 # As answered; older clients ask for it with an `@`, which no media type may contain (kube-openapi, 1.36).
 _OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -148,6 +149,8 @@ class Paths:
         if found is None or found[0] < state:
             body = await asyncio.to_thread(make)  # large: other requests go on meanwhile
             found = state, body, etag(body)
+            if len(self._documents) >= _DOCUMENTS_MAX:  # of definitions that have gone, mostly
+                self._documents.clear()
             self._documents[name] = found
         return tagged(request, *found[1:], content_type)
 
