@@ -101,7 +101,8 @@ class LocalServices:
         self._services = services
         self._dispatch = dispatch
         self._changed = asyncio.Event()
-        services.store.follow("customresourcedefinitions.apiextensions.k8s.io", lambda _: self._changed.set())
+        for resource in ("customresourcedefinitions.apiextensions.k8s.io", RESOURCE):
+            services.store.follow(resource, lambda _: self._changed.set())
 
     async def run(self) -> None:
         """Follow the definitions; endless."""

@@ -7,6 +7,8 @@ import pytest_asyncio
 from admission_objects import clean
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 
+from apiserver.request import Peer
+
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 RULE = {"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"]}
 DENIED = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
@@ -217,3 +219,32 @@ async def test_type_checking(call):
     assert warning["warning"].startswith(
         "apps/v1, Kind=Deployment: ERROR: <input>:1:12: undefined field 'replica'"
     )
+
+
+async def test_who_may_refer_to_parameters(call):
+    """A policy's user must be allowed to read what the policy reads; a binding's likewise."""
+    rules = [{"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["*"]}]
+    rbac, api = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    role = {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": {"name": "policies"}}
+    await call.post(f"{rbac}/clusterroles", {**role, "rules": rules})
+    await call.post(
+        f"{rbac}/clusterrolebindings",
+        {
+            **role,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "policies"},
+            "subjects": [{"apiGroup": api, "kind": "User", "name": "author"}],
+        },
+    )
+    author = Caller(call.server, Peer("author", ()))
+    made = policy({"expression": "true"}, paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
+    answer = await author.post(f"{GROUP}/validatingadmissionpolicies", made)
+    assert answer.status == 422
+    assert answer.body["details"]["causes"][0]["field"] == "spec.paramKind"
+    assert 'must have "get" permission on all objects of the referenced paramKind' in answer.body["message"]
+    assert (await call.post(f"{GROUP}/validatingadmissionpolicies", made)).status == 201
+    bound = binding(paramRef={"name": "x", "namespace": "default", "parameterNotFoundAction": "Deny"})
+    answer = await author.post(f"{GROUP}/validatingadmissionpolicybindings", bound)
+    assert answer.status == 422
+    assert answer.body["details"]["causes"][0]["field"] == "spec.paramRef"
+    assert (await call.post(f"{GROUP}/validatingadmissionpolicybindings", bound)).status == 201

@@ -3,16 +3,21 @@
 Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/strategy.go, 1.36.
 """
 
+from collections.abc import Iterator
+from typing import ClassVar
+
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError
 from apiserver.admission.policies import checking
 from apiserver.registry.strategies.shared import Counted
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.validation.admission_policies import (
+    Checks,
     binding_errors,
     mutating_policy_errors,
     validating_policy_errors,
 )
+from apiserver.registry.validation.param_access import param_kind_errors, param_ref_errors
 from apiserver.registry.validation.webhook_configurations import Leniency, webhooks_errors
 
 _GROUP = "admissionregistration.k8s.io"
@@ -42,42 +47,62 @@ class MutatingWebhooksStrategy(ValidatingWebhooksStrategy):
     mutating = True
 
 
-class ValidatingPolicyStrategy(Counted):
+class _PolicyStrategy(Counted):
+    """Either kind of policy; who may not read its parameters may not write it."""
+
+    def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
+        """The kind's own rules."""
+        raise NotImplementedError
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        checks = checking.policy_checks(ctx.version.minor, obj.get("spec") or {}, None)
+        return list(self.errors(obj, checks)) or list(param_kind_errors(obj, ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        spec, was = new.get("spec") or {}, old.get("spec") or {}
+        checks = checking.policy_checks(ctx.version.minor, spec, was)
+        found = list(self.errors(new, checks))
+        if found or spec.get("paramKind") == was.get("paramKind"):
+            return found
+        return list(param_kind_errors(new, ctx))
+
+
+class ValidatingPolicyStrategy(_PolicyStrategy):
     """ValidatingAdmissionPolicy."""
 
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        checks = checking.policy_checks(ctx.version.minor, obj.get("spec") or {}, None)
-        return list(validating_policy_errors(obj, checks))
-
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        checks = checking.policy_checks(ctx.version.minor, new.get("spec") or {}, old.get("spec"))
-        return list(validating_policy_errors(new, checks))
+    def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
+        return validating_policy_errors(obj, checks)
 
 
-class MutatingPolicyStrategy(Counted):
+class MutatingPolicyStrategy(_PolicyStrategy):
     """MutatingAdmissionPolicy."""
 
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        checks = checking.policy_checks(ctx.version.minor, obj.get("spec") or {}, None)
-        return list(mutating_policy_errors(obj, checks))
-
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        checks = checking.policy_checks(ctx.version.minor, new.get("spec") or {}, old.get("spec"))
-        return list(mutating_policy_errors(new, checks))
+    def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
+        return mutating_policy_errors(obj, checks)
 
 
 class ValidatingBindingStrategy(Counted):
     """ValidatingAdmissionPolicyBinding."""
 
+    validating: ClassVar[bool] = True
+    policies: ClassVar[str] = "validatingadmissionpolicies"
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(binding_errors(obj, validating=True))
+        found = list(binding_errors(obj, validating=self.validating))
+        return found or list(param_ref_errors(obj, self.policies, ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        found = list(binding_errors(new, validating=self.validating))
+        spec, was = new.get("spec") or {}, old.get("spec") or {}
+        same = all(spec.get(name) == was.get(name) for name in ("paramRef", "policyName"))
+        return found if found or same else list(param_ref_errors(new, self.policies, ctx))
 
 
-class MutatingBindingStrategy(Counted):
+class MutatingBindingStrategy(ValidatingBindingStrategy):
     """MutatingAdmissionPolicyBinding."""
 
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(binding_errors(obj, validating=False))
+    validating = False
+    policies = "mutatingadmissionpolicies"
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
