@@ -43,10 +43,7 @@ def _names(arguments: tuple[Node, ...], count: int) -> tuple[str, ...]:
     names: list[str] = []
     for node in arguments[:count]:
         if not isinstance(node, Ident):
-            simple = (
-                "argument must be a simple name" if count == 1 else "iteration variable must be a simple name"
-            )
-            raise MacroError(node, simple)
+            raise MacroError(node, "argument must be a simple name")
         if node.name in (ACCUMULATOR, "__result__"):
             raise MacroError(node, "iteration variable overwrites accumulator variable")
         if node.name in names:
