@@ -1,9 +1,9 @@
 """How a fake container behaves: when it ends by itself, how, and what SIGTERM does to it.
 
 Its command says so where it is one of `sleep N`, `exit N`, `true`, `false`, `echo …` or a shell script
-(`sh -c "…"`) made of these; any other container runs until it is stopped; what the shell in
-`kubelet/shell` understands beyond that is foreseen by running it ahead (`kubelet/interiors.py`). Annotations of the pod
-override that, for all its containers or, with `.CONTAINER` appended to the key, for one:
+(`sh -c "…"`) made of these; what the shell in `kubelet/shell` understands beyond that is foreseen by
+running it ahead (`kubelet/interiors.py`); any other container runs until it is stopped. Annotations of the
+pod override that, for all its containers or, with `.CONTAINER` appended to the key, for one:
 
     kubelet.kubeskew.io/runs-for: "5"       seconds until it ends by itself
     kubelet.kubeskew.io/exit-code: "1"      its exit code then; alone, it ends at once
