@@ -14,7 +14,7 @@ from apimachinery.patching.values import PatchError
 from apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from apiserver.admission.dynamic import reviews
 from apiserver.admission.dynamic.hooks import CallingError, Hook, Hooks, guarded
-from apiserver.admission.dynamic.matching import EXEMPT, Invocation
+from apiserver.admission.dynamic.matching import Invocation
 from apiserver.admission.dynamic.reviews import Verdict
 from apiserver.admission.dynamic.versions import Versioned
 
@@ -49,8 +49,8 @@ class MutatingAdmissionWebhook(Plugin):
         self._hooks = Hooks(services, "mutatingwebhookconfigurations", mutating=True)
 
     async def admit(self, attributes: Attributes) -> None:
-        hooks = self._hooks.all()
-        if not hooks or attributes.resource.storage_resource in EXEMPT:
+        hooks = self._hooks.concerned(attributes)
+        if not hooks:
             return
         notes: Reinvoked = attributes.reinvocation.notes.setdefault(_NAME, Reinvoked())
         again = attributes.reinvocation.again

@@ -11,7 +11,7 @@ from apimachinery.errors import StatusError
 from apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from apiserver.admission.dynamic import reviews
 from apiserver.admission.dynamic.hooks import Hook, Hooks, guarded
-from apiserver.admission.dynamic.matching import EXEMPT, Invocation
+from apiserver.admission.dynamic.matching import Invocation
 from apiserver.admission.dynamic.versions import Versioned
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class ValidatingAdmissionWebhook(Plugin):
         self._hooks = Hooks(services, "validatingwebhookconfigurations", mutating=False)
 
     async def validate(self, attributes: Attributes) -> None:
-        hooks = self._hooks.all()
-        if not hooks or attributes.resource.storage_resource in EXEMPT:
+        hooks = self._hooks.concerned(attributes)
+        if not hooks:
             return
         versioned = Versioned(self._services, attributes)
         relevant: list[tuple[Hook, Invocation]] = []

@@ -5,6 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 
 from apimachinery.normalising import normalise
 from apiserver import bodies, parameters, rendering
+from apiserver.admission.requests import admit_posted
 from apiserver.handlers.creating import managed, write_of
 from apiserver.request import Request, Response
 from apiserver.reviews import REVIEWS, Judge
@@ -20,6 +21,7 @@ async def review(request: Request, scope: Scope) -> Response:
     bodies.wipe_system_metadata(question)
     write = write_of(request, scope, dry_run=options.dry_run)
     question = managed(request, scope, None, question, write, options.field_manager)
+    await admit_posted(request, scope, question, dry_run=options.dry_run)
     services = scope.services
     judge = Judge(request.user, services.authenticator, services.authorizer, services.world.clock)
     answer = REVIEWS[scope.resource.storage_resource](question, judge)

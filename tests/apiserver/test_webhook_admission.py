@@ -408,3 +408,16 @@ async def test_older_reviews(call, hook):
 
     hook.answer = answer
     assert (await call.post(MAPS, config_map("one"))).body["data"] == {"a": "b"}
+
+
+async def test_reviews(call, hook):
+    """Reviews are admitted like what is stored."""
+    rules = [rule("selfsubjectaccessreviews", groups=["authorization.k8s.io"])]
+    await configure(call, "Validating", "v", webhook(hook, rules=rules))
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    asked = {"resourceAttributes": {"verb": "get", "resource": "pods"}}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": asked}
+    assert (await call.post(path, body)).body["status"]["allowed"] is True
+    hook.answer = deny
+    assert (await call.post(path, body)).status == 400
+    assert hook.reviews[0]["request"]["kind"]["kind"] == "SelfSubjectAccessReview"

@@ -13,7 +13,7 @@ from apimachinery.errors import Object, StatusError
 from apiserver.admission import Attributes
 from apiserver.admission.dynamic import reviews
 from apiserver.admission.dynamic.conditions import Conditions
-from apiserver.admission.dynamic.matching import Criteria, Invocation
+from apiserver.admission.dynamic.matching import EXEMPT, REVIEWS, Criteria, Invocation
 from apiserver.admission.dynamic.reviews import ReviewError, Verdict
 from apiserver.admission.dynamic.versions import Versioned
 from apiserver.derived import Derived
@@ -53,6 +53,8 @@ class Hooks:
     def __init__(self, services: "Services", plural: str, *, mutating: bool) -> None:
         self._services = services
         self._mutating = mutating
+        virtual = services.world.gates.enabled("ExcludeAdmissionWebhookVirtualResources")
+        self._exempt = EXEMPT | REVIEWS if virtual else EXEMPT
         self._hooks = Derived(services.store, [f"{plural}.{_GROUP}"], self._make)
 
     def _make(self, configurations: list[Object]) -> tuple[Hook, ...]:
@@ -74,9 +76,10 @@ class Hooks:
         )
         return Hook(uid, spec.get("name") or "", spec, Criteria(spec.get("rules") or (), spec), conditions)
 
-    def all(self) -> tuple[Hook, ...]:
-        """Every webhook, in the order in which they are asked."""
-        return self._hooks.get()
+    def concerned(self, attributes: Attributes) -> tuple[Hook, ...]:
+        """Every webhook, in the order in which they are asked; none about what is exempt."""
+        hooks = self._hooks.get()
+        return () if hooks and attributes.resource.storage_resource in self._exempt else hooks
 
     async def invocation(self, hook: Hook, attributes: Attributes, versioned: Versioned) -> Invocation | None:
         """As what the webhook is to see the request, None if it does not concern it."""
