@@ -45,10 +45,12 @@ class DefinitionStrategy(Strategy):
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
         _remember_storage(obj)
+        _drop_disabled(obj, None, ctx)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         new["status"] = copy.deepcopy(old.get("status") or {})
         _remember_storage(new)
+        _drop_disabled(new, old, ctx)
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True
@@ -81,9 +83,22 @@ class DefinitionStrategy(Strategy):
         conditions.put(obj, _PENDING, ctx.now)
 
 
+def _drop_disabled(new: Object, old: Object | None, ctx: StrategyContext) -> None:
+    """Selectable fields belong to a gate; they stay if the definition had some."""
+    if ctx.gates.enabled("CustomResourceFieldSelectors"):
+        return
+    if not any(version.get("selectableFields") for version in _versions(old or {})):
+        for version in _versions(new):
+            version.pop("selectableFields", None)
+
+
+def _versions(obj: Object) -> list[Object]:
+    return (obj.get("spec") or {}).get("versions") or []
+
+
 def _remember_storage(obj: Object) -> None:
     """The version that is written now belongs to those that may be stored."""
-    for version in (obj.get("spec") or {}).get("versions") or []:
+    for version in _versions(obj):
         if version.get("storage"):
             stored = obj["status"].setdefault("storedVersions", None) or []
             if version["name"] not in stored:
