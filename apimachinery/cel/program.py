@@ -1,7 +1,8 @@
 """Expressions compiled once: checked, estimated, evaluated."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +19,19 @@ from apimachinery.cel.steps import Frame
 from apimachinery.cel.syntax import parse
 from apimachinery.cel.types import ANY, Type
 
-_RECURSION = 20_000  # an expression of the deepest nesting allowed needs it
+_RECURSION = 12_000  # an expression of the deepest nesting allowed needs it
+_DEEP = 100  # nodes from which on an expression might be too deep for Python's own limit
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """Lets Python recurse as deep as an expression may be nested, and no longer than that."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class Program:
@@ -27,10 +40,12 @@ class Program:
     def __init__(self, expression: str, environment: Environment) -> None:
         self.expression = expression
         self._environment = environment
-        self._checked = _check(expression, environment)
-        interpreter = Interpreter(self._checked, environment.functions)
-        self._step = interpreter.build(self._checked.root)
+        with _deep():
+            self._checked = _check(expression, environment)
+            interpreter = Interpreter(self._checked, environment.functions)
+            self._step = interpreter.build(self._checked.root)
         self._places = interpreter.places
+        self._deep = len(self._checked.types) > _DEEP
 
     @property
     def result(self) -> Type:
@@ -49,18 +64,23 @@ class Program:
         definitions does so, even for the names of types.
         """
         variables = self._environment.variables
-        found = Estimator(
+        estimator = Estimator(
             self._checked,
             lambda path: size_at({path[0]: start} if start is not None else variables, path),
             self._environment.overrides,
-        ).estimate()
+        )
+        with _deep():
+            found = estimator.estimate()
         return found.low, found.high
 
     def evaluate(self, bindings: Mapping[str, Any], limit: int = LIMIT) -> tuple[Any, int]:
         """The value and what it cost; raises EvaluationError, whose `cost` is what was spent."""
         frame = Frame(bindings, self._places, limit)
         try:
-            return self._step(frame), frame.cost
+            if not self._deep:
+                return self._step(frame), frame.cost
+            with _deep():
+                return self._step(frame), frame.cost
         except EvaluationError as error:
             failure = EvaluationError(*error.args)
         except CostExceededError as error:
@@ -72,8 +92,6 @@ class Program:
 
 
 def _check(expression: str, environment: Environment) -> Checked:
-    if sys.getrecursionlimit() < _RECURSION:
-        sys.setrecursionlimit(_RECURSION)
     try:
         root = parse(expression, environment.macros, optionals=environment.optionals)
         variables = {name: declared.type for name, declared in environment.variables.items()}

@@ -181,7 +181,10 @@ def lookup(container: Any, key: Any) -> Any:
 
 
 def find(container: Any, key: Any) -> Optional:
-    """`container[?key]` for a container that is no optional."""
+    """`container[?key]` for a container that is no optional; `cel_find` of the container may know better."""
+    own = getattr(container, "cel_find", None)
+    if own is not None:
+        return Optional(own(key), True)
     if isinstance(container, Mapping):
         try:
             return Optional(container[key], True) if key in container else NONE

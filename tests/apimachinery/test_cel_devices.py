@@ -59,6 +59,10 @@ def _matches(expression, **features):
         pytest.param("device.capacity['dra.example.com'].memory == quantity('40960Mi')", id="quantity"),
         pytest.param("device.attributes['x'].?y.orValue(3) == 3", id="optional-of-unknown-domain"),
         pytest.param("sign(quantity('-1')) == -1", id="sign"),
+        pytest.param(
+            "has(device.attributes.nope) && !('nope' in device.attributes)", id="any-domain-is-found"
+        ),
+        pytest.param("device.capacity[?'nope'].hasValue()", id="any-domain-is-present"),
     ],
 )
 def test_selector_holds(expression):
