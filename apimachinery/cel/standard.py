@@ -101,7 +101,7 @@ def to_bool(value: str | bool) -> bool:
 
 
 def double_text(value: float) -> str:
-    """Go's shortest form (`%g` with exponents from 21 digits on)."""
+    """Go's `%g`: the shortest form, with an exponent from a million on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -110,7 +110,7 @@ def double_text(value: float) -> str:
         return "-0" if str(value).startswith("-") else "0"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     power = int(exponent) + len(digits) - 1
-    if -4 <= power < 21:
+    if -4 <= power < 6:
         return f"{Decimal(repr(value)).normalize():f}"
     text = "".join(map(str, digits))
     mantissa = text[0] + ("." + text[1:] if len(text) > 1 else "")

@@ -65,7 +65,7 @@ def _value(expression):
             "a is 3 of 2.50 (ff, 101, 10)",
         ),
         ("'%s'.format([[dyn(1), 'a', {'k': 1.0}]])", "[1, a, {k: 1}]"),
-        ("string(1e21) + string(1e-7) + string(100.0)", "1e+211e-07100"),
+        ("string(1234567.0) + ' ' + string(1e-7) + ' ' + string(123456.5)", "1.234567e+06 1e-07 123456.5"),
         ("'abc123'.find('[0-9]+')", "123"),
         ("'a1b22'.findAll('[0-9]+', 1)", ["1"]),
         ("'aab'.matches('^a+b$')", True),
