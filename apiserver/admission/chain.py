@@ -48,7 +48,9 @@ _PLUGINS: dict[str, Factory | None] = {
     "LimitPodHardAntiAffinityTopology": lambda _: optional.LimitPodHardAntiAffinityTopology(),
     "LimitRanger": LimitRanger,
     "ServiceAccount": ServiceAccount,
-    "NodeRestriction": lambda services: NodeRestriction(services.store, services.world.gates),
+    "NodeRestriction": lambda services: NodeRestriction(
+        services.store, services.world.gates, services.authorizer
+    ),
     "TaintNodesByCondition": lambda _: TaintNodesByCondition(),
     "AlwaysPullImages": lambda _: optional.AlwaysPullImages(),
     "ImagePolicyWebhook": None,

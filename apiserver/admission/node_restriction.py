@@ -10,9 +10,12 @@ from apimachinery.errors import GroupResource, Object, not_found
 from apimachinery.gates import FeatureGates
 from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from apiserver.admission.pod_secrets import secret_names
+from apiserver.admission.token_audiences import token_audiences
+from apiserver.authorization import Authorizer
 from apiserver.authorization.node import LEASES, node_of
 from apiserver.authorization.references import MIRROR, config_map_names
 from apiserver.encoding import object_of
+from apiserver.request_info import RequestInfo
 from apiserver.storage.interfaces import Key, Store
 
 _RESTRICTED = "node-restriction.kubernetes.io"
@@ -34,8 +37,10 @@ class NodeRestriction(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
 
-    def __init__(self, store: Store, gates: FeatureGates) -> None:
+    def __init__(self, store: Store, gates: FeatureGates, authorizer: Authorizer) -> None:
         self._store = store
+        self._authorizer = authorizer
+        self._checks_audiences = gates.enabled("ServiceAccountNodeAudienceRestriction")
         self._checks_requests = gates.enabled("AllowInsecureKubeletCertificateSigningRequests") is False
         self._kinds = {
             "pods": self._pod,
@@ -132,6 +137,22 @@ class NodeRestriction(Plugin):
             raise attributes.refuse(f"{uid} {why}")
         if pod["spec"].get("nodeName") != node:
             raise attributes.refuse("node requested token bound to a pod scheduled on a different node")
+        if self._checks_audiences:
+            self._audience(attributes, pod)
+
+    def _audience(self, attributes: Attributes, pod: Object) -> None:
+        """A token is for whom a volume of the pod names, or for whom the node was allowed to ask."""
+        audiences = ((attributes.object or {}).get("spec") or {}).get("audiences") or []
+        if len(audiences) > 1:
+            raise attributes.refuse("node may only request 0 or 1 audiences")
+        audience, user = audiences[0] if audiences else "", attributes.user
+        if audience in token_audiences(self._store, pod):
+            return
+        verb, namespace = "request-serviceaccounts-token-audience", attributes.namespace
+        info = RequestInfo(True, "", verb, "", "v1", audience, namespace=namespace, name=attributes.name)
+        if not self._authorizer.authorize(user, info).allowed:
+            why = f"{user.name} is not authorized to request tokens for this audience"
+            raise attributes.refuse(f'audience "{audience}" not found in pod spec volume, {why}')
 
     def _request(self, node: str, attributes: Attributes) -> None:
         spec = (attributes.object or {}).get("spec") or {}

@@ -14,7 +14,8 @@ from apimachinery.normalising import normalise
 from apiserver import bodies, parameters, rendering
 from apiserver.accounts import issuing
 from apiserver.accounts.issuing import Bound
-from apiserver.admission.requests import admit_posted
+from apiserver.admission import CREATE
+from apiserver.admission.requests import attributes_of
 from apiserver.encoding import object_of
 from apiserver.request import Request, Response
 from apiserver.services import Scope
@@ -35,9 +36,11 @@ async def request_token(request: Request, scope: Scope) -> Response:
     target = scope.resource.subresources["token"]
     asked = await bodies.read_other(request, scope, target, schema, options.field_validation)
     account = _account(scope, request)
-    now = scope.services.world.clock.now()
+    now, chain = scope.services.world.clock.now(), scope.services.admission
+    attributes = attributes_of(request, scope, CREATE, asked, dry_run=options.dry_run)
+    await chain.admit(attributes)
     _complete(scope, request, asked, now)
-    await admit_posted(request, scope, asked, dry_run=options.dry_run)
+    await chain.validate(attributes)
     issued = _issue(scope, asked, account, now)
     return rendering.render(request, scope, normalise(issued, schema), form, 201)
 

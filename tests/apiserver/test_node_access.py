@@ -152,3 +152,32 @@ async def test_rules_of_a_node(kubelet):
     assert answer.body["status"]["incomplete"] is True
     why = "node authorizer does not support user rule resolution"
     assert answer.body["status"]["evaluationError"] == why
+
+
+async def test_tokens_of_pods(api, kubelet):
+    """A kubelet gets tokens of its pods' accounts, bound to the pods, for whom their volumes name."""
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot"}}
+    await api.post(accounts, account)
+    sources = [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]
+    volumes = [{"name": "t", "projected": {"sources": sources}}]
+    made = await api.post(PODS, pod("a", serviceAccountName="bot", volumes=volumes))
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made.body["metadata"]["uid"]}
+
+    async def ask(**spec) -> tuple[int, str]:
+        about = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        answer = await kubelet.post(f"{accounts}/bot/token", {**about, "spec": spec})
+        return answer.status, answer.body.get("message", "")
+
+    assert (await ask(boundObjectRef=reference, audiences=["vault"]))[0] == 201
+    status, message = await ask(audiences=["vault"])
+    assert (status, message) == (
+        403,
+        'serviceaccounts "bot" is forbidden: node requested token not bound to a pod',
+    )
+    status, message = await ask(boundObjectRef=reference, audiences=["bank"])
+    assert message.endswith(
+        'audience "bank" not found in pod spec volume, system:node:n1 is not authorized to request tokens '
+        "for this audience"
+    )
+    assert (await ask(boundObjectRef={**reference, "uid": "other"}, audiences=["vault"]))[0] == 403
