@@ -307,7 +307,7 @@ class Store(Protocol):
         ...
 
     def follow(self, resource: str, listener: Callable[[Key], None]) -> None:
-        """Call `listener` with the key of every object of `resource` that comes, changes or goes from here on.
+        """Call `listener` with the key of every object of `resource` that comes, changes or goes from now on.
 
         It runs on the event loop, after memory has changed, and must neither block nor raise.
         """
