@@ -13,6 +13,7 @@ from apimachinery.validation.names import NameCheck
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 MAX_MANAGER_BYTES = 128
+MAX_SUBRESOURCE_BYTES = 256
 IMMUTABLE = "field is immutable"
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _ONE_CONTROLLER = "Only one reference can have Controller set to true"
@@ -28,7 +29,7 @@ def validate_object_meta(
     core: bool = True,
 ) -> list[FieldError]:
     """What is wrong with the metadata of a new object. `core`: finalizers must be standard or qualified."""
-    errors = []
+    errors: list[FieldError] = []
     name, prefix = meta.get("name") or "", meta.get("generateName") or ""
     if prefix:
         errors += [invalid(child(path, "generateName"), prefix, text) for text in name_check(prefix, True)]
@@ -41,15 +42,14 @@ def validate_object_meta(
         errors.append(
             invalid(child(path, "generation"), meta["generation"], "must be greater than or equal to 0")
         )
-    return errors + _validate_rest(meta, path, core=core)
+    errors += _validate_rest(meta, path)
+    return errors + validate_standard_finalizers(meta, path) if core else errors
 
 
-def validate_object_meta_update(
-    new: Object, old: Object, path: str = "metadata", *, core: bool = True
-) -> list[FieldError]:
+def validate_object_meta_update(new: Object, old: Object, path: str = "metadata") -> list[FieldError]:
     """What is wrong with a change of metadata; takes over what may be left out (as upstream, in place)."""
     _take_over(new, old)
-    errors = []
+    errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
         added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if added:
@@ -72,7 +72,7 @@ def validate_object_meta_update(
         for name in _FROZEN
         if (new.get(name) or None) != (old.get(name) or None)
     ]
-    return errors + _validate_rest(new, path, core=core)
+    return errors + _validate_rest(new, path)
 
 
 def _take_over(new: Object, old: Object) -> None:
@@ -95,12 +95,12 @@ def _validate_namespace(meta: Object, namespaced: bool, path: str) -> list[Field
     return [invalid(at, namespace, text) for text in names.dns1123_label(namespace)]
 
 
-def _validate_rest(meta: Object, path: str, *, core: bool) -> list[FieldError]:
+def _validate_rest(meta: Object, path: str) -> list[FieldError]:
     return [
         *validate_labels(meta.get("labels") or {}, child(path, "labels")),
         *validate_annotations(meta.get("annotations") or {}, child(path, "annotations")),
         *validate_owner_references(meta.get("ownerReferences") or (), child(path, "ownerReferences")),
-        *validate_finalizers(meta.get("finalizers") or (), child(path, "finalizers"), core=core),
+        *validate_finalizers(meta.get("finalizers") or (), child(path, "finalizers")),
         *validate_managed_fields(meta.get("managedFields") or (), child(path, "managedFields")),
     ]
 
@@ -144,7 +144,7 @@ def _validate_owner(reference: Object, path: str) -> list[FieldError]:
     api_version = reference.get("apiVersion") or ""
     version = api_version.rpartition("/")[2]
     if not version:
-        errors.append(invalid(child(path, "apiVersion"), version, "version must not be empty"))
+        errors.append(invalid(child(path, "apiVersion"), api_version, "version must not be empty"))
     errors += [
         invalid(child(path, name), "", "must not be empty")
         for name in ("kind", "name", "uid")
@@ -156,15 +156,22 @@ def _validate_owner(reference: Object, path: str) -> list[FieldError]:
     return errors
 
 
-def validate_finalizers(finalizers: Sequence[str], path: str, *, core: bool) -> list[FieldError]:
+def validate_standard_finalizers(meta: Object, path: str = "metadata") -> list[FieldError]:
+    """What built-in kinds ask beyond the generic rules: a finalizer without a domain is one of the standard."""
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    at = child(path, "finalizers")
+    return [
+        invalid(index(at, position), name, text)
+        for position, name in enumerate(meta.get("finalizers") or ())
+        if "/" not in name and name not in STANDARD_FINALIZERS
+    ]
+
+
+def validate_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError]:
     errors = []
     for position, name in enumerate(finalizers):
         at = index(path, position)
-        texts = names.qualified_name(name)
-        errors += [invalid(at, name, text) for text in texts]
-        if core and not texts and "/" not in name and name not in STANDARD_FINALIZERS:
-            text = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(invalid(at, name, text))
+        errors += [invalid(at, name, text) for text in names.qualified_name(name)]
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(path, list(finalizers), text))
@@ -183,6 +190,18 @@ def validate_managed_fields(entries: Sequence[Object], path: str) -> list[FieldE
         manager = entry.get("manager") or ""
         if len(manager.encode()) > MAX_MANAGER_BYTES:
             errors.append(too_long(child(at, "manager"), MAX_MANAGER_BYTES))
-        if not manager.isprintable():
-            errors.append(invalid(child(at, "manager"), manager, "should only contain printable characters"))
+        errors += manager_character_errors(manager, child(at, "manager"))
+        if len((entry.get("subresource") or "").encode()) > MAX_SUBRESOURCE_BYTES:
+            errors.append(too_long(child(at, "subresource"), MAX_SUBRESOURCE_BYTES))
+    return errors
+
+
+def manager_character_errors(manager: str, path: str) -> list[FieldError]:
+    """One fault per character of a field manager's name that cannot be printed; positions in bytes."""
+    errors, position = [], 0
+    for char in manager:
+        if not char.isprintable():
+            text = f"invalid character U+{ord(char):04X} (at position {position})"
+            errors.append(invalid(path, manager, text))
+        position += len(char.encode(errors="surrogatepass"))
     return errors

@@ -59,9 +59,8 @@ class InstanceStrategy(Strategy):
     ) -> list[FieldError]:
         wrong = self._wrong_kind(new)
         if wrong:
-            return [*metadata, *wrong]
-        faults = structural.validate_update(new, old, self._structural, metadata, self._scale_faults(new))
-        return [*metadata, *faults]
+            return wrong
+        return structural.validate_update(new, old, self._structural, metadata, self._scale_faults(new))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return _of_finalizers(obj["metadata"].get("finalizers") or ())
@@ -144,9 +143,9 @@ class InstanceStatusStrategy(InstanceStrategy):
     ) -> list[FieldError]:
         wrong = self._wrong_kind(new)
         if wrong:
-            return [*metadata, *wrong]
+            return wrong
         scale = self._scale_status_faults(new)
-        return [*metadata, *structural.validate_status_update(new, old, self._structural, metadata, scale)]
+        return structural.validate_status_update(new, old, self._structural, metadata, scale)
 
 
 def _of_finalizers(names: Iterable[str]) -> list[str]:

@@ -65,7 +65,7 @@ class DefinitionStrategy(Strategy):
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
         faults = validation.validate_update(new, old, structural.Rules.of(ctx.gates))
-        return [*metadata, *metadata, *faults]
+        return [*metadata, *faults]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return structural.warnings(obj, structural.Rules.of(ctx.gates))

@@ -6,7 +6,7 @@ from apimachinery.field import FieldError
 from apimachinery.gating import drop_disabled
 from apimachinery.normalising import zero
 from apimachinery.schema import Kind
-from apimachinery.validation import object_meta
+from apimachinery.validation import names, object_meta
 from apiserver.registry.registry import Registry
 from apiserver.registry.strategy import Strategy, StrategyContext
 
@@ -25,21 +25,21 @@ def complete(registry: Registry, obj: Object) -> None:
 
 def check_new(registry: Registry, strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:
     """Raise 422 if a new object breaks a rule."""
-    resource = registry.resource
-    metadata = object_meta.validate_object_meta(
-        obj["metadata"], resource.namespaced, strategy.name_check, core=strategy.core_metadata
-    )
-    _raise(registry, obj, strategy.check_new(obj, ctx, metadata))
+    _raise(registry, obj, strategy.check_new(obj, ctx, strategy.metadata_errors(obj, ctx)))
+    # Not every kind looks at its metadata; what holds for all comes last (rest.BeforeCreate).
+    segment, namespaced = names.path_segment, registry.resource.namespaced
+    _raise(registry, obj, object_meta.validate_object_meta(obj["metadata"], namespaced, segment, core=False))
 
 
 def check_change(
     registry: Registry, strategy: Strategy, new: Object, old: Object, ctx: StrategyContext
 ) -> None:
     """Raise 422 if a change breaks a rule."""
-    metadata = object_meta.validate_object_meta_update(
-        new["metadata"], old["metadata"], core=strategy.core_metadata
-    )
-    _raise(registry, new, strategy.check_change(new, old, ctx, metadata))
+    common = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
+    metadata = list(common)
+    if strategy.core_metadata:
+        metadata += object_meta.validate_standard_finalizers(new["metadata"])
+    _raise(registry, new, [*common, *strategy.check_change(new, old, ctx, metadata)])
 
 
 def _raise(registry: Registry, obj: Object, problems: list[FieldError]) -> None:

@@ -23,7 +23,7 @@ from apimachinery.errors import Object
 from apimachinery.field import FieldError
 from apimachinery.gates import FeatureGates
 from apimachinery.resources import Resource, ResourceTable
-from apimachinery.validation import structural
+from apimachinery.validation import object_meta, structural
 from apimachinery.versions import Version
 from apiserver.authorization import Decision
 from apiserver.request_info import RequestInfo
@@ -97,6 +97,12 @@ class Strategy:
         """The kind's rules for a change. The default checks the new object as a new one."""
         return self.validate(new, ctx)
 
+    def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        """What is wrong with the metadata of a new object."""
+        namespaced = ctx.resource.namespaced
+        meta = obj["metadata"]
+        return object_meta.validate_object_meta(meta, namespaced, self.name_check, core=self.core_metadata)
+
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         """All faults of a new object; `metadata` are those of its metadata."""
         return [*metadata, *structural.validate(obj, ctx.resource.schema), *self.validate(obj, ctx)]
@@ -104,8 +110,11 @@ class Strategy:
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        """All faults of a change. Upstream looks at metadata twice, and so do the causes."""
-        faults = [*metadata, *metadata]
+        """The faults of a change, after those of its metadata that hold for every kind.
+
+        `metadata` are those and a built-in kind's own: upstream tells most of them twice, and so do the causes.
+        """
+        faults = list(metadata)
         if not ctx.subresource:
             faults += structural.validate_update(new, old, ctx.resource.schema)
         return faults + self.validate_update(new, old, ctx)

@@ -27,7 +27,7 @@ class _OwnRules(Strategy):
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        return [*metadata, *self.validate_update(new, old, ctx), *metadata]
+        return [*self.validate_update(new, old, ctx), *metadata]
 
 
 class RoleStrategy(_OwnRules, CreatedByUpdate):
