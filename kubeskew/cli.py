@@ -1,5 +1,6 @@
 """The `kubeskew` command: every command is a module of its own, imported only when it is called."""
 
+import gc
 import importlib
 import os
 import sys
@@ -109,6 +110,7 @@ def cli(ctx: click.Context, state_dir: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit 0 on success, 1 on a failed run, 2 on wrong usage."""
+    gc.set_threshold(50_000, 20, 50)  # importing makes many objects and frees few
     code = _run(arguments)
     try:
         sys.stdout.flush()

@@ -9,11 +9,8 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-import aiohttp
-
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object, StatusError
-from apiserver.aggregation.proxying import send
 from apiserver.aggregation.registered import RESOURCE, Remote
 from apiserver.encoding import dumps, loads, object_of
 from apiserver.request import Handler, Request
@@ -121,6 +118,10 @@ class Availability:
 
     async def _probe(self, remote: Remote) -> Finding:
         """Ask the server for its resources."""
+        import aiohttp  # as below `proxying`: only once there is a server to ask
+
+        from apiserver.aggregation.proxying import send
+
         reference = remote.spec["service"]
         path = f"/apis/{remote.group}/{remote.version}" if remote.group else f"/api/{remote.version}"
         port = reference.get("port") or 443

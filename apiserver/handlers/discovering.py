@@ -11,7 +11,6 @@ from apimachinery.discovery import Document
 from apimachinery.resources import ResourceTable
 from apiserver import rendering
 from apiserver.aggregation.merging import Merged, complete
-from apiserver.aggregation.proxying import proxy
 from apiserver.encoding import dumps
 from apiserver.media_types import Accepted
 from apiserver.request import Request, Response, text
@@ -42,6 +41,8 @@ class Discovery:
                 return self._document(request, discovery.resource_list(table, "", version))
             case ["apis", group, version] if self._is_remote(group, version):
                 remote = self._services.registered.get().remotes[group, version]
+                from apiserver.aggregation.proxying import proxy  # it brings an HTTP client
+
                 return await proxy(self._services, remote, request)
             case ["apis", group, version] if version in dict(table.groups()).get(group, ()):
                 return self._document(request, discovery.resource_list(table, group, version))

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from apimachinery import errors
 from apimachinery.errors import GroupResource, StatusError
 from apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
-from apiserver.aggregation.proxying import proxy
 from apiserver.deprecations import deprecation_warning
 from apiserver.handlers import (
     binding,
@@ -96,6 +95,8 @@ class Dispatcher:
         remote = self._services.registered.get().remotes.get((info.group, info.version))
         served = dict(self._services.table.groups()).get(info.group, ())
         if remote is not None and info.version not in served:
+            from apiserver.aggregation.proxying import proxy  # it brings an HTTP client
+
             return await proxy(self._services, remote, request)
         if info.version not in served:
             return not_found()

@@ -6,12 +6,8 @@ Source: k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/re
 import base64
 import math
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
 
 from apimachinery import decoding
 from apimachinery.clock import Clock
@@ -20,6 +16,9 @@ from apiserver.encoding import dumps
 from apiserver.webhooks import failures
 from apiserver.webhooks.endpoints import Address, ResolutionError, ServiceResolver
 from apiserver.webhooks.trust import shown_by, trusting
+
+if TYPE_CHECKING:
+    import aiohttp
 
 _HTTPS = 443
 _MAX_ANSWER = 3 << 20
@@ -55,11 +54,12 @@ class WebhookClient:
     def __init__(self, services: ServiceResolver, clock: Clock) -> None:
         self._services = services
         self._clock = clock
-        self._resolver = _Resolver(services)
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, config: Object, body: Object, seconds: float) -> Any:
         """The JSON that the webhook answers to `body` within `seconds`; raises CallError."""
+        import aiohttp
+
         url = url_of(config)
         context = _context(config.get("caBundle") or "")
         shown = _with_timeout(url, seconds)
@@ -85,6 +85,9 @@ class WebhookClient:
             self._services.resolve(service["namespace"], service["name"], service.get("port") or _HTTPS)
 
     async def _exchange(self, target: str, body: bytes, context: ssl.SSLContext, seconds: float) -> Any:
+        import aiohttp
+        from yarl import URL
+
         headers = {**_HEADERS, "Host": urlsplit(target).netloc}  # Go keeps a port that goes without saying
         timeout, url = aiohttp.ClientTimeout(total=seconds), URL(target, encoded=True)
         async with self.session().post(url, data=body, headers=headers, ssl=context, timeout=timeout) as got:
@@ -95,11 +98,15 @@ class WebhookClient:
                     raise CallError("http: request body too large")
         return _read(got.status, answer, got.headers.get("Content-Type", ""))
 
-    def session(self) -> aiohttp.ClientSession:
+    def session(self) -> "aiohttp.ClientSession":
         """The session that reaches services by `NAME.NAMESPACE.svc`; made when first asked for."""
         if self._session is None:
+            import aiohttp
+
+            from apiserver.webhooks.resolving import Resolver
+
             connector = aiohttp.TCPConnector(
-                resolver=self._resolver, use_dns_cache=False, limit=0, keepalive_timeout=60.0
+                resolver=Resolver(self._services), use_dns_cache=False, limit=0, keepalive_timeout=60.0
             )
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
@@ -108,7 +115,7 @@ class WebhookClient:
         split = urlsplit(url)
         host, port = split.hostname or "", split.port or _HTTPS
         try:
-            return self._resolver.lookup(host, port) or Address(host, port)
+            return self._services.lookup(host, port) or Address(host, port)
         except ResolutionError:
             return Address(host, port)
 
@@ -118,30 +125,6 @@ class WebhookClient:
             return str(error)
         shown = await shown_by(self._address(url), host)
         return failures.of_certificate(error, shown, host, self._clock.now())
-
-
-class _Resolver(AbstractResolver):
-    """Leads `NAME.NAMESPACE.svc` to where the service is; all else goes the usual way."""
-
-    def __init__(self, services: ServiceResolver) -> None:
-        self._services = services
-        self._usual: aiohttp.ThreadedResolver | None = None
-
-    def lookup(self, host: str, port: int) -> Address | None:
-        """The address of a service, None for other hosts; raises ResolutionError."""
-        parts = host.split(".")
-        if len(parts) == 3 and parts[2] == "svc":
-            return self._services.resolve(parts[1], parts[0], port)
-        return None
-
-    async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
-        found = self.lookup(host, port) or Address(host, port)
-        self._usual = self._usual or aiohttp.ThreadedResolver()
-        results = await self._usual.resolve(found.host, found.port, family)
-        return [{**one, "hostname": host, "port": found.port} for one in results]
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
 
 def url_of(config: Object) -> str:

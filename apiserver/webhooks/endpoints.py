@@ -60,6 +60,13 @@ class ServiceResolver:
             raise ResolutionError(f'no endpoints available for service "{name}"')
         raise ResolutionError(f"dial tcp {cluster_ip}:{port}: connect: connection refused")
 
+    def lookup(self, host: str, port: int) -> Address | None:
+        """The address of `NAME.NAMESPACE.svc`, None for other hosts; raises ResolutionError."""
+        parts = host.split(".")
+        if len(parts) == 3 and parts[2] == "svc":
+            return self.resolve(parts[1], parts[0], port)
+        return None
+
     def has_endpoints(self, namespace: str, name: str, port_name: str) -> bool:
         """Whether anything ready stands behind the service."""
         return any(True for _ in self._endpoints(namespace, name, port_name))

@@ -10,8 +10,6 @@ import ssl
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import aiohttp
-
 from apimachinery.clock import timestamp
 from apimachinery.errors import StatusError
 
@@ -82,6 +80,8 @@ def _quoted(text: str) -> str:
 
 def of_connection(error: BaseException, address: "Address") -> str:
     """Why no connection came to be, or no answer over it, as Go's client tells after `Post "URL": `."""
+    import aiohttp  # here and beside: most servers call nobody, and it takes a tenth of a second to import
+
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"dial tcp: lookup {address.host}: no such host"
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
