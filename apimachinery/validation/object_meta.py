@@ -157,7 +157,7 @@ def _validate_owner(reference: Object, path: str) -> list[FieldError]:
 
 
 def validate_standard_finalizers(meta: Object, path: str = "metadata") -> list[FieldError]:
-    """What built-in kinds ask beyond the generic rules: a finalizer without a domain is one of the standard."""
+    """What built-in kinds ask beyond the generic rules: a finalizer without a domain is a standard one."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     at = child(path, "finalizers")
     return [

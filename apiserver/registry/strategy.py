@@ -112,7 +112,7 @@ class Strategy:
     ) -> list[FieldError]:
         """The faults of a change, after those of its metadata that hold for every kind.
 
-        `metadata` are those and a built-in kind's own: upstream tells most of them twice, and so do the causes.
+        `metadata` are those and a built-in kind's own: upstream tells most of them twice, and so do causes.
         """
         faults = list(metadata)
         if not ctx.subresource:
