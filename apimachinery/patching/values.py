@@ -36,6 +36,14 @@ def clone(value: Any) -> Any:
     return value
 
 
+def size(value: Any) -> int:
+    """How many bytes a JSON value is when written; raises RecursionError for what nests too deep."""
+    try:
+        return len(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
+    except orjson.JSONEncodeError as error:
+        raise RecursionError(str(error)) from None
+
+
 def same(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal; numbers only if both are whole or both are not."""
     if type(left) is not type(right):

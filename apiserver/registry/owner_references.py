@@ -3,6 +3,8 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAndAddWarning), 1.36.
 """
 
+from typing import Any
+
 from apimachinery.errors import Object
 
 _TEXT = (
@@ -17,13 +19,14 @@ def deduplicate(obj: Object, warnings: list[str], *, mutated: bool = False) -> N
     references = obj["metadata"].get("ownerReferences") or []
     if len(references) < 2:
         return
-    kept: list[Object] = []
+    kept: dict[frozenset[tuple[str, Any]], Object] = {}  # there may be tens of thousands
     twice: list[str] = []
     for reference in references:
-        if reference in kept:
+        said = frozenset(reference.items())
+        if said in kept:
             twice.append(reference.get("uid", ""))
         else:
-            kept.append(reference)
+            kept[said] = reference
     if twice:
-        obj["metadata"]["ownerReferences"] = kept
+        obj["metadata"]["ownerReferences"] = list(kept.values())
         warnings.append(_TEXT.format(_AFTER if mutated else "") + ", ".join(dict.fromkeys(twice)))
