@@ -122,18 +122,22 @@ def _merge_lists(original: Items, patch: Items, field: Field, *, deleting: bool 
         raise failed(f"cannot merge lists without merge key for {go_kind(field.schema.items or _ANY)}")
     original, patch = _list_directives(original, patch, key)
     merged = list(original)
+    positions = _positions(merged, key)
     for item in patch:
-        position = _position(merged, key, _key_of(item, key))
-        if position is None:
+        mark = identity(_key_of(item, key))
+        position = positions.setdefault(mark, len(merged))
+        if position == len(merged):
             merged.append(item)
         else:
             merged[position] = _merge_maps(merged[position], item, field.schema.items or _ANY)
+            if key not in merged[position]:  # a null key is no more
+                del positions[mark]
     return _order(merged, patch, original, key, maps=True)
 
 
 def _list_directives(original: Items, patch: Items, key: str) -> tuple[Items, Items]:
     """Both lists after the elements with `$patch` have done their work."""
-    plain, original, replace = [], list(original), False
+    plain, gone, replace = [], set(), False
     for item in patch:
         if DIRECTIVE not in item:
             plain.append(item)
@@ -144,12 +148,12 @@ def _list_directives(original: Items, patch: Items, key: str) -> tuple[Items, It
         elif directive == "merge":
             raise failed("merging lists cannot yet be specified in the patch")
         elif directive == "delete":
-            value = _key_of(item, key)
-            while (position := _position(original, key, value)) is not None:
-                del original[position]
+            gone.add(identity(_key_of(item, key)))
         else:
             raise _unknown_directive(directive, item)
-    return (plain, []) if replace else (original, plain)
+    if replace:
+        return plain, []
+    return [item for item in original if not (key in item and identity(item[key]) in gone)], plain
 
 
 def _order(merged: Items, patch: Items, original: Items, key: str, *, maps: bool) -> Items:
@@ -235,13 +239,13 @@ def _distinct(items: Items) -> Items:
     return list({identity(item): item for item in items}.values())
 
 
-def _position(items: Items, key: str, value: Any) -> int | None:
+def _positions(items: Items, key: str) -> dict[Any, int]:
+    """Where each merge key stands first; lists may have tens of thousands of elements."""
+    positions: dict[Any, int] = {}
     for position, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise failed(f"value for key {position} is not a map")
-        if key in item and same(item[key], value):
-            return position
-    return None
+        if key in item:
+            positions.setdefault(identity(item[key]), position)
+    return positions
 
 
 def _keys_in(items: Items, key: str) -> set[Any]:
