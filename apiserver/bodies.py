@@ -1,6 +1,5 @@
 """Read a request's body and make an object of it."""
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -9,11 +8,11 @@ from apimachinery.errors import Object
 from apimachinery.resources import Resource, Subresource
 from apimachinery.schema import Schema
 from apiserver import media_types
+from apiserver.beside import beside
 from apiserver.request import BodyBrokenError, BodyTooLargeError, Request
 from apiserver.services import Scope
 
 MAX_BYTES = 3 * 1024 * 1024
-_LARGE = 256 * 1024
 _Made = TypeVar("_Made")
 
 # What the client cannot give a new object (rest.WipeObjectMetaSystemFields).
@@ -23,16 +22,18 @@ _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGr
 async def read(request: Request) -> bytes:
     """The body; raises 413 beyond 3 MiB, 400 if it breaks off."""
     try:
-        return await request.read_body(MAX_BYTES)
+        body = await request.read_body(MAX_BYTES)
     except BodyTooLargeError:
         raise errors.entity_too_large(MAX_BYTES) from None
     except BodyBrokenError as error:
         raise errors.bad_request(f"the body cannot be read: {error}") from None
+    request.size = len(body)
+    return body
 
 
 async def elsewhere(body: bytes, work: Callable[[], _Made]) -> _Made:
     """What `work` makes of `body`; where that takes long, other requests are served meanwhile."""
-    return await asyncio.to_thread(work) if len(body) > _LARGE else work()
+    return await beside(len(body), work)
 
 
 async def read_object(request: Request, scope: Scope, validation: str) -> Object:

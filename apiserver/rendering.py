@@ -32,19 +32,19 @@ def plain(form: Accepted) -> Accepted:
 def current(request: Request, scope: Scope, value: bytes, revision: int, form: Accepted) -> Response:
     """The stored object at `revision`."""
     data = scope.services.codec.served(scope.resource, value, revision)
-    if form == _PLAIN:
+    if form == PLAIN:
         return Response(200, with_revision(data, revision) + b"\n")
     return render(request, scope, loads(with_revision(data, revision)), form)
 
 
-_PLAIN = Accepted(media_types.JSON)
+PLAIN = Accepted(media_types.JSON)
 
 
 def written(request: Request, scope: Scope, result: Written, form: Accepted) -> Response:
     """The object after a write."""
     status = 201 if result.created else 200
     as_written = not scope.resource.custom or scope.resource.gvk == scope.resource.storage
-    if result.value is not None and form == _PLAIN and as_written:
+    if result.value is not None and form == PLAIN and as_written:
         data = scope.services.codec.served(scope.resource, result.value, result.revision)
         return Response(status, with_revision(data, result.revision) + b"\n")
     obj = scope.services.codec.convert(result.obj, scope.resource)

@@ -63,6 +63,7 @@ class Request:
     info: "RequestInfo" = field(init=False)
     user: User = field(init=False)
     request_id: str = ""
+    size: int = 0  # of the body, in bytes, once it has been read
     warnings: list[str] = field(default_factory=list)
 
     @classmethod

@@ -6,6 +6,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object
 from apiserver import authors, bodies, parameters, rendering
+from apiserver.beside import beside
 from apiserver.registry import creating
 from apiserver.registry.field_managers import manager_name
 from apiserver.registry.owner_references import deduplicate
@@ -23,11 +24,13 @@ async def create(request: Request, scope: Scope) -> Response:
     bodies.wipe_system_metadata(obj)
     write = write_of(request, scope, dry_run=options.dry_run)
     deduplicate(obj, write.warnings)
-    obj = managed(request, scope, None, obj, write, options.field_manager)
-    result = await creating.create(
-        scope.registry, scope.services.codec.convert(obj, scope.registry.resource), write
-    )
-    return rendering.written(request, scope, result, form)
+
+    def made() -> Object:
+        new = managed(request, scope, None, obj, write, options.field_manager)
+        return scope.services.codec.convert(new, scope.registry.resource)
+
+    result = await creating.create(scope.registry, await beside(write.size, made), write)
+    return await beside(write.size, lambda: rendering.written(request, scope, result, form))
 
 
 def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
@@ -44,6 +47,7 @@ def write_of(request: Request, scope: Scope, *, dry_run: bool) -> Write:
         scope.resource,
         parameters.given_options(request),
         verb=request.info.verb,
+        size=request.size,
     )
 
 

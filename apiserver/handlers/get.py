@@ -5,6 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go, 1.36.
 
 from apimachinery import errors
 from apiserver import rendering
+from apiserver.beside import beside
 from apiserver.request import Request, Response
 from apiserver.revisions import parse_revision, wait
 from apiserver.services import Scope
@@ -23,4 +24,7 @@ async def get(request: Request, scope: Scope) -> Response:
     if entry is None:
         raise errors.not_found(scope.resource.group_resource, info.name)
     await scope.registry.prepare(entry)
-    return rendering.current(request, scope, entry.value, entry.revision, form)
+    if form == rendering.PLAIN:
+        return rendering.current(request, scope, entry.value, entry.revision, form)
+    value, revision = entry.value, entry.revision
+    return await beside(len(value), lambda: rendering.current(request, scope, value, revision, form))

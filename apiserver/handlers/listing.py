@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from apimachinery import errors
 from apimachinery.errors import Object
 from apiserver import continuing, parameters, rendering
+from apiserver.beside import beside
 from apiserver.encoding import list_pieces, loads, with_revision
 from apiserver.media_types import Accepted
 from apiserver.parameters import EXACT, ListOptions
@@ -34,10 +35,17 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     if form == _PLAIN:
         response = Response(200, _body(scope, page.entries, metadata))
     else:
-        codec = scope.services.codec
-        items = [codec.object(scope.resource, one.value, one.revision) for one in page.entries]
-        response = rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
+        size = sum(len(one.value) for one in page.entries)
+        response = await beside(size, lambda: _converted(request, scope, page.entries, metadata, form))
     return await rendering.compressed(request, response)
+
+
+def _converted(
+    request: Request, scope: Scope, entries: Sequence[Entry], metadata: Object, form: Accepted
+) -> Response:
+    """The list in a form that is not its stored bytes put together."""
+    items = [scope.services.codec.object(scope.resource, one.value, one.revision) for one in entries]
+    return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
 
 
 def _body(scope: Scope, entries: Sequence[Entry], metadata: Object) -> bytes | AsyncIterator[bytes]:

@@ -18,6 +18,7 @@ from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Schema
 from apimachinery.structural import Structural
 from apiserver import bodies, media_types, parameters, rendering
+from apiserver.beside import beside
 from apiserver.encoding import dumps
 from apiserver.handlers.creating import managed, write_of
 from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
@@ -52,6 +53,11 @@ async def patch(request: Request, scope: Scope) -> Response:
     async def transform(current: Object | None) -> Object:
         if current is None and not apply:  # even of a kind that a PUT may create
             raise errors.not_found(registry.resource.group_resource, request.info.name)
+        entry = scope.services.store.get(registry.key(request.info.namespace, request.info.name))
+        stored = len(entry.value) if entry is not None else 0
+        return await beside(max(write.size, stored), lambda: made(current))
+
+    def made(current: Object | None) -> Object:
         live = codec.convert(current, scope.resource) if current is not None else None
         if patcher is None:
             new = _applied(request, scope, live, config, write, options)
@@ -61,7 +67,8 @@ async def patch(request: Request, scope: Scope) -> Response:
 
     name = request.info.name
     result = await updating.update(registry, name, transform, write, uid=_uid(config), force_create=apply)
-    return rendering.written(request, scope, result, form)
+    size = len(result.value or b"")
+    return await beside(size, lambda: rendering.written(request, scope, result, form))
 
 
 def patch_type(request: Request, scope: Scope) -> str:

@@ -8,6 +8,7 @@ import copy
 from apimachinery.errors import Object
 from apiserver import bodies, parameters, rendering
 from apiserver.handlers.creating import managed, write_of
+from apiserver.beside import beside
 from apiserver.registry import updating
 from apiserver.registry.owner_references import deduplicate
 from apiserver.request import Request, Response
@@ -25,7 +26,7 @@ async def update(request: Request, scope: Scope) -> Response:
     deduplicate(obj, write.warnings)
     codec, registry = scope.services.codec, scope.registry
 
-    async def transform(current: Object | None) -> Object:
+    def made(current: Object | None) -> Object:
         new = copy.deepcopy(obj)
         if current is None:
             bodies.wipe_system_metadata(new)
@@ -34,6 +35,9 @@ async def update(request: Request, scope: Scope) -> Response:
             managed(request, scope, live, new, write, options.field_manager), registry.resource
         )
 
+    async def transform(current: Object | None) -> Object:
+        return await beside(write.size, lambda: made(current))
+
     uid = obj["metadata"].get("uid") or ""
     result = await updating.update(registry, request.info.name, transform, write, uid=uid)
-    return rendering.written(request, scope, result, form)
+    return await beside(write.size, lambda: rendering.written(request, scope, result, form))

@@ -8,6 +8,7 @@ from apimachinery.clock import timestamp
 from apimachinery.errors import Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
+from apiserver.beside import beside
 from apiserver.encoding import loads
 from apiserver.registry import checks
 from apiserver.registry.owner_references import deduplicate
@@ -40,7 +41,7 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
         registry.attributes(admission.CREATE, write, metadata.get("name") or "", obj, None)
     )
     deduplicate(obj, write.warnings, mutated=True)
-    prepare(registry, obj, write)
+    await beside(write.size, lambda: prepare(registry, obj, write))
     await services.admission.validate(
         registry.attributes(admission.CREATE, write, metadata["name"], obj, None)
     )

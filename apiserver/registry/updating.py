@@ -11,6 +11,7 @@ from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
+from apiserver.beside import beside
 from apiserver.registry import checks, creating
 from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
@@ -65,6 +66,7 @@ async def _create(
 
 async def _update(registry: Registry, entry: Entry, transform: Transform, write: Write) -> Written:
     services = registry.services
+    size = max(write.size, len(entry.value))
     old = registry.object(entry)
     new = await transform(copy.deepcopy(old))
     strategy = registry.strategy_of(write.subresource)
@@ -72,7 +74,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
         deduplicate(new, write.warnings, mutated=True)
     _check_revision(registry, strategy, new, entry)
-    prepare(registry, strategy, new, old, write)
+    await beside(size, lambda: prepare(registry, strategy, new, old, write))
     if not write.admitted:
         await services.admission.validate(
             registry.attributes(admission.UPDATE, write, entry.key.name, new, old)

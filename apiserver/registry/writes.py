@@ -25,6 +25,7 @@ class Write:
     admitted: bool = False  # admission has seen what this write is a part of (an eviction, a scale)
     verb: str = "update"  # of the request
     collection: bool = False  # one of many: the request names no object
+    size: int = 0  # of the request's body, in bytes
 
 
 @dataclass(frozen=True, slots=True)
