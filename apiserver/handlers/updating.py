@@ -7,8 +7,8 @@ import copy
 
 from apimachinery.errors import Object
 from apiserver import bodies, parameters, rendering
-from apiserver.handlers.creating import managed, write_of
 from apiserver.beside import beside
+from apiserver.handlers.creating import managed, write_of
 from apiserver.registry import updating
 from apiserver.registry.owner_references import deduplicate
 from apiserver.request import Request, Response
