@@ -13,6 +13,7 @@ from apimachinery.patching.ordering import in_order, merged_order
 from apimachinery.patching.patch_fields import field_of, go_kind, list_field, strategy
 from apimachinery.patching.values import (
     PatchError,
+    clone,
     failed,
     identity,
     load,
@@ -38,11 +39,19 @@ _ANY = Schema(Kind.ANY)
 
 def apply_strategic(doc: Object, patch: bytes | Any, schema: Schema) -> Object:
     """`doc` of `schema` changed by `patch` (bytes, or its JSON value); raises PatchError."""
-    if isinstance(patch, bytes):
-        try:
-            patch = load(patch)
-        except ValueError as error:
-            raise malformed(str(error)) from None
+    return merge_strategic(doc, load_strategic(patch) if isinstance(patch, bytes) else clone(patch), schema)
+
+
+def load_strategic(body: bytes) -> Any:
+    """The JSON value of a patch; raises PatchError."""
+    try:
+        return load(body)
+    except ValueError as error:
+        raise malformed(str(error)) from None
+
+
+def merge_strategic(doc: Object, patch: Any, schema: Schema) -> Object:
+    """As `apply_strategic`; what has been done is taken out of `patch`, as upstream does and then tells."""
     if patch is None:
         patch = {}
     if not isinstance(patch, dict):
@@ -53,7 +62,7 @@ def apply_strategic(doc: Object, patch: bytes | Any, schema: Schema) -> Object:
 def _merge_maps(original: Object, patch: Object, schema: Schema) -> Object:
     if DIRECTIVE in patch:
         return _whole_map(patch)
-    merged, patch = dict(original), dict(patch)
+    merged = dict(original)
     _retain_keys(merged, patch)
     _set_element_orders(merged, patch, schema)
     for key, value in patch.items():

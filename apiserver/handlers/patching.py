@@ -13,13 +13,13 @@ from apimachinery.errors import Object
 from apimachinery.normalising import WrongShape
 from apimachinery.patching.json_patch import apply_json_patch
 from apimachinery.patching.merge_patch import apply_merge_patch
-from apimachinery.patching.strategic import apply_strategic
 from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Schema
 from apimachinery.structural import Structural
 from apiserver import bodies, media_types, parameters, rendering
 from apiserver.beside import beside
 from apiserver.encoding import dumps
+from apiserver.handlers import strategic_patching
 from apiserver.handlers.creating import managed, write_of
 from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from apiserver.parameters import WriteOptions
@@ -48,7 +48,7 @@ async def patch(request: Request, scope: Scope) -> Response:
         config = await bodies.elsewhere(
             body, lambda: configuration(request, scope, body, options, scope.resource.gvk)
         )
-    patcher = None if apply else _patcher(scope, body, content_type)
+    patcher = None if apply else _patcher(request, scope, body, content_type, options.field_validation)
 
     async def transform(current: Object | None) -> Object:
         if current is None and not apply:  # even of a kind that a PUT may create
@@ -100,20 +100,29 @@ def _uid(config: Object) -> str:
 # --- the three patches -------------------------------------------------------------------------------------
 
 
-def _patcher(scope: Scope, body: bytes, content_type: str) -> Patcher:
-    if content_type == JSON_PATCH:
-        return lambda live: apply_json_patch(live, body)
-    if content_type == MERGE_PATCH:
-        return lambda live: apply_merge_patch(live, body)
-    return lambda live: apply_strategic(live, body, scope.resource.schema)
+def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Patcher:
+    """What makes the patched object as if it had been sent: decoded, defaulted."""
+
+    def strategic(live: Object) -> Object:
+        resource = scope.resource
+        found = strategic_patching.patched(live, body, resource.gvk, resource.schema, validation)
+        request.warnings.extend(found.warnings)
+        found.object.setdefault("metadata", {})
+        return scope.services.codec.default(found.object, resource)
+
+    def plain(live: Object) -> Object:
+        live = _sorted(live) if scope.resource.custom else live
+        apply = apply_json_patch if content_type == JSON_PATCH else apply_merge_patch
+        return decoded(request, scope, apply(live, body), validation)
+
+    return strategic if content_type == STRATEGIC_PATCH else plain
 
 
 def _patched(
     request: Request, scope: Scope, live: Object, patcher: Patcher, write: Write, options: WriteOptions
 ) -> Object:
-    """The patched object as if it had been sent: decoded, defaulted, with its managers."""
-    patched = patcher(_sorted(live) if scope.resource.custom else live)
-    new = decoded(request, scope, patched, options.field_validation)
+    """The patched object with its managers."""
+    new = patcher(live)
     bodies.check_name(new, request.info.name)
     bodies.check_namespace(new, scope, request.info.namespace)
     deduplicate(new, request.warnings)

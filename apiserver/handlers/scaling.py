@@ -16,12 +16,12 @@ from apimachinery.managedfields.path_elements import Path
 from apimachinery.managedfields.scaling import replicas_path, to_parent, to_scale
 from apimachinery.patching.json_patch import apply_json_patch
 from apimachinery.patching.merge_patch import apply_merge_patch
-from apimachinery.patching.strategic import apply_strategic
 from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Field, Kind, Schema
 from apiserver import bodies, parameters, rendering
 from apiserver.admission import UPDATE
 from apiserver.admission.requests import attributes_of
+from apiserver.handlers import strategic_patching
 from apiserver.handlers.creating import write_of
 from apiserver.handlers.patching import check_options, configuration, decode_patched, patch_type
 from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
@@ -146,7 +146,7 @@ def _patched(schema: Schema, content_type: str, body: bytes, validation: str, li
     elif content_type == MERGE_PATCH:
         value = apply_merge_patch(live, body)
     else:
-        value = apply_strategic(live, body, schema)
+        return strategic_patching.patched(live, body, GVK, schema, validation).object
     return decode_patched(value, GVK, schema, validation).object
 
 
