@@ -27,12 +27,6 @@ from apiserver.user import SERVER
 log = logging.getLogger(__name__)
 
 NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
-HOOKS = (
-    "poststarthook/start-system-namespaces-controller",
-    "poststarthook/bootstrap-controller",
-    "poststarthook/rbac/bootstrap-roles",
-    "poststarthook/scheduling/bootstrap-system-priority-classes",
-)
 _PRIORITIES = {
     "system-node-critical": (
         2000001000,

@@ -31,6 +31,11 @@ def dumps(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 
+def indented(value: Any) -> bytes:
+    """JSON as upstream writes what is no API object, for people (responsewriters.WriteRawJSON)."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2)
+
+
 def loads(data: bytes) -> Any:
     return orjson.loads(data)
 

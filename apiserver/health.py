@@ -34,8 +34,16 @@ class HealthChecks:
                 lines.append(f"[-]{name} failed: reason withheld")
         if good and not verbose:
             return text(200, "ok")
+        unknown = sorted({name for name in exclude if name and name not in self._checks[probe]})
+        if unknown:
+            names = ",".join(f'"{name}"' for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
         lines.append(f"{probe} check {'passed' if good else 'failed'}")
         return text(200 if good else 500, "\n".join(lines) + "\n")
+
+    def names(self, probe: str) -> list[str]:
+        """The checks that have a path of their own."""
+        return list(self._checks[probe])
 
     def single(self, probe: str, name: str) -> Response | None:
         """One check by its path, None if there is none of that name."""

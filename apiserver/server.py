@@ -7,7 +7,7 @@ from pathlib import Path
 
 from apimachinery.catalogue import catalogue_for
 from apimachinery.component import World, settle_memory
-from apiserver import bootstrap, pipeline
+from apiserver import bootstrap, hooks, pipeline
 from apiserver.accounts.keys import AccountKeys
 from apiserver.admission.chain import admission_chain
 from apiserver.admission.policies.type_checking import TypeChecking
@@ -117,7 +117,10 @@ class APIServer:
         health.add("ping", lambda: True)
         health.add("log", lambda: True)
         health.add("etcd", lambda: True)
-        for name in bootstrap.HOOKS:
+        health.add("etcd-readiness", lambda: True, ("readyz",))
+        health.add("informer-sync", lambda: self._bootstrapped, ("readyz",))
+        world = self.services.world
+        for name in hooks.check_names(world.version.minor, world.gates):
             health.add(name, lambda: self._bootstrapped)
         health.add("shutdown", lambda: not lifetime.stopping.is_set(), ("readyz",))
 

@@ -8,13 +8,18 @@ from collections.abc import Awaitable, Callable
 from apimachinery import errors
 from apiserver import media_types
 from apiserver.definitions.table import Snapshot
-from apiserver.encoding import dumps
+from apiserver.encoding import dumps, indented
 from apiserver.handlers import announcing, discovering, openid
 from apiserver.health import PROBES
 from apiserver.request import Request, Response, text
 from apiserver.services import Services
 
 _DOCUMENTS_MAX = 500
+_LISTED = (
+    "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
+    openid.CONFIGURATION, openid.KEYS,
+)  # fmt: skip
+_EMULATING = 33  # the first minor that says what it emulates
 PathHandler = Callable[[Request], Awaitable[Response]]
 # As answered; older clients ask for it with an `@`, which no media type may contain (kube-openapi, 1.36).
 _OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -57,11 +62,14 @@ class Paths:
         return found or text(404, "404 page not found\n")
 
     async def _index(self, request: Request) -> Response:
-        paths = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz"]
+        """Every path there is (apiserver/pkg/server/routes/index.go)."""
+        paths = {*_LISTED, "/api", "/api/v1", "/apis", "/apis/"}
+        for probe in PROBES:
+            paths |= {f"/{probe}", *(f"/{probe}/{name}" for name in self._services.health.names(probe))}
         for group, versions in self._services.table.groups():
             if group:
-                paths += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
-        return Response(200, dumps({"paths": sorted([*paths, "/version", "/api/v1"])}))
+                paths |= {f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)}
+        return Response(200, indented({"paths": sorted(paths)}))
 
     def _probe(self, request: Request, probe: str, name: str) -> Response:
         health = self._services.health
@@ -72,7 +80,7 @@ class Paths:
         )
 
     async def _version(self, request: Request) -> Response:
-        return Response(200, dumps(version_document(self._services)) + b"\n")
+        return Response(200, indented(version_document(self._services)))
 
     async def _metrics(self, request: Request) -> Response:
         metrics = self._services.metrics
@@ -172,13 +180,16 @@ def version_document(services: Services) -> dict[str, str]:
     """`/version`: the release that is emulated."""
     version = services.world.version
     minor = str(version.minor)
-    return {
-        "major": "1",
-        "minor": minor,
+    emulating = {
         "emulationMajor": "1",
         "emulationMinor": minor,
         "minCompatibilityMajor": "1",
         "minCompatibilityMinor": str(version.minor - 1),
+    }
+    return {
+        "major": "1",
+        "minor": minor,
+        **(emulating if version.minor >= _EMULATING else {}),
         "gitVersion": version.git_version,
         "gitCommit": hashlib.sha1(version.git_version.encode()).hexdigest(),  # noqa: S324 - no secret
         "gitTreeState": "clean",

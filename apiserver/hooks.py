@@ -1,0 +1,85 @@
+"""The names of upstream's post-start hooks, which its health checks tell one by one.
+
+Source: recorded answers of /readyz?verbose of 1.29, 1.31 and of a newer release with ServiceCIDRs; which gate
+a hook hangs on is from memory.
+"""
+
+from apimachinery.gates import FeatureGates
+
+_LOCAL_AVAILABILITY = 31  # the first minor that looks after local and remote APIServices apart
+
+
+def check_names(minor: int, gates: FeatureGates) -> list[str]:
+    """The checks after `etcd` that all probes share, in upstream's order."""
+    hooks = _before(minor) if minor < _LOCAL_AVAILABILITY else _since(gates)
+    return [name if name == "autoregister-completion" else f"poststarthook/{name}" for name in hooks]
+
+
+def _generic(admission: str) -> list[str]:
+    return [
+        admission,
+        "generic-apiserver-start-informers",
+        "priority-and-fairness-config-consumer",
+        "priority-and-fairness-filter",
+        "storage-object-count-tracker-hook",
+        "start-apiextensions-informers",
+        "start-apiextensions-controllers",
+        "crd-informer-synced",
+    ]
+
+
+def _before(minor: int) -> list[str]:
+    namespaces = ["start-system-namespaces-controller"] if minor >= 28 else []
+    return [
+        *_generic("start-kube-apiserver-admission-initializer"),
+        "start-service-ip-repair-controllers",
+        "rbac/bootstrap-roles",
+        "scheduling/bootstrap-system-priority-classes",
+        "priority-and-fairness-config-producer",
+        *namespaces,
+        "bootstrap-controller",
+        "start-cluster-authentication-info-controller",
+        "start-kube-apiserver-identity-lease-controller",
+        "start-deprecated-kube-apiserver-identity-lease-garbage-collector",
+        "start-kube-apiserver-identity-lease-garbage-collector",
+        "start-legacy-token-tracking-controller",
+        "aggregator-reload-proxy-client-cert",
+        "start-kube-aggregator-informers",
+        "apiservice-registration-controller",
+        "apiservice-status-available-controller",
+        "kube-apiserver-autoregistration",
+        "autoregister-completion",
+        "apiservice-openapi-controller",
+        "apiservice-openapiv3-controller",
+        "apiservice-discovery-controller",
+    ]
+
+
+def _since(gates: FeatureGates) -> list[str]:
+    caches = ["storage-readiness"] if gates.enabled("WatchCacheInitializationPostStartHook") else []
+    cidrs = ["start-kubernetes-service-cidr-controller"] if gates.enabled("MultiCIDRServiceAllocator") else []
+    return [
+        *_generic("start-apiserver-admission-initializer"),
+        "start-system-namespaces-controller",
+        "start-cluster-authentication-info-controller",
+        "start-kube-apiserver-identity-lease-controller",
+        "start-kube-apiserver-identity-lease-garbage-collector",
+        *caches,
+        "start-legacy-token-tracking-controller",
+        "start-service-ip-repair-controllers",
+        "rbac/bootstrap-roles",
+        "scheduling/bootstrap-system-priority-classes",
+        "priority-and-fairness-config-producer",
+        "bootstrap-controller",
+        *cidrs,
+        "aggregator-reload-proxy-client-cert",
+        "start-kube-aggregator-informers",
+        "apiservice-status-local-available-controller",
+        "apiservice-status-remote-available-controller",
+        "apiservice-registration-controller",
+        "apiservice-discovery-controller",
+        "kube-apiserver-autoregistration",
+        "autoregister-completion",
+        "apiservice-openapi-controller",
+        "apiservice-openapiv3-controller",
+    ]
