@@ -4,16 +4,21 @@ Source: k8s.io/apiserver/pkg/storage/continue.go and storage/errors.go, 1.36.
 """
 
 import base64
-import binascii
+import posixpath
+import re
 from typing import NamedTuple
 
 import orjson
 
-from apimachinery import errors
+from apimachinery import errors, json_syntax, shapes
 from apimachinery.errors import Object, StatusError
+from apimachinery.schema import Field, Kind, Schema
 from apiserver.storage.interfaces import Key
 
 _VERSION = "meta.k8s.io/v1"
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9_-]")
+_TEXT, _NUMBER = Field(Schema(Kind.STRING)), Field(Schema(Kind.INTEGER, format="int64"))
+_TOKEN = Schema(Kind.OBJECT, name="storage.continueToken", fields={"v": _TEXT, "rv": _NUMBER, "start": _TEXT})
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "
     "list without the continue parameter, or use the continue token in this response to retrieve the "
@@ -40,20 +45,58 @@ def token(page_revision: int, last: Key, namespace: str | None) -> str:
 def position(text: str, resource: str, namespace: str | None) -> Position:
     """Where a token goes on; raises 400."""
     try:
-        data = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        version, revision, start = data["v"], data["rv"], data["start"]
-    except (binascii.Error, ValueError, KeyError, TypeError) as error:
-        raise errors.bad_request(f"continue key is not valid: {error}") from None
-    if version != _VERSION:
-        raise errors.bad_request(
-            f'continue key is not valid: server does not recognize this encoded version "{version}"'
-        )
-    if not isinstance(revision, int) or not isinstance(start, str) or not start:
-        raise errors.bad_request("continue key is not valid: incorrect encoded start resourceVersion")
-    first, slash, second = start.rstrip("\0").partition("/")
+        revision, start = _decoded(text)
+    except ValueError as error:
+        why = f"invalid continue token: continue key is not valid: {error}"
+        raise errors.bad_request(why) from None
+    first, slash, second = start.removeprefix("/").rstrip("\0").partition("/")
     if namespace:
         return Position(revision, Key(resource, namespace, first))
     return Position(revision, Key(resource, first, second) if slash else Key(resource, "", first))
+
+
+def _decoded(text: str) -> tuple[int, str]:
+    """Revision and start of a token; raises ValueError with upstream's text."""
+    data = _json(_bytes(text))
+    version, revision, start = data.get("v") or "", data.get("rv") or 0, data.get("start") or ""
+    if version != _VERSION:
+        raise ValueError(f"server does not recognize this encoded version {version}")
+    if not revision:
+        raise ValueError(f"incorrect encoded start resourceVersion (version {_VERSION})")
+    if not start:
+        raise ValueError(f"encoded start key empty (version {_VERSION})")
+    key = start if start.startswith("/") else f"/{start}"
+    if posixpath.normpath(key) != key:  # no way out of what is listed
+        raise ValueError(start)
+    return revision, start
+
+
+def _bytes(text: str) -> bytes:
+    """Base64 for URLs without padding, as strict as Go's."""
+    clean = re.sub(r"[\r\n]", "", text)
+    bad = _NO_BASE64.search(clean)
+    if bad is not None or len(clean) % 4 == 1:
+        raise ValueError(f"illegal base64 data at input byte {bad.start() if bad else len(clean) - 1}")
+    return base64.urlsafe_b64decode(clean + "=" * (-len(clean) % 4))
+
+
+def _json(data: bytes) -> Object:
+    """The token's JSON; raises ValueError with the text of encoding/json."""
+    json_syntax.check(data)
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(str(error)) from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"json: cannot unmarshal {shapes.found(value)} into Go value of type storage.continueToken"
+        )
+    why = shapes.explain(value, _TOKEN)
+    if why:
+        raise ValueError(why)
+    return value
 
 
 class ExpiredContinueError(StatusError):

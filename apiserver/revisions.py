@@ -9,15 +9,15 @@ WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeou
 
 
 def parse_revision(text: str) -> int:
-    """A revision in a list or get; raises 400."""
+    """A revision in a list; raises 400."""
     try:
         return _parse(text)
     except StatusError as error:
         raise errors.bad_request(f"invalid resource version: {error.message}") from None
 
 
-def parse_watch_revision(text: str) -> int:
-    """A revision in a watch; raises 500, as upstream does."""
+def parse_cached_revision(text: str) -> int:
+    """A revision that upstream's cache looks at, in a watch or get; raises 500, as upstream does."""
     return _parse(text)
 
 

@@ -47,7 +47,7 @@ def selection(request: Request, registry: Registry, options: ListOptions) -> Sel
         fields = FieldSelector.parse(options.field_selector)
     except SelectorError as error:
         raise errors.bad_request(str(error)) from None
-    known = {"metadata.name", "metadata.namespace", *registry.strategy.field_labels}
+    known = _known(registry)
     for term in fields.terms:
         if term.field not in known:
             raise errors.bad_request(_unknown(registry, term.field))
@@ -58,6 +58,14 @@ def selection(request: Request, registry: Registry, options: ListOptions) -> Sel
     if in_path:
         fields = FieldSelector((*fields.terms, *FieldSelector.parse(f"metadata.name={in_path}").terms))
     return Selection(registry, labels, fields, in_path or name, request.info.namespace or None)
+
+
+def _known(registry: Registry) -> set[str]:
+    """The fields that may be named; where a kind says itself which, only those below a namespace have one."""
+    resource, own = registry.resource, registry.strategy.field_labels
+    if not resource.namespaced and (own or resource.custom):
+        return {"metadata.name", *own}
+    return {"metadata.name", "metadata.namespace", *own}
 
 
 def _unknown(registry: Registry, label: str) -> str:

@@ -7,7 +7,7 @@ from apimachinery import errors
 from apiserver import rendering
 from apiserver.beside import beside
 from apiserver.request import Request, Response
-from apiserver.revisions import parse_revision, wait
+from apiserver.revisions import parse_cached_revision, wait
 from apiserver.services import Scope
 
 
@@ -17,7 +17,7 @@ async def get(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     asked = request.param("resourceVersion")
     if asked:
-        await wait(store, parse_revision(asked))
+        await wait(store, parse_cached_revision(asked))
     else:
         await store.refresh()
     entry = store.get(scope.registry.key(info.namespace, info.name))

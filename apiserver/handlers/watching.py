@@ -16,7 +16,7 @@ from apiserver.handlers.listing import prepare
 from apiserver.media_types import Accepted
 from apiserver.parameters import ListOptions
 from apiserver.request import Request, Response
-from apiserver.revisions import parse_watch_revision, too_old, wait
+from apiserver.revisions import parse_cached_revision, too_old, wait
 from apiserver.selection import Selection, selection
 from apiserver.services import Scope
 from apiserver.storage.interfaces import (
@@ -52,7 +52,7 @@ async def watch(request: Request, scope: Scope) -> Response:
     watch_list = scope.services.world.gates.enabled("WatchList")
     options = parameters.list_options(request, watch=True, watch_list=watch_list)
     wanted = selection(request, scope.registry, options)
-    revision = parse_watch_revision(options.resource_version)
+    revision = parse_cached_revision(options.resource_version)
     encoder = Encoder(request, scope, form)
     if options.send_initial_events and revision:
         await wait(scope.services.store, revision)

@@ -84,12 +84,38 @@ async def test_chunks_of_a_selection(api, five):
     assert page.body["metadata"]["continue"]
 
 
-async def test_bad_tokens(api):
-    """A token that this server never gave is 400."""
-    for token in ("abc", "eyJ2IjoieCJ9"):
-        answer = await api.get(f"{MAPS}?continue={token}")
-        assert answer.status == 400
-        assert answer.body["message"].startswith("continue key is not valid")
+BAD_TOKENS = {
+    "abc": "invalid character 'i' looking for beginning of value",
+    "a": "illegal base64 data at input byte 0",
+    "ab%3D": "illegal base64 data at input byte 2",
+    "eyJ2IjoieCJ9": "server does not recognize this encoded version x",
+    "eyJ2Ijo1fQ": "json: cannot unmarshal number into Go struct field continueToken.v of type string",
+    "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ": "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+    "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NX0": "encoded start key empty (version meta.k8s.io/v1)",
+    "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NSwic3RhcnQiOiIuLi94In0": "../x",
+}
+
+
+@pytest.mark.parametrize("token", BAD_TOKENS)
+async def test_bad_tokens(api, token):
+    """A token that this server never gave is 400, with what Go says of it."""
+    answer = await api.get(f"{MAPS}?continue={token}")
+    assert answer.status == 400
+    why = f"invalid continue token: continue key is not valid: {BAD_TOKENS[token]}"
+    assert answer.body["message"] == why
+
+
+async def test_fields_of_cluster_scoped_kinds(api):
+    """A kind that says which fields may be selected has no namespace if it is not below one."""
+    answer = await api.get("/api/v1/namespaces?fieldSelector=metadata.namespace%3Dx")
+    assert (answer.status, answer.body["message"]) == (400, "field label not supported: metadata.namespace")
+
+
+async def test_unreadable_revision_of_a_get(api):
+    """A get goes through upstream's cache, which does not say whose fault a bad version is."""
+    answer = await api.get("/api/v1/namespaces/default?resourceVersion=abc")
+    why = 'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
+    assert (answer.status, answer.body["message"]) == (500, why)
 
 
 async def test_expired_token(api, five):
