@@ -1,5 +1,6 @@
 """An API server in this process, over an event store in memory, called without sockets: for tests."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,9 +12,11 @@ from apimachinery.versions import Version
 from apiserver.options import ServerOptions
 from apiserver.request import Peer, Request, Response
 from apiserver.server import APIServer
+from apiserver.storage.interfaces import Change, Event
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore
 
+IN_MEMORY = "sqlite+aiosqlite://"
 ADMIN = Peer("admin", ("system:masters",))
 PATCHES = {
     "json": "application/json-patch+json",
@@ -82,7 +85,7 @@ class Caller:
                 yield event["type"], event["object"]
 
 
-async def open_server(minor: int = 36, url: str = "sqlite+aiosqlite://", **options: Any) -> APIServer:
+async def open_server(minor: int = 36, url: str = IN_MEMORY, **options: Any) -> APIServer:
     """A server of release 1.`minor` over the store at `url`; close it with `close_server`."""
     version = Version(minor)
     gates = FeatureGates(version, options.pop("gates", {}))
@@ -90,9 +93,22 @@ async def open_server(minor: int = 36, url: str = "sqlite+aiosqlite://", **optio
     log = await SQLLog.open(url, world.clock)
     store = await CachedStore.open(log, world.clock)
     server = APIServer(ServerOptions(storage_url=url, **options), world, store, log)
+    plain = (minor, gates.flag()) if url == IN_MEMORY and not options else None
+    if plain in _BEGINNINGS:
+        await asyncio.gather(*(store.write(change) for change in _BEGINNINGS[plain]))
     await server.bootstrap()
     await make_service_account(server)
+    if plain is not None and plain not in _BEGINNINGS:
+        _BEGINNINGS[plain] = [_again(event) for event in await log.after(0, 10_000)]
     return server
+
+
+# What a fresh server of a release wrote: the next one is given it at once, which takes a third of the time.
+_BEGINNINGS: dict[Any, list[Change]] = {}
+
+
+def _again(event: Event) -> Change:
+    return Change(event.verb, event.key, event.uid, event.value, event.previous, event.author, event.time)
 
 
 async def make_service_account(server: APIServer, namespace: str = "default") -> None:
