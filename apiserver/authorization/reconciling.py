@@ -3,8 +3,6 @@
 Source: k8s.io/component-helpers/auth/rbac/reconciliation/{reconcile_role,reconcile_rolebindings}.go, 1.36.
 """
 
-import copy
-
 from apimachinery.errors import Object
 from apiserver.authorization.covering import uncovered
 from apiserver.authorization.default_roles import AUTO_UPDATE
@@ -15,7 +13,7 @@ def reconciled(expected: Object, stored: Object) -> Object | None:
     """The stored object with what it lacks, None if that is nothing or if it asked to be left alone."""
     if (stored["metadata"].get("annotations") or {}).get(AUTO_UPDATE) == "false":
         return None
-    new = copy.deepcopy(stored)
+    new = {**stored, "metadata": dict(stored["metadata"])}
     for name in ("labels", "annotations"):
         wanted = expected["metadata"].get(name) or {}
         if wanted.keys() - (stored["metadata"].get(name) or {}).keys():
@@ -24,7 +22,9 @@ def reconciled(expected: Object, stored: Object) -> Object | None:
         _add_subjects(expected, new)
     elif expected.get("aggregationRule"):
         _add_selectors(expected, new)
-    elif missing := uncovered(rules_of(stored), rules_of(expected)):
+    elif stored.get("rules") != expected.get("rules") and (
+        missing := uncovered(rules_of(stored), rules_of(expected))
+    ):
         new["rules"] = [*(stored.get("rules") or ()), *(rule.as_object() for rule in missing)]
     return new if new != stored else None
 
