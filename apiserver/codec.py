@@ -121,6 +121,19 @@ class Codec:
         obj["metadata"]["resourceVersion"] = str(revision)
         return obj
 
+    def current(self, value: bytes, revision: int) -> Object:
+        """A stored object of whatever kind in the version that this server stores, with its resourceVersion.
+
+        It may be of another server's version. Raises StatusError (500) for what cannot be decoded.
+        """
+        obj: Object = loads(value)
+        resource = self.hub(self._stored_as(obj))
+        served = self.served(resource, value, revision)
+        if served is not value:
+            obj = loads(served)
+        obj["metadata"]["resourceVersion"] = str(revision)
+        return obj
+
     def convert(self, obj: Object, resource: Resource) -> Object:
         """`obj`, of any registered version, in the version of `resource`."""
         if obj["apiVersion"] == resource.api_version:
@@ -149,7 +162,7 @@ class Codec:
 
     def _read(self, obj: Object, resource: Resource) -> Object:
         """A stored object as this server decodes it, with defaults, in the version it is stored in."""
-        stored = self._stored_as(obj, resource)
+        stored = self._stored_as(obj, custom=resource.custom)
         try:
             known = pruned(obj, stored) if stored.custom else normalise(obj, stored.schema)
         except WrongShape as error:
@@ -157,10 +170,10 @@ class Codec:
         known.update(kind=obj["kind"], apiVersion=obj["apiVersion"])
         return self.default(known, stored)
 
-    def _stored_as(self, obj: Object, resource: Resource) -> Resource:
+    def _stored_as(self, obj: Object, *, custom: bool = False) -> Resource:
         group, _, version = obj["apiVersion"].rpartition("/")
         found = self.table.by_kind(group, version, obj["kind"])
-        if found is None and resource.custom:
+        if found is None and custom:
             why = f"request to convert CR from an invalid group/version: {obj['apiVersion']}"
             raise StatusError(500, "", why)
         if found is None:

@@ -1,23 +1,32 @@
-"""What is made of stored objects, anew only when they have changed: roles, webhooks, policies, quotas."""
+"""What is made of stored objects, anew only when they have changed: webhooks, policies, flow schemas."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from apimachinery.errors import Object
+from apimachinery.errors import Object, StatusError
 from apiserver.encoding import object_of
-from apiserver.storage.interfaces import Store
+from apiserver.storage.interfaces import Entry, Store
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Read = Callable[[bytes, int], Object]
 
 
 class Derived(Generic[T]):
     """A value made of every object of some resources (storage resources: `pods`, `roles.rbac.…`).
 
-    `make` gets one list of objects per resource, as stored: in the storage version of whoever wrote them.
+    `make` gets one list of objects per resource, each as `read` gives it: by default as stored, which is good
+    enough for kinds of a single version. Others come as `Codec.current` decodes them, whoever wrote them;
+    what cannot be decoded is left out, so that the server goes on without it.
     """
 
-    def __init__(self, store: Store, resources: Sequence[str], make: Callable[..., T]) -> None:
+    def __init__(
+        self, store: Store, resources: Sequence[str], make: Callable[..., T], read: Read = object_of
+    ) -> None:
         self._store = store
+        self._read = read
         self._resources = tuple(resources)
         self._make = make
         self._seen: tuple[int, ...] = ()
@@ -32,4 +41,12 @@ class Derived(Generic[T]):
         return self._value
 
     def _objects(self, resource: str) -> list[Object]:
-        return [object_of(entry.value, entry.revision) for entry in self._store.list(resource).entries]
+        found = (self._object(entry) for entry in self._store.list(resource).entries)
+        return [obj for obj in found if obj is not None]
+
+    def _object(self, entry: Entry) -> Object | None:
+        try:
+            return self._read(entry.value, entry.revision)
+        except StatusError as error:
+            log.warning("%s %s cannot be decoded: %s", entry.key.resource, entry.key.name, error.message)
+            return None

@@ -110,7 +110,8 @@ class APIServer:
         total = options.max_requests_inflight + options.max_mutating_requests_inflight
         if not total or (services.world.gates.knows(gate) and not services.world.gates.enabled(gate)):
             return None
-        return Fairness(services.store, FlowMetrics(services.metrics.registry), total)
+        metrics = FlowMetrics(services.metrics.registry)
+        return Fairness(services.store, metrics, total, services.codec.current)
 
     def _add_checks(self) -> None:
         health, lifetime = self.services.health, self.services.lifetime

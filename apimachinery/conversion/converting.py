@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from apimachinery.conversion import autoscaling, dynamic_resources, events
+from apimachinery.conversion import autoscaling, dynamic_resources, events, flow_control
 from apimachinery.errors import Object
 from apimachinery.normalising import normalise
 from apimachinery.resources import GroupVersionKind, ResourceTable
@@ -18,7 +18,12 @@ Shape = tuple[str, str, str]  # group, version, kind
 
 # How to bring an object of a group, version and kind to the common shape of its kind, and back.
 CONVERTERS: Mapping[Shape, tuple[Change, Change]] = MappingProxyType(
-    {**autoscaling.CONVERTERS, **dynamic_resources.CONVERTERS, **events.CONVERTERS}
+    {
+        **autoscaling.CONVERTERS,
+        **dynamic_resources.CONVERTERS,
+        **events.CONVERTERS,
+        **flow_control.CONVERTERS,
+    }
 )
 
 

@@ -8,6 +8,7 @@ from apimachinery.errors import Object
 
 RBAC = "rbac.authorization.k8s.io"
 _PRESERVE_ZERO = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
+_EXEMPT_SINCE = 28
 _QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
 
@@ -22,23 +23,29 @@ def flow_schema(obj: Object, _: DefaultingContext) -> None:
     fill(struct(obj, "spec"), matchingPrecedence=1000)
 
 
-def priority_level(obj: Object, _: DefaultingContext) -> None:
-    _priority_level(obj, preserve_zero=True)
+def priority_level(obj: Object, ctx: DefaultingContext) -> None:
+    _priority_level(obj, ctx, preserve_zero=True)
 
 
-def priority_level_beta(obj: Object, _: DefaultingContext) -> None:
+def priority_level_beta(obj: Object, ctx: DefaultingContext) -> None:
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    _priority_level(obj, preserve_zero=_PRESERVE_ZERO in annotations)
+    _priority_level(obj, ctx, preserve_zero=_PRESERVE_ZERO in annotations)
 
 
-def _priority_level(obj: Object, *, preserve_zero: bool) -> None:
+def priority_level_assured(obj: Object, ctx: DefaultingContext) -> None:
+    _priority_level(obj, ctx, preserve_zero=False, shares="assuredConcurrencyShares")
+
+
+def _priority_level(
+    obj: Object, ctx: DefaultingContext, *, preserve_zero: bool, shares: str = "nominalConcurrencyShares"
+) -> None:
     spec = struct(obj, "spec")
-    if spec.get("type") == "Exempt":
+    if spec.get("type") == "Exempt" and ctx.version.minor >= _EXEMPT_SINCE:
         fill_null(struct(spec, "exempt"), nominalConcurrencyShares=0, lendablePercent=0)
     limited = spec.get("limited")
     if limited is None:
         return
-    (fill_null if preserve_zero else fill)(limited, nominalConcurrencyShares=30)
+    (fill_null if preserve_zero else fill)(limited, **{shares: 30})
     fill_null(limited, lendablePercent=0)
     response = limited.get("limitResponse") or {}
     if response.get("type") == "Queue":
@@ -53,4 +60,5 @@ DEFAULTERS: dict[str, Defaulter] = {
     "io.k8s.api.flowcontrol.v1beta2.FlowSchema": flow_schema,
     "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration": priority_level,
     "io.k8s.api.flowcontrol.v1beta3.PriorityLevelConfiguration": priority_level_beta,
+    "io.k8s.api.flowcontrol.v1beta2.PriorityLevelConfiguration": priority_level_assured,
 }

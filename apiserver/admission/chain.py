@@ -7,6 +7,7 @@ nothing more. Which are on without flags is `_ON`.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from apimachinery.gates import FeatureGates
 from apiserver.admission import AdmissionChain, Plugin, optional
 from apiserver.admission.certificates import (
     CertificateApproval,
@@ -84,6 +85,7 @@ _PLUGINS: dict[str, Factory | None] = {
     "ResourceQuota": ResourceQuota,
     "AlwaysDeny": lambda _: optional.AlwaysDeny(),
 }
+_POLICIES_SINCE = {"ValidatingAdmissionPolicy": 26, "MutatingAdmissionPolicy": 32}  # named as their gates
 _ON = frozenset(
     {
         "NamespaceLifecycle", "LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity",
@@ -101,9 +103,18 @@ def admission_chain(
     services: "Services", enable: Sequence[str] = (), disable: Sequence[str] = ()
 ) -> AdmissionChain:
     """The chain of one server: what is on by default, more and less by the flags (which were checked)."""
-    wanted = (_ON | set(enable)) - set(disable)
+    wanted = (_ON | set(enable)) - set(disable) - _switched_off(services.world.gates)
     plugins = [make(services) for name, make in _PLUGINS.items() if make is not None and name in wanted]
     return AdmissionChain([*plugins, Escalation(services.authorizer)])
+
+
+def _switched_off(gates: FeatureGates) -> set[str]:
+    """Policies whose gate is off, or not there yet; once it is locked and gone they are always there."""
+    return {
+        name
+        for name, since in _POLICIES_SINCE.items()
+        if gates.version.minor < since or (gates.knows(name) and not gates.enabled(name))
+    }
 
 
 def flag_errors(enable: Sequence[str], disable: Sequence[str]) -> list[str]:

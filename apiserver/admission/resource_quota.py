@@ -22,7 +22,7 @@ from apiserver.admission.quota_status import write_used
 from apiserver.derived import Derived
 from apiserver.encoding import object_of
 from apiserver.generations import Generations
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Key
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -61,7 +61,7 @@ class ResourceQuota(Plugin):
         self._services = services
         self._store = services.store
         world = services.world
-        self._evaluators = Evaluators(world.gates, world.clock, claim_facts(services.store))
+        self._evaluators = Evaluators(world.gates, world.clock, claim_facts(services))
         self._parsed: Generations[int, Object] = Generations(_REMEMBERED)
         self._waiting: dict[str, list[_Waiter]] = {}
         self._deciding: dict[str, asyncio.Task[None]] = {}
@@ -160,15 +160,16 @@ def _differ(one: Object, other: Object) -> bool:
     return amounts(one["status"].get("used")) != amounts(other["status"].get("used"))
 
 
-def claim_facts(store: Store) -> ClaimFacts:
+def claim_facts(services: "Services") -> ClaimFacts:
     """What the use of claims depends on, from the store."""
-    classes = Derived(store, ["deviceclasses.resource.k8s.io"], DeviceClasses.of)
+    store, read = services.store, services.codec.current
+    classes = Derived(store, ["deviceclasses.resource.k8s.io"], DeviceClasses.of, read)
 
     def pod(namespace: str, name: str) -> Object | None:
         entry = store.get(Key("pods", namespace, name))
-        return object_of(entry.value, entry.revision) if entry else None
+        return read(entry.value, entry.revision) if entry else None
 
     def claims(namespace: str) -> list[Object]:
-        return [object_of(entry.value, entry.revision) for entry in store.list(_CLAIMS, namespace).entries]
+        return [read(entry.value, entry.revision) for entry in store.list(_CLAIMS, namespace).entries]
 
     return ClaimFacts(classes.get, pod, claims)

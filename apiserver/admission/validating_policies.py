@@ -106,7 +106,7 @@ def _enforce(
 ) -> list[Denial]:
     """Do what the binding wants done about denials; gives those that refuse the request."""
     denials: list[Denial] = []
-    actions = binding.spec.get("validationActions") or ()
+    actions = binding.spec.get("validationActions") or ("Deny",)  # 1.26 knows no others
     for decision in result.decisions:
         if not decision.message:
             continue

@@ -5,7 +5,8 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 
 from apimachinery.errors import Object, StatusError
 from apiserver import statuses
-from apiserver.derived import Derived
+from apiserver.derived import Derived, Read
+from apiserver.encoding import object_of
 from apiserver.fairness.classifying import Classifier, Flow
 from apiserver.fairness.defaults import GROUP
 from apiserver.fairness.levels import Levels, RejectedError
@@ -23,12 +24,12 @@ _Key = tuple[str, tuple[str, ...], str, str, str, str, str]
 class Fairness:
     """Classifies requests and seats them; both follow the stored objects."""
 
-    def __init__(self, store: Store, metrics: FlowMetrics, total: int) -> None:
+    def __init__(self, store: Store, metrics: FlowMetrics, total: int, read: Read = object_of) -> None:
         self._metrics = metrics
         self._levels = Levels(total)
         self._known: Generations[_Key, Flow] = Generations(_REMEMBERED)
         names = [f"flowschemas.{GROUP}", f"prioritylevelconfigurations.{GROUP}"]
-        self._classifier = Derived(store, names, self._configure)
+        self._classifier = Derived(store, names, self._configure, read)
 
     def _configure(self, schemas: list[Object], levels: list[Object]) -> Classifier:
         by_name = {one["metadata"]["name"]: one for one in levels}

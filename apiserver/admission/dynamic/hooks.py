@@ -55,7 +55,7 @@ class Hooks:
         self._mutating = mutating
         virtual = services.world.gates.enabled("ExcludeAdmissionWebhookVirtualResources")
         self._exempt = EXEMPT | REVIEWS if virtual else EXEMPT
-        self._hooks = Derived(services.store, [f"{plural}.{_GROUP}"], self._make)
+        self._hooks = Derived(services.store, [f"{plural}.{_GROUP}"], self._make, services.codec.current)
 
     def _make(self, configurations: list[Object]) -> tuple[Hook, ...]:
         made: list[Hook] = []

@@ -58,7 +58,7 @@ class Policies(Generic[E]):
     def __init__(self, services: "Services", plural: str, make: Callable[[Object], E]) -> None:
         self._make_evaluator = make
         names = [f"{plural}.{_GROUP}", f"{plural.removesuffix('ies')}ybindings.{_GROUP}"]
-        self._policies = Derived(services.store, names, self._make)
+        self._policies = Derived(services.store, names, self._make, services.codec.current)
 
     def all(self) -> list[Policy[E]]:
         return self._policies.get()

@@ -6,13 +6,15 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.g
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from apimachinery.errors import Object
+from apimachinery.errors import Object, not_found
 from apimachinery.labels import LabelSelector
 from apimachinery.resources import GroupVersionKind, Resource
 from apiserver.admission.dynamic.versions import convert
 
 if TYPE_CHECKING:
     from apiserver.services import Services
+
+_ACTION_SINCE = 28  # before, parameters that are not there are what failurePolicy is for
 
 
 class ConfigurationError(Exception):
@@ -42,6 +44,8 @@ async def collect(
     found = [
         await convert(services, obj, resource) for obj in _selected(services, resource, reference, within)
     ]
+    if not found and services.world.version.minor < _ACTION_SINCE:
+        raise ConfigurationError(not_found(resource.group_resource, reference.get("name") or "").message)
     if not found and reference.get("parameterNotFoundAction") == "Deny":
         raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return list(found)

@@ -14,7 +14,7 @@ from apimachinery.resources import GroupVersionKind, Resource
 from apimachinery.schema import Kind, Schema
 from apiserver.admission.dynamic.expressions import Expression
 from apiserver.admission.policies.compiling import Compiler, declare_all
-from apiserver.encoding import dumps, object_of
+from apiserver.encoding import dumps
 from apiserver.request import Handler, Request
 from apiserver.request_info import parse
 from apiserver.storage.interfaces import StorageError
@@ -47,7 +47,7 @@ class TypeChecking:
             self._changed.clear()
             for entry in self._services.store.list(_RESOURCE).entries:
                 try:
-                    await self._look_at(object_of(entry.value, entry.revision))
+                    await self._look_at(self._services.codec.current(entry.value, entry.revision))
                 except (StatusError, StorageError) as error:  # changed meanwhile: that wakes this up again
                     log.info("status of policy %s not written: %s", entry.key.name, error)
             await self._changed.wait()

@@ -88,11 +88,11 @@ class ValidatingBindingStrategy(Counted):
     policies: ClassVar[str] = "validatingadmissionpolicies"
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        found = list(binding_errors(obj, validating=self.validating))
+        found = list(binding_errors(obj, ctx.version.minor, validating=self.validating))
         return found or list(param_ref_errors(obj, self.policies, ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        found = list(binding_errors(new, validating=self.validating))
+        found = list(binding_errors(new, ctx.version.minor, validating=self.validating))
         spec, was = new.get("spec") or {}, old.get("spec") or {}
         same = all(spec.get(name) == was.get(name) for name in ("paramRef", "policyName"))
         return found if found or same else list(param_ref_errors(new, self.policies, ctx))

@@ -25,6 +25,8 @@ from apiserver.registry.validation.selectors import selector_errors
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _ACTIONS = ("Audit", "Deny", "Warn")
+_ACTIONS_SINCE = 27  # before, every binding denies
+_SELECTORS_SINCE = 28  # of parameters, and what is done without any
 # Checks a variable (name, expression, path), and declares it for the expressions after it.
 VariableCheck = Callable[[str, str, str], Iterator[FieldError]]
 _MAX_AUDIT_ANNOTATIONS = 20
@@ -219,7 +221,7 @@ def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[Fi
 # --- bindings ----------------------------------------------------------------------------------------------
 
 
-def binding_errors(obj: Object, *, validating: bool) -> Iterator[FieldError]:
+def binding_errors(obj: Object, minor: int, *, validating: bool) -> Iterator[FieldError]:
     """A binding of either kind of policy; the path of matchResources is misspelt upstream."""
     spec = obj.get("spec") or {}
     policy = spec.get("policyName") or ""
@@ -228,11 +230,17 @@ def binding_errors(obj: Object, *, validating: bool) -> Iterator[FieldError]:
     else:
         yield from (invalid("spec.policyName", policy, text) for text in names.dns1123_subdomain(policy))
     if spec.get("paramRef") is not None:
-        yield from _param_ref_errors(spec["paramRef"], "spec.paramRef")
+        check = _param_ref_errors if minor >= _SELECTORS_SINCE else _param_name_errors
+        yield from check(spec["paramRef"], "spec.paramRef")
     if spec.get("matchResources") is not None:
         yield from rules.match_resources_errors(spec["matchResources"], "spec.matchResouces")
-    if validating:
+    if validating and minor >= _ACTIONS_SINCE:
         yield from _actions_errors(spec.get("validationActions") or [], "spec.validationActions")
+
+
+def _param_name_errors(reference: Object, path: str) -> Iterator[FieldError]:
+    name = reference.get("name") or ""
+    yield from (invalid(child(path, "name"), name, text) for text in names.path_segment(name))
 
 
 def _param_ref_errors(reference: Object, path: str) -> Iterator[FieldError]:

@@ -1,0 +1,47 @@
+"""flowcontrol.apiserver.k8s.io: shares were called `assured` up to v1beta2, and zero means none since v1.
+
+The shape of v1 is the common one. In v1beta3 a level with no shares carries an annotation, as its zero would
+be defaulted.
+
+Source: pkg/apis/flowcontrol/{v1beta2,v1beta3}/conversion.go, 1.29.
+"""
+
+from apimachinery.errors import Object
+
+PRESERVE_ZERO = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
+_GROUP, _KIND = "flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"
+
+
+def _rename(level: Object, old: str, new: str) -> None:
+    limited = (level.get("spec") or {}).get("limited")
+    if limited and old in limited:
+        limited[new] = limited.pop(old)
+
+
+def from_assured(level: Object) -> None:
+    _rename(level, "assuredConcurrencyShares", "nominalConcurrencyShares")
+
+
+def to_assured(level: Object) -> None:
+    _rename(level, "nominalConcurrencyShares", "assuredConcurrencyShares")
+
+
+def forget_zero(level: Object) -> None:
+    """What the annotation says is in the value; it must not outlive it."""
+    metadata = level.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if annotations.pop(PRESERVE_ZERO, None) is not None and not annotations:
+        del metadata["annotations"]
+
+
+def remember_zero(level: Object) -> None:
+    limited = (level.get("spec") or {}).get("limited")
+    if limited is not None and limited.get("nominalConcurrencyShares") == 0:
+        annotations = level.setdefault("metadata", {}).get("annotations") or {}
+        level["metadata"]["annotations"] = {**annotations, PRESERVE_ZERO: ""}
+
+
+CONVERTERS = {
+    (_GROUP, "v1beta2", _KIND): (from_assured, to_assured),
+    (_GROUP, "v1beta3", _KIND): (forget_zero, remember_zero),
+}
