@@ -56,7 +56,7 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
             *_objects(services, options, port),
             *_roles(services),
             *built_in(services),
-            *defaults.schemas(flow_control),
+            *defaults.schemas(flow_control, services.world.version.minor),
         ]
     )
 

@@ -50,6 +50,10 @@ class ServerSettings:
     context: ssl.SSLContext | None
 
 
+# Told when a node gets its conditions (nodestatus/setters.go).
+_FIRST_CONDITIONS = ("NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID")
+
+
 class NodeAgent:
     """The kubelet of one node. `start`, then `stop` (in order) or `kill` (as if the process died)."""
 
@@ -149,17 +153,26 @@ class NodeAgent:
         self._runtime.load()
         self._dra.restore()
         await self._listen()
-        await self._reporter.register()
+        is_new = await self._reporter.register()
         if self._registered is not None:
             await self._registered()
         node = self._reporter.node
         lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
         self._spawn("lease", lease.run())
-        self._recorder.event(event_subject(self.config.name), "Normal", "Starting", "Starting kubelet.")
+        self._tell_start(is_new=is_new)
         await self._dra.start(node)
         await self._pods.start()
         self._dra.reconcile(self._pods.active_uids)
         self._spawn("status", self._reporter.run())
+
+    def _tell_start(self, *, is_new: bool) -> None:
+        subject = event_subject(self.config.name)
+        self._recorder.event(subject, "Normal", "Starting", "Starting kubelet.")
+        for reason in _FIRST_CONDITIONS if is_new else ():
+            message = f"Node {self.config.name} status is now: {reason}"
+            self._recorder.event(subject, "Normal", reason, message)
+        message = "Updated Node Allocatable limit across pods"
+        self._recorder.event(subject, "Normal", "NodeAllocatableEnforced", message)
 
     async def _listen(self) -> None:
         """Serve logs, exec and the like. A port that is taken costs the node these, and nothing else."""

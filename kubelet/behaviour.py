@@ -14,6 +14,10 @@ _PULLED = {
     0: 'Container image "{image}" already present on machine',
     35: 'Container image "{image}" already present on machine and can be accessed by the pod',
 }
+_FETCHED = {  # pkg/kubelet/images/image_manager.go
+    0: 'Successfully pulled image "{image}" in {took} ({took} including waiting)',
+    30: 'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: {size} bytes.',
+}
 
 
 def _since(table: dict[int, str], minor: int) -> str:
@@ -23,9 +27,10 @@ def _since(table: dict[int, str], minor: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventTexts:
-    """Messages of the container events, with `{name}` and `{image}`."""
+    """Messages of the container events, with `{name}`, `{image}`, `{took}` and `{size}`."""
 
-    pulled: str
+    pulled: str  # it was there already
+    fetched: str
     created: str
     started: str
 
@@ -57,7 +62,7 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
     minor, gate = version.minor, gates.enabled
     return Behaviour(
         version=version,
-        events=EventTexts(_since(_PULLED, minor), _since(_CREATED, minor), _since(_STARTED, minor)),
+        events=EventTexts(*(_since(texts, minor) for texts in (_PULLED, _FETCHED, _CREATED, _STARTED))),
         sidecars=gate("SidecarContainers"),
         container_restart_rules=gate("ContainerRestartRules"),
         ready_to_start_condition=gate("PodReadyToStartContainersCondition"),

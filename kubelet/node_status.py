@@ -45,6 +45,7 @@ class NodeStatusReporter:
         self.port = port
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
+        self._unschedulable = False  # as it was last told
         self.posted_ready = False  # by this process
 
     @property
@@ -52,18 +53,22 @@ class NodeStatusReporter:
         """The node as the server last showed it."""
         return self._node
 
-    async def register(self) -> None:
-        """Create the Node, or take over the one that is there; tries until the server is reachable."""
+    async def register(self) -> bool:
+        """Create the Node, or take over the one that is there; tries until the server is reachable.
+
+        Returns whether it is new.
+        """
         delay = _FIRST_RETRY_SECONDS
         while True:
             try:
-                self._node = await self._create_or_take_over()
+                self._node, is_new = await self._create_or_take_over()
             except (StatusError, *CONNECTION_ERRORS) as error:
                 log.warning("cannot register node %s yet: %s", self._config.name, error)
                 await self._clock.sleep(delay)
                 delay = min(delay * 2, _LONGEST_RETRY_SECONDS)
             else:
-                return
+                self._unschedulable = self._is_unschedulable()
+                return is_new
 
     async def run(self) -> None:
         """Write the status now, whenever it changes, and every five minutes. Begin once the node is ready:
@@ -93,12 +98,13 @@ class NodeStatusReporter:
             now=self._clock.now(),
         )
 
-    async def _create_or_take_over(self) -> Object:
+    async def _create_or_take_over(self) -> tuple[Object, bool]:
+        """(the node, whether it is new)."""
         wanted = initial_node(self._config, {})
         self._node = wanted
         wanted["status"] = self._status(_STARTING)
         try:
-            return await self._client.create(NODES, wanted)
+            return await self._client.create(NODES, wanted), True
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -106,14 +112,15 @@ class NodeStatusReporter:
         labels = wanted["metadata"]["labels"]
         known = present["metadata"].get("labels") or {}
         if all(known.get(key) == value for key, value in labels.items()):
-            return present
+            return present, False
         body = {"metadata": {"labels": labels}}
-        return await self._client.patch(NODES, self._config.name, "", body, STRATEGIC_PATCH)
+        return await self._client.patch(NODES, self._config.name, "", body, STRATEGIC_PATCH), False
 
     async def _report(self) -> None:
         if self._reported_at is not None:
             # Others write to it too: the node lifecycle controller when it did not hear from us.
             self._node = await self._client.get(NODES, self._config.name)
+            self._tell_schedulable()
         present = self._node.get("status") or {}
         status = self._status()
         ours = {name: present.get(name) for name in OWNED_FIELDS}
@@ -131,11 +138,23 @@ class NodeStatusReporter:
         self._tell_transition(present)
         self.posted_ready = True
 
+    def _is_unschedulable(self) -> bool:
+        return bool((self._node.get("spec") or {}).get("unschedulable"))
+
+    def _tell_schedulable(self) -> None:
+        if self._is_unschedulable() == self._unschedulable:
+            return
+        self._unschedulable = not self._unschedulable
+        self._tell("NodeNotSchedulable" if self._unschedulable else "NodeSchedulable")
+
+    def _tell(self, reason: str) -> None:
+        message = f"Node {self._config.name} status is now: {reason}"
+        self._recorder.event(event_subject(self._config.name), "Normal", reason, message)
+
     def _tell_transition(self, before: Object) -> None:
         was_ready = any(
             condition["type"] == "Ready" and condition["status"] == "True"
             for condition in before.get("conditions") or []
         )
         if not was_ready:
-            message = f"Node {self._config.name} status is now: NodeReady"
-            self._recorder.event(event_subject(self._config.name), "Normal", "NodeReady", message)
+            self._tell("NodeReady")

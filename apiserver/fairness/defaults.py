@@ -50,7 +50,9 @@ def _resources(verbs: list[str], group: str, resources: list[str], *, cluster: b
     return {**rule, **({"clusterScope": True} if cluster else {}), "namespaces": ["*"]}
 
 
-_LEASES = _resources(["get", "create", "update"], "coordination.k8s.io", ["leases"])
+_LOCKING = ["get", "create", "update"]
+_LEASES = _resources(_LOCKING, "coordination.k8s.io", ["leases"])
+_LEASES_ONLY = 34  # the first minor in which locks are nothing but leases
 # name, precedence, level, distinguisher, subjects, rules.
 _SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
     ("exempt", 1, "exempt", "", _groups("system:masters"), _EVERYTHING),
@@ -100,6 +102,33 @@ _SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
 )
 
 
+# For locks that were endpoints or config maps. (from memory)
+_OLD_SCHEMAS: tuple[tuple[str, int, str, str, list[Object], Object], ...] = (
+    (
+        "endpoint-controller",
+        150,
+        "workload-high",
+        "ByUser",
+        [
+            *_MANAGERS[:1],
+            *(
+                {"kind": "ServiceAccount", "serviceAccount": {"namespace": "kube-system", "name": name}}
+                for name in ("endpoint-controller", "endpointslicemirroring-controller")
+            ),
+        ],
+        {"resourceRules": [_resources(_LOCKING, "", ["endpoints"])]},
+    ),
+    (
+        "workload-leader-election",
+        200,
+        "leader-election",
+        "ByUser",
+        [_SYSTEM_ACCOUNTS],
+        {"resourceRules": [_resources(_LOCKING, "", ["endpoints", "configmaps"]), _LEASES]},
+    ),
+)
+
+
 def levels(version: str) -> Iterator[tuple[str, Object]]:
     """The priority levels, with the path each is posted to."""
     exempt = {"lendablePercent": 0, "nominalConcurrencyShares": 0}
@@ -115,9 +144,10 @@ def levels(version: str) -> Iterator[tuple[str, Object]]:
         yield _made(version, "PriorityLevelConfiguration", name, {"type": "Limited", "limited": limited})
 
 
-def schemas(version: str) -> Iterator[tuple[str, Object]]:
-    """The flow schemas, with the path each is posted to; their levels must be there."""
-    for name, precedence, level, distinguisher, subjects, rules in _SCHEMAS:
+def schemas(version: str, minor: int) -> Iterator[tuple[str, Object]]:
+    """The flow schemas of a release, with the path each is posted to; their levels must be there."""
+    old = _OLD_SCHEMAS if minor < _LEASES_ONLY else ()
+    for name, precedence, level, distinguisher, subjects, rules in (*_SCHEMAS, *old):
         spec: Object = {"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence}
         if distinguisher:
             spec["distinguisherMethod"] = {"type": distinguisher}

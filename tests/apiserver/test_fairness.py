@@ -50,6 +50,11 @@ async def test_defaults(call):
     """The schemas and levels of a new cluster, with the condition that says the level is there."""
     items = (await call.get(f"{GROUP}/flowschemas")).body["items"]
     assert len(items) == 11
+    old = {obj["metadata"]["name"] for _, obj in schemas("v1", 33)}
+    assert old - {one["metadata"]["name"] for one in items} == {
+        "endpoint-controller",
+        "workload-leader-election",
+    }
     assert items[0]["metadata"]["annotations"] == {"apf.kubernetes.io/autoupdate-spec": "true"}
     condition = items[0]["status"]["conditions"][0]
     assert (condition["type"], condition["status"], condition["reason"]) == ("Dangling", "False", "Found")
@@ -92,7 +97,7 @@ async def test_defaults(call):
 )
 def test_classification(user, method, path, wanted):
     """A request belongs to the first schema that names its user and what it is about."""
-    made = [{**obj, "metadata": {**obj["metadata"], "uid": "1"}} for _, obj in schemas("v1")]
+    made = [{**obj, "metadata": {**obj["metadata"], "uid": "1"}} for _, obj in schemas("v1", 36)]
     names = {obj["spec"]["priorityLevelConfiguration"]["name"] for obj in made}
     levels = {name: {"metadata": {"name": name, "uid": name}} for name in names}
     flow = Classifier(made, levels).classify(user, parse(method, path, {}))

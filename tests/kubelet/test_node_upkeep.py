@@ -109,3 +109,30 @@ async def test_pods_survive_an_absent_server(node, server):
     pod = await node.until_pod(lambda status: status["containerStatuses"][0]["restartCount"] == 1, seconds=5)
 
     assert "running" in pod["status"]["containerStatuses"][0]["state"]
+
+
+async def test_a_new_node_tells_how_it_is(node):
+    """Upstream's events of a first start; a restarted kubelet tells only that."""
+    await node.start()
+    await asyncio.sleep(1)
+    first = [reason for reason, _ in await node.events()]
+    await node.stop()
+    await node.start()
+    await asyncio.sleep(1)
+
+    told = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]
+    assert sorted(first) == sorted(["Starting", *told, "NodeAllocatableEnforced", "NodeReady"])
+    again = [reason for reason, _ in await node.events()]
+    assert sorted(again) == sorted([*first, "Starting", "NodeAllocatableEnforced"])
+
+
+async def test_a_node_that_is_cordoned_tells(node, server):
+    """NodeNotSchedulable and NodeSchedulable come with the next look at the node."""
+    await node.start()
+    for unschedulable in (True, False):
+        body = {"spec": {"unschedulable": unschedulable}}
+        await node.client.patch(NODES, "node-1", "", body, MERGE_PATCH)
+        await asyncio.sleep(11)
+
+    told = [message for reason, message in await node.events() if "Schedulable" in reason]
+    assert told == [f"Node node-1 status is now: {one}" for one in ("NodeNotSchedulable", "NodeSchedulable")]

@@ -1,6 +1,7 @@
 """Pods on a node, from binding to deletion, in virtual time."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -90,11 +91,24 @@ async def test_the_events_of_a_start_are_upstreams(node):
     await node.running()
     await asyncio.sleep(1)
 
-    assert (await node.events())[2:] == [
+    assert [one for one in await node.events() if not one[0].startswith("Node")][1:] == [
         ("Pulled", 'Container image "nginx" already present on machine'),
         ("Created", "Created container: main"),
         ("Started", "Started container main"),
     ]
+
+
+async def test_an_image_that_is_always_pulled_is(node):
+    """The events of a pull, with a size since 1.30."""
+    await node.start("1.36")
+    await node.create(containers=[{"name": "main", "image": "nginx", "imagePullPolicy": "Always"}])
+    await node.running()
+    await asyncio.sleep(1)
+
+    pulling, pulled, *_ = [one for one in await node.events() if one[0].startswith("Pull")]
+    assert pulling == ("Pulling", 'Pulling image "nginx"')
+    said = r'Successfully pulled image "nginx" in (\d+ms) \(\1 including waiting\)\. Image size: \d+ bytes\.'
+    assert re.fullmatch(said, pulled[1])
 
 
 async def test_deletion_ends_with_the_object_gone(node):
