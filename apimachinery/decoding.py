@@ -200,6 +200,7 @@ def decode_value(
             warnings += shapes.strict_errors(value, schema)
     if warnings and validation == "Strict":
         raise cannot_handle(gvk, gvk.kind, f"strict decoding error: {', '.join(warnings)}")
+    warnings = [line for text in warnings for line in yaml_body.lines_of(text)]
     walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
     return Decoded(walked, warnings, gvk)
 

@@ -18,6 +18,7 @@ MAX_NODES: Final = 1_000_000  # that aliases and merges may add: a bound against
 MAX_DEPTH: Final = 500  # (goyaml: 10,000) more than an object may nest
 _MAX_DIGITS = 30  # a longer integer is a float in Go, and slow here
 
+_STRICT = "yaml: unmarshal errors:\n  "
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"
 _INT = re.compile(r"^[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$")
@@ -244,8 +245,13 @@ def load(body: bytes) -> tuple[Any, list[str]]:
         raise
     except (ValueError, OverflowError, TypeError) as error:
         raise YAMLBodyError(f"yaml: {error}") from None
-    repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(builder.repeated)] if builder.repeated else []
+    repeated = [_STRICT + "\n  ".join(builder.repeated)] if builder.repeated else []
     return value, repeated
+
+
+def lines_of(text: str) -> list[str]:
+    """A strict error as warnings tell it: every line by itself."""
+    return text.removeprefix(_STRICT).split("\n  ") if text.startswith(_STRICT) else [text]
 
 
 def _text(error: yaml.YAMLError) -> str:

@@ -117,6 +117,7 @@ class FieldManager:
         now: datetime | str = "",
         *,
         kind: str = "",
+        api_version: str = "",
         reset: ResetFields = None,
     ) -> Object:
         """`live` with `config` merged in and its managedFields; it still has to be decoded and defaulted.
@@ -125,9 +126,9 @@ class FieldManager:
         config of another kind or version or with managedFields, 409 with a cause per conflict, 500 for what
         does not fit the schema.
         """
+        objects.check_kind(live or config, config, kind, api_version)
         live = live or {"apiVersion": config.get("apiVersion"), "kind": config.get("kind")}
-        objects.check_kind(live, config, kind)
-        if (config.get("metadata") or {}).get("managedFields") is not None:
+        if objects.metadata(config).get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")
         write = _Write(self._updater(reset), config["apiVersion"], manager, subresource, _text(now))
         try:

@@ -43,19 +43,29 @@ def managed(obj: Object, found: list[dict[str, Any]] | None) -> Object:
     return {**obj, "metadata": {**(obj.get("metadata") or {}), "managedFields": found}}
 
 
-def check_kind(live: Object, config: Object, kind: str) -> None:
-    """Raise 400 unless the config is of the live object's kind and version."""
-    wanted = (live.get("apiVersion"), kind or live.get("kind"))
+def check_kind(live: Object, config: Object, kind: str = "", api_version: str = "") -> None:
+    """Raise 400 unless the config is of the kind and version that are wanted, which `live` has."""
+    wanted = (api_version or live.get("apiVersion"), kind or live.get("kind"))
     if (config.get("apiVersion"), config.get("kind")) != wanted:
         raise bad_request(f"invalid object type: {gvk(config)}")
 
 
+def metadata(obj: Object) -> Object:
+    """The metadata of an object that nobody has checked yet; empty if it is no map."""
+    found = obj.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
 def who(obj: Object) -> str:
-    metadata = obj.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {gvk(obj)}"
+    found = metadata(obj)
+    return f"{found.get('namespace') or ''}/{found.get('name') or ''}; {gvk(obj)}"
 
 
 def gvk(obj: Object) -> str:
-    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
-    return f"{group}/{version}, Kind={obj.get('kind') or ''}"
+    """Kind and version as Go prints them; empty if the version is none."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    api_version = api_version if isinstance(api_version, str) else ""
+    if api_version.count("/") > 1:
+        return "/, Kind="
+    group, _, version = api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind if isinstance(kind, str) else ''}"

@@ -14,17 +14,21 @@ from apimachinery.labels import LabelSelector
 from apimachinery.managedfields import FieldManager, objects
 from apimachinery.managedfields.path_elements import Path
 from apimachinery.managedfields.scaling import replicas_path, to_parent, to_scale
-from apimachinery.patching.json_patch import apply_json_patch
-from apimachinery.patching.merge_patch import apply_merge_patch
 from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Field, Kind, Schema
 from apiserver import bodies, parameters, rendering
 from apiserver.admission import UPDATE
 from apiserver.admission.requests import attributes_of
-from apiserver.handlers import strategic_patching
+from apiserver.handlers import patched_objects, strategic_patching
 from apiserver.handlers.creating import write_of
-from apiserver.handlers.patching import check_options, configuration, decode_patched, patch_type
-from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from apiserver.handlers.patching import (
+    Configuration,
+    check_options,
+    check_repeated,
+    patch_type,
+    read_configuration,
+)
+from apiserver.media_types import APPLY_PATCH, STRATEGIC_PATCH
 from apiserver.parameters import WriteOptions
 from apiserver.registry import updating
 from apiserver.registry.field_managers import manager_name
@@ -123,31 +127,34 @@ async def _read(request: Request, scope: Scope, schema: Schema, validation: str)
 
 async def patch(request: Request, scope: Scope) -> Response:
     """PATCH of the Scale as it is now."""
-    form = rendering.form_of(request)
     content_type = patch_type(request, scope)
+    form = rendering.form_of(request)
+    body = await bodies.read(request)
     options = parameters.write_options(request, "PatchOptions")
     check_options(options, content_type)
-    body = await bodies.read(request)
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
     if content_type == APPLY_PATCH:
-        config = configuration(request, scope, body, options, GVK)
+        config = read_configuration(body)
         change = partial(_applied, request, scope, schema, config, options)
     else:
-        patcher = partial(_patched, schema, content_type, body, options.field_validation)
+        patcher = partial(_patched, request, schema, content_type, body, options.field_validation)
         change = partial(_managed, request, schema, options.field_manager, patcher)
     result = await _write(request, scope, change, dry_run=options.dry_run)
     return rendering.render(request, scope, scale_of(scope, result.obj), form)
 
 
-def _patched(schema: Schema, content_type: str, body: bytes, validation: str, live: Object) -> Object:
+def _patched(
+    request: Request, schema: Schema, content_type: str, body: bytes, validation: str, live: Object
+) -> Object:
     """The live Scale with a patch that is no apply."""
-    if content_type == JSON_PATCH:
-        value = apply_json_patch(live, body)
-    elif content_type == MERGE_PATCH:
-        value = apply_merge_patch(live, body)
+    if content_type == STRATEGIC_PATCH:
+        found = strategic_patching.patched(live, body, GVK, schema, validation)
     else:
-        return strategic_patching.patched(live, body, GVK, schema, validation).object
-    return decode_patched(value, GVK, schema, validation).object
+        value, told = patched_objects.patched(live, body, content_type, validation)
+        found = patched_objects.decode(value, GVK, schema, validation, told)
+    request.warnings.extend(found.warnings)
+    bodies.check_name({"metadata": {}, **found.object}, request.info.name)
+    return found.object
 
 
 def _field_manager(schema: Schema) -> FieldManager:
@@ -166,17 +173,19 @@ def _applied(
     request: Request,
     scope: Scope,
     schema: Schema,
-    config: Object,
+    config: Configuration,
     options: WriteOptions,
     live: Object,
     now: str,
 ) -> Object:
     """The live Scale with an applied configuration."""
     merged = _field_manager(schema).apply(
-        live, config, options.field_manager, bool(options.force), "scale", now, kind=GVK.kind
+        live, config.value, options.field_manager, bool(options.force), "scale", now, kind=GVK.kind
     )
-    found = decode_patched(merged, GVK, schema, "Ignore").object
+    check_repeated(request, config, options.field_validation)
+    found = patched_objects.decode(merged, GVK, schema, "Ignore").object
     bodies.check_namespace(found, scope, request.info.namespace)
+    bodies.check_name(found, request.info.name)
     return found
 
 

@@ -18,7 +18,7 @@ from apiserver.registry.registry import Registry
 from apiserver.registry.settling import confirm, settle
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.writes import Write, Written
-from apiserver.storage.interfaces import Change, Entry, Verb
+from apiserver.storage.interfaces import Change, Entry, Key, Verb
 
 # Makes the new object of the current one (None: there is none); both in the hub version.
 Transform = Callable[[Object | None], Awaitable[Object]]
@@ -39,16 +39,11 @@ async def update(
     """
 
     async def attempt(entry: Entry | None) -> Written:
+        if uid and uid != (entry.uid if entry is not None else ""):
+            raise _other_uid(registry, registry.key(write.namespace, name), uid, entry)
         if entry is None:
-            if uid:
-                why = (
-                    f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                )
-                raise errors.conflict(registry.resource.group_resource, name, why)
             return await _create(registry, name, transform, write, force_create=force_create)
         await registry.prepare(entry)
-        if uid and uid != entry.uid:
-            raise _other_uid(registry, entry, uid)
         return await _update(registry, entry, transform, write)
 
     return await settle(registry.services.store, registry.key(write.namespace, name), attempt)
@@ -174,15 +169,15 @@ async def store(registry: Registry, entry: Entry, new: Object, write: Write) -> 
     return Written(new, event.revision, value)
 
 
-def _other_uid(registry: Registry, entry: Entry, uid: str) -> StatusError:
-    key, resource = entry.key, registry.resource
+def _other_uid(registry: Registry, key: Key, uid: str, entry: Entry | None) -> StatusError:
+    resource, found = registry.resource, entry.uid if entry is not None else ""
     place = (
         f"apiextensions.kubernetes.io/{resource.group}/{resource.plural}"
         if resource.custom
         else resource.plural
     )
     path = "/".join(part for part in ("", "registry", place, key.namespace, key.name) if part or not place)
-    failed = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {entry.uid}"
+    failed = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
     why = (
         f"StorageError: invalid object, Code: 4, Key: /{path.lstrip('/')}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: {failed}"

@@ -1,0 +1,136 @@
+"""What a JSON or merge patch makes of an object, read as if a client had sent it.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (jsonPatcher) and apiextensions-apiserver
+pkg/registry/customresource/validator.go (ValidateTypeMeta), 1.36.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from apimachinery import decoding, errors, field, shapes
+from apimachinery.decoding import Decoded, Parsed
+from apimachinery.errors import Object, StatusError
+from apimachinery.patching import reading
+from apimachinery.patching.json_patch import apply_json_patch
+from apimachinery.patching.merge_patch import apply_merge_patch
+from apimachinery.resources import GroupVersionKind
+from apimachinery.schema import Schema
+from apimachinery.structural import Structural
+from apiserver.encoding import dumps
+from apiserver.media_types import JSON_PATCH
+from apiserver.request import Request
+from apiserver.services import Scope
+
+_IGNORE, _STRICT, _WARN = "Ignore", "Strict", "Warn"
+_SCHEME = 'scheme "pkg/api/legacyscheme/scheme.go:30"'
+_NAMELESS = "the name of the object ({} based on URL) was undeterminable: name must be provided"
+
+
+def patched(live: Object, body: bytes, content_type: str, validation: str) -> tuple[Any, list[str]]:
+    """`live` with a JSON or merge patch, and what is unknown or given twice in the patch itself."""
+    json = content_type == JSON_PATCH
+    apply = apply_json_patch if json else apply_merge_patch
+    if validation == _IGNORE:
+        return apply(live, body), []
+    told = (reading.read_operations if json else reading.read_merge)(body).strict
+    return apply(live, body), told
+
+
+def decoded(request: Request, scope: Scope, value: Any, validation: str, told: Sequence[str] = ()) -> Object:
+    """A patched value as an object of the scope's kind, with defaults; raises 400 and 422."""
+    resource = scope.resource
+    if not isinstance(value, dict):
+        raise unreadable(value, decoding.no_object(value))
+    _check_head(value)
+    (_check_custom_kind if resource.custom else _check_kind)(scope, value)
+    found = decode(value, resource.gvk, resource.schema, validation, told, resource.structural)
+    request.warnings.extend(found.warnings)
+    found.object.setdefault("metadata", {})
+    return scope.services.codec.default(found.object, resource)
+
+
+def decode(
+    value: Any,
+    gvk: GroupVersionKind,
+    schema: Schema,
+    validation: str,
+    told: Sequence[str] = (),
+    structural: Structural | None = None,
+) -> Decoded:
+    """Decode what a patch has made; what does not fit is 422 here, and the value is the whole object.
+
+    `told` are strict errors that come before those of the object.
+    """
+    try:
+        decoding.check_depth(value, decoding.MAX_OBJECT_DEPTH)  # patches can nest deeper than bodies
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+    if not isinstance(value, dict):
+        raise unreadable(value, decoding.no_object(value))
+    lenient = _WARN if validation == _STRICT else validation
+    try:
+        found = decoding.decode_value(Parsed(value), gvk, schema, lenient, structural=structural)
+    except StatusError as error:
+        raise unreadable(value, _why(error, gvk.kind)) from None
+    strict = [*told, *found.warnings]
+    if strict and validation == _STRICT:
+        raise unreadable(value, f"strict decoding error: {', '.join(strict)}")
+    return Decoded(found.object, strict, gvk)
+
+
+def _why(error: StatusError, kind: str) -> str:
+    return error.message.partition(f"cannot be handled as a {kind}: ")[2] or error.message
+
+
+def unreadable(value: Any, why: str) -> StatusError:
+    """422: what the patch made cannot be read; its value is the whole of it."""
+    problem = field.invalid("patch", dumps(value).decode(), why)
+    return errors.invalid(errors.GroupKind("", ""), "", [problem])
+
+
+def _check_head(value: Object) -> None:
+    """Raise 422 if apiVersion and kind cannot even be looked at."""
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name), str | None):
+            where = f"Go struct field .{name} of type string"
+            why = f"json: cannot unmarshal {shapes.found(value[name])} into {where}"
+            raise unreadable(value, f"couldn't get version/kind; json parse error: {why}")
+    api_version = value.get("apiVersion") or ""
+    if api_version.count("/") > 1:
+        raise unreadable(value, f"unexpected GroupVersion string: {api_version}")
+
+
+def _check_kind(scope: Scope, value: Object) -> None:
+    """Raise if the patch made the object one of another kind. A kind that is missing is the resource's."""
+    resource = scope.resource
+    group, _, version = (value.get("apiVersion") or "").rpartition("/")
+    if not version:  # read as the internal version, whose fields have other names
+        raise errors.bad_request(_NAMELESS.format((value.get("metadata") or {}).get("name") or ""))
+    gvk = GroupVersionKind(group, version, value.get("kind") or resource.kind)
+    if (gvk.group, gvk.kind) == (resource.group, resource.kind) and scope.services.table.by_kind(*gvk):
+        return
+    if scope.services.table.by_kind(*gvk) is None:
+        why = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in {_SCHEME}'
+    else:
+        into = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"
+        why = f"converting ({gvk.version}.{gvk.kind}) to ({into}): unknown conversion"
+    raise unreadable(value, why)
+
+
+def _check_custom_kind(scope: Scope, value: Object) -> None:
+    """Raise if the patch made a custom resource one of another kind, or of none."""
+    resource = scope.resource
+    api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
+    if not kind:
+        raise unreadable(value, f"Object 'Kind' is missing in '{dumps(value).decode()}'")
+    if not api_version:  # (from memory)
+        raise errors.internal("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+    problems = []
+    if kind != resource.kind:
+        problems.append(field.invalid("kind", kind, f"must be {resource.kind}"))
+    if api_version != resource.api_version:
+        problems.append(field.invalid("apiVersion", api_version, f"must be {resource.api_version}"))
+    if problems:
+        name = (value.get("metadata") or {}).get("name", "")
+        group_kind = errors.GroupKind(api_version.rpartition("/")[0], kind)
+        raise errors.invalid(group_kind, name, problems)
