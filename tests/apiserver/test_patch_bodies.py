@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from server_in_process import MAPS, PATCHES, Caller, config_map
 
 A = f"{MAPS}/a"
