@@ -1,6 +1,10 @@
 """What the smoke of a release creates: something of every kind that behaves."""
 
+import re
+from pathlib import Path
 from typing import Any
+
+_TROUBLE = re.compile(r" [EF] |Traceback|ERROR|CRITICAL|cannot be decoded")
 
 WORKLOADS = """
 apiVersion: apps/v1
@@ -162,3 +166,9 @@ def binding(api_version: str, kind: str) -> dict[str, Any]:
     if kind.startswith("Validating"):
         spec["validationActions"] = ["Deny"]
     return {"apiVersion": api_version, "kind": f"{kind}Binding", "metadata": {"name": "maps"}, "spec": spec}
+
+
+def trouble(state: Path) -> list[str]:
+    """What components have logged of errors."""
+    lines = [line for log in sorted((state / "logs").iterdir()) for line in log.read_text().splitlines()]
+    return [line for line in lines if _TROUBLE.search(line)]

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from every_kind import WORKLOADS, binding, definition, mutating_webhook, policy
+from every_kind import WORKLOADS, binding, definition, mutating_webhook, policy, trouble
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("minors")]
 
@@ -26,7 +25,6 @@ SIZES = "/apis/example.com/{}/namespaces/default/sizes"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 ADMISSION = "/apis/admissionregistration.k8s.io"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-TROUBLE = re.compile(r" [EF] |Traceback|ERROR|CRITICAL")
 Kubectl = Callable[..., str]
 
 
@@ -87,8 +85,7 @@ def test_release(release: tuple[int, Local], run: Kubectl) -> None:
     access(local, run)
     limits(local)
     workloads(local, run)
-    found = [line for log in (local.state / "logs").iterdir() for line in log.read_text().splitlines()]
-    assert not [line for line in found if TROUBLE.search(line)]
+    assert trouble(local.state) == []
 
 
 def workloads(local: Local, run: Kubectl) -> None:
