@@ -13,7 +13,8 @@ from apiserver.request import Handler, Request, Response
 
 MAX_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_DURATION = re.compile(r"(\d++(?:\.\d++)?)(ns|us|µs|ms|s|m|h)")
+_DURATIONS = re.compile(r"(?:\d++(?:\.\d++)?(?:ns|us|µs|ms|s|m|h))*+")  # in one pass, however long the text
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -88,7 +89,7 @@ class _Running:
 def _seconds(text: str) -> float:
     if text.lstrip("+-") == "0":
         return MAX_SECONDS
-    if _DURATION.sub("", text):
+    if _DURATIONS.fullmatch(text) is None:
         why = f'time: invalid duration "{text}"'
         raise errors.bad_request(f"invalid timeout specified in the request URL - {why}")
     total = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
