@@ -10,6 +10,7 @@ from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object
 from apimachinery.field import FieldError
 from apimachinery.go_numbers import parse_int
+from apimachinery.validation.object_meta import manager_character_errors
 from apiserver.request import Request
 
 _META = "meta.k8s.io"
@@ -134,10 +135,9 @@ def write_options(request: Request, kind: str, default_validation: str = "Warn")
     problems = dry_run_problems(dry_run)
     if len(manager.encode()) > _MAX_MANAGER:
         problems.append(field.too_long("fieldManager", _MAX_MANAGER))
-    if not manager.isprintable():
-        problems.append(field.invalid("fieldManager", manager, "should only contain printable characters"))
+    problems += manager_character_errors(manager, "fieldManager")
     if validation not in {"", "Ignore", "Warn", "Strict"}:
-        problems.append(field.not_supported("fieldValidation", validation, ("Ignore", "Strict", "Warn")))
+        problems.append(field.not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     refuse(kind, problems)
     return WriteOptions(bool(dry_run), manager, validation or default_validation, boolean(request, "force"))
 
@@ -177,7 +177,7 @@ def delete_options(request: Request, body: Object) -> Object:
         why = "orphanDependents and deletionPropagation cannot be both set"
         problems.append(field.invalid("propagationPolicy", policy, why))
     if policy not in {None, "", "Background", "Foreground", "Orphan"}:
-        known = ("Background", "Foreground", "Orphan", "nil")
+        known = ("Foreground", "Background", "Orphan", "nil")
         problems.append(field.not_supported("propagationPolicy", policy, known))
     problems += dry_run_problems(options.get("dryRun") or [])
     refuse("DeleteOptions", problems)

@@ -1,12 +1,18 @@
 """HorizontalPodAutoscaler autoscaling/v1 and v2. The v2 shape is the common one.
 
 v1 has one metric, the CPU; what it cannot hold travels in annotations.
-Source: pkg/apis/autoscaling/v1/conversion.go.
+Source: pkg/apis/autoscaling/v1/conversion.go, 1.36.
 """
 
 import json
 from typing import Any
 
+from apimachinery.conversion.autoscaling_metrics import (
+    behaviour_from_annotation,
+    behaviour_to_annotation,
+    metric_to_v1,
+    metric_to_v2,
+)
 from apimachinery.errors import Object
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
@@ -15,13 +21,12 @@ _CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"
 _BEHAVIOUR = "autoscaling.alpha.kubernetes.io/behavior"
 
 
-def _is_cpu(metric: Object, field: str) -> bool:
-    amount = (metric.get("resource") or {}).get(field) or {}
-    return (
-        metric.get("type") == "Resource"
-        and metric["resource"].get("name") == "cpu"
-        and amount.get("averageUtilization") is not None
-    )
+def _is_cpu(metric: Object) -> bool:
+    return metric.get("type") == "Resource" and (metric.get("resource") or {}).get("name") == "cpu"
+
+
+def _utilization(metric: Object, measured: str) -> Any:
+    return (metric["resource"].get(measured) or {}).get("averageUtilization")
 
 
 def _take(annotations: dict[str, str], key: str) -> Any:
@@ -33,28 +38,36 @@ def _take(annotations: dict[str, str], key: str) -> Any:
         return None
 
 
+def _take_metrics(annotations: dict[str, str], key: str, measured: str) -> list[Object]:
+    found = _take(annotations, key)
+    try:
+        return [metric_to_v2(metric, measured) for metric in found or []]
+    except (AttributeError, TypeError):
+        return []
+
+
 def to_v2(obj: Object) -> None:
     spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
-    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    annotations = dict((obj.get("metadata") or {}).get("annotations") or {})
+    metrics = _take_metrics(annotations, _METRICS, "target")
     percent = spec.pop("targetCPUUtilizationPercentage", None)
-    metrics = _take(annotations, _METRICS) or []
     if percent is not None:
         target = {"type": "Utilization", "averageUtilization": percent}
-        metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}, *metrics]
+        metrics.append({"type": "Resource", "resource": {"name": "cpu", "target": target}})
     if metrics:
         spec["metrics"] = metrics
     behaviour = _take(annotations, _BEHAVIOUR)
-    if behaviour is not None:
-        spec["behavior"] = behaviour
+    if isinstance(behaviour, dict):
+        spec["behavior"] = behaviour_from_annotation(behaviour)
     current_percent = status.pop("currentCPUUtilizationPercentage", None)
-    current = _take(annotations, _CURRENT) or []
-    if current_percent is not None:
-        amount = {"averageUtilization": current_percent, "averageValue": "0"}
-        current = [{"type": "Resource", "resource": {"name": "cpu", "current": amount}}, *current]
+    current = _take_metrics(annotations, _CURRENT, "current")
+    if not current and current_percent is not None:
+        amount = {"averageUtilization": current_percent}
+        current = [{"type": "Resource", "resource": {"name": "cpu", "current": amount}}]
     if current:
         status["currentMetrics"] = current
     conditions = _take(annotations, _CONDITIONS)
-    if conditions:
+    if isinstance(conditions, list) and conditions:
         status["conditions"] = conditions
     _keep_annotations(obj, annotations)
 
@@ -62,28 +75,25 @@ def to_v2(obj: Object) -> None:
 def from_v2(obj: Object) -> None:
     spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
     annotations = dict((obj.get("metadata") or {}).get("annotations") or {})
-    rest = []
-    for metric in spec.pop("metrics", None) or []:
-        if _is_cpu(metric, "target") and "targetCPUUtilizationPercentage" not in spec:
-            spec["targetCPUUtilizationPercentage"] = metric["resource"]["target"]["averageUtilization"]
-        else:
-            rest.append(metric)
-    current = []
-    for metric in status.pop("currentMetrics", None) or []:
-        if _is_cpu(metric, "current") and "currentCPUUtilizationPercentage" not in status:
-            status["currentCPUUtilizationPercentage"] = metric["resource"]["current"]["averageUtilization"]
-        else:
-            current.append(metric)
+    for key in (_METRICS, _CURRENT, _CONDITIONS, _BEHAVIOUR):
+        annotations.pop(key, None)
+    metrics, current = spec.pop("metrics", None) or [], status.pop("currentMetrics", None) or []
+    first = next(filter(_is_cpu, metrics), None)
+    if first is not None and _utilization(first, "target") is not None:
+        spec["targetCPUUtilizationPercentage"] = _utilization(first, "target")
+    for metric in filter(_is_cpu, current):
+        if _utilization(metric, "current") is not None:
+            status["currentCPUUtilizationPercentage"] = _utilization(metric, "current")
+    others = [one for one in metrics if not (_is_cpu(one) and _utilization(one, "target") is not None)]
+    behaviour = spec.pop("behavior", None)
     kept = {
-        _METRICS: rest,
-        _CURRENT: current,
+        _METRICS: [metric_to_v1(metric, "target") for metric in others],
+        _CURRENT: [metric_to_v1(metric, "current") for metric in current],
         _CONDITIONS: status.pop("conditions", None),
-        _BEHAVIOUR: spec.pop("behavior", None),
+        _BEHAVIOUR: None if behaviour is None else behaviour_to_annotation(behaviour),
     }
-    annotations.update(
-        {key: json.dumps(value, separators=(",", ":")) for key, value in kept.items() if value}
-    )
-    _keep_annotations(obj, annotations)
+    written = {key: json.dumps(value, separators=(",", ":")) for key, value in kept.items() if value}
+    _keep_annotations(obj, {**annotations, **written})
 
 
 def _keep_annotations(obj: Object, annotations: dict[str, str]) -> None:

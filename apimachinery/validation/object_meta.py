@@ -16,6 +16,7 @@ MAX_MANAGER_BYTES = 128
 MAX_SUBRESOURCE_BYTES = 256
 IMMUTABLE = "field is immutable"
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_NOT_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
 _ONE_CONTROLLER = "Only one reference can have Controller set to true"
 _FROZEN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
@@ -134,7 +135,7 @@ def validate_owner_references(references: Sequence[Object], path: str) -> list[F
                     f"{one.get('kind')}/{one.get('name')}" for one in (controller, reference)
                 )
                 text = f'{_ONE_CONTROLLER}. Found "true" in references for {named}'
-                errors.append(invalid(path, list(references), text))
+                errors.append(invalid(path, [_shown_owner(one) for one in references], text))
             controller = reference
     return errors
 
@@ -142,8 +143,10 @@ def validate_owner_references(references: Sequence[Object], path: str) -> list[F
 def _validate_owner(reference: Object, path: str) -> list[FieldError]:
     errors = []
     api_version = reference.get("apiVersion") or ""
-    version = api_version.rpartition("/")[2]
-    if not version:
+    if api_version.count("/") > 1:
+        text = f"unexpected GroupVersion string: {api_version}"
+        errors.append(invalid(child(path, "apiVersion"), api_version, text))
+    elif not api_version.rpartition("/")[2]:
         errors.append(invalid(child(path, "apiVersion"), api_version, "version must not be empty"))
     errors += [
         invalid(child(path, name), "", "must not be empty")
@@ -151,20 +154,34 @@ def _validate_owner(reference: Object, path: str) -> list[FieldError]:
         if not reference.get(name)
     ]
     if (api_version, reference.get("kind")) == ("v1", "Event"):
-        shown = f"/v1, Kind={reference['kind']}"
-        errors.append(invalid(path, shown, "GVK is disallowed from being an owner"))
+        text = f"/v1, Kind={reference['kind']} is disallowed from being an owner"
+        errors.append(invalid(path, _shown_owner(reference), text))
     return errors
+
+
+def _shown_owner(reference: Object) -> Object:
+    """A reference as Go writes it: fields in their order, the first four always."""
+    found = {name: reference.get(name) or "" for name in ("apiVersion", "kind", "name", "uid")}
+    rest = ("controller", "blockOwnerDeletion")
+    return {**found, **{name: reference[name] for name in rest if reference.get(name) is not None}}
 
 
 def validate_standard_finalizers(meta: Object, path: str = "metadata") -> list[FieldError]:
     """What built-in kinds ask beyond the generic rules: a finalizer without a domain is a standard one."""
-    text = "name is neither a standard finalizer name nor is it fully qualified"
     at = child(path, "finalizers")
     return [
-        invalid(index(at, position), name, text)
+        invalid(index(at, position), name, _NOT_STANDARD)
         for position, name in enumerate(meta.get("finalizers") or ())
         if "/" not in name and name not in STANDARD_FINALIZERS
     ]
+
+
+def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
+    """A finalizer in a namespace's spec: qualified, and without a domain a standard one."""
+    texts = names.qualified_name(name)
+    if "/" not in name and name not in STANDARD_FINALIZERS:
+        texts = [*texts, _NOT_STANDARD]
+    return [invalid(path, name, text) for text in texts]
 
 
 def validate_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError]:

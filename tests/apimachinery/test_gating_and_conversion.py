@@ -133,15 +133,24 @@ def test_an_autoscaler_survives_the_old_version() -> None:
         "type": "Resource",
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
     }
-    memory = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Value", "value": "1Gi"}}}
+    pods = {
+        "type": "Pods",
+        "pods": {"metric": {"name": "q"}, "target": {"type": "AverageValue", "averageValue": "1"}},
+    }
     new = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "h"},
         "status": {},
     }
-    new["spec"] = {"metrics": [cpu, memory], "behavior": {"scaleUp": {}}}
+    new["spec"] = {"metrics": [pods, cpu], "behavior": {"scaleUp": {"selectPolicy": "Max"}}}
     old = convert(new, GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"))
     assert old["spec"] == {"targetCPUUtilizationPercentage": 50}
+    prefix = "autoscaling.alpha.kubernetes.io"
+    rules = '{"StabilizationWindowSeconds":null,"SelectPolicy":"Max","Policies":null,"Tolerance":null}'
+    assert old["metadata"]["annotations"] == {
+        f"{prefix}/metrics": '[{"type":"Pods","pods":{"metricName":"q","targetAverageValue":"1"}}]',
+        f"{prefix}/behavior": f'{{"ScaleUp":{rules},"ScaleDown":null}}',
+    }
     back = convert(old, GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"))
     assert back == new

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from server_in_process import Caller, close_server, open_server
+from webhook_server import CERTIFICATE
 
 from apiserver.admission.chain import flag_errors
 from apiserver.request import Peer
@@ -151,8 +152,8 @@ async def test_trust_bundles_need_leave_to_attest() -> None:
         rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": ["*"]}
         await grant(admin, "other", rule)
         bundle = {
-            "metadata": {"name": "a"},
-            "spec": {"signerName": "x.io/y", "trustBundle": "-----BEGIN CERTIFICATE-----\n"},
+            "metadata": {"name": "x.io:y:a"},
+            "spec": {"signerName": "x.io/y", "trustBundle": CERTIFICATE.decode()},
         }
 
         refused = await other.post("/apis/certificates.k8s.io/v1beta1/clustertrustbundles", bundle)

@@ -9,13 +9,18 @@ from apiserver.registry.strategies.batch import STRATEGIES as _BATCH
 from apiserver.registry.strategies.classes import STRATEGIES as _CLASSES
 from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATION
 from apiserver.registry.strategies.core import STRATEGIES as _CORE
+from apiserver.registry.strategies.discovery import STRATEGIES as _DISCOVERY
 from apiserver.registry.strategies.dynamic_resources import STRATEGIES as _DYNAMIC_RESOURCES
 from apiserver.registry.strategies.flow_control import STRATEGIES as _FLOW_CONTROL
 from apiserver.registry.strategies.limiting import STRATEGIES as _LIMITING
+from apiserver.registry.strategies.networking import STRATEGIES as _NETWORKING
 from apiserver.registry.strategies.others import STRATEGIES as _OTHERS
 from apiserver.registry.strategies.pods import STRATEGIES as _PODS
+from apiserver.registry.strategies.policy import STRATEGIES as _POLICY
 from apiserver.registry.strategies.registration import STRATEGIES as _REGISTRATION
 from apiserver.registry.strategies.services import STRATEGIES as _SERVICES
+from apiserver.registry.strategies.storage import STRATEGIES as _STORAGE
+from apiserver.registry.strategies.trust import STRATEGIES as _TRUST
 from apiserver.registry.strategy import Strategy
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
@@ -31,6 +36,11 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_REGISTRATION,
     **_AGGREGATION,
     **_FLOW_CONTROL,
+    **_NETWORKING,
+    **_POLICY,
+    **_DISCOVERY,
+    **_TRUST,
+    **_STORAGE,
     **_OTHERS,
     **_ACCESS,
     GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy,

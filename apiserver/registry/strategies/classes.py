@@ -5,12 +5,13 @@ Source: pkg/registry/{scheduling/priorityclass,node/runtimeclass,storage/storage
 
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError
-from apiserver.registry.strategies.shared import BuiltIn, Counted, Returned
+from apiserver.registry.strategies.checked import Checked, CheckedAsNew
+from apiserver.registry.strategies.shared import Counted, Returned
 from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import classes
+from apiserver.registry.validation import classes, node_labels
 
 
-class PriorityClassStrategy(Counted):
+class PriorityClassStrategy(Checked, Counted):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(classes.priority_class_errors(obj))
 
@@ -18,20 +19,23 @@ class PriorityClassStrategy(Counted):
         return list(classes.priority_class_update_errors(new, old))
 
 
-class RuntimeClassStrategy(BuiltIn):
+class RuntimeClassStrategy(CheckedAsNew):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(classes.runtime_class_errors(obj))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*self.validate(new, ctx), *classes.runtime_class_update_errors(new, old)]
+        return list(classes.runtime_class_update_errors(new, old))
 
 
-class StorageClassStrategy(Returned):
+class StorageClassStrategy(CheckedAsNew, Returned):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(classes.storage_class_errors(obj))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(classes.storage_class_update_errors(new, old))
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return list(node_labels.topology_warnings(obj.get("allowedTopologies") or [], "allowedTopologies"))
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {

@@ -1,27 +1,37 @@
-"""coordination.k8s.io: leases. Source: pkg/apis/coordination/validation, 1.36."""
+"""coordination.k8s.io: leases and candidates. Source: pkg/registry/coordination/*/strategy.go, 1.36."""
 
 from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, invalid
-from apiserver.registry.strategies.shared import BuiltIn
+from apimachinery.field import FieldError
+from apimachinery.validation import names
+from apiserver.registry.strategies.checked import Checked
 from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.registry.validation import leases
+
+_GROUP = "coordination.k8s.io"
 
 
-class LeaseStrategy(BuiltIn):
+class LeaseStrategy(Checked):
     allow_create_on_update = True
     allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        spec = obj.get("spec") or {}
-        errors = []
-        seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
-        if seconds is not None and seconds <= 0:
-            errors.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
-        if transitions is not None and transitions < 0:
-            text = "must be greater than or equal to 0"
-            errors.append(invalid("spec.leaseTransitions", transitions, text))
-        return errors
+        return list(leases.lease_errors(obj.get("spec") or {}))
+
+
+class LeaseCandidateStrategy(LeaseStrategy):
+    """Named as keys of config maps are."""
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return names.config_key(name)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(leases.candidate_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*self.validate(new, ctx), *leases.candidate_update_errors(new, old)]
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
-    GroupResource("coordination.k8s.io", "leases"): LeaseStrategy,
+    GroupResource(_GROUP, "leases"): LeaseStrategy,
+    GroupResource(_GROUP, "leasecandidates"): LeaseCandidateStrategy,
 }

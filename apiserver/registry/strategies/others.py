@@ -1,46 +1,84 @@
-"""Kinds whose behaviour differs only in what the base class has a switch for.
+"""Small groups: storage versions and their migration, groups of pods.
 
-Generations: facts of defaults; what a DELETE answers and who may create by PUT: pkg/registry/*/strategy.go.
+Source: k8s.io/kubernetes/pkg/registry/{apiserverinternal,storagemigration,scheduling}/*/strategy.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource
-from apiserver.registry.strategies.shared import (
-    BuiltIn,
-    Counted,
-    CountedConditional,
-    Returned,
-    SpecKeptStatus,
-)
-from apiserver.registry.strategy import Strategy
+from typing import ClassVar
 
-_STORAGE = "storage.k8s.io"
+from apimachinery.errors import GroupResource, Object
+from apimachinery.field import FieldError
+from apimachinery.validation import names
+from apiserver.registry.strategies.checked import Checked, OwnRules, WithoutMetadata
+from apiserver.registry.strategies.shared import BuiltIn, Counted, SpecKeptStatus
+from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from apiserver.registry.validation import pod_groups, storage_versions
 
 
-class AutoscalerStrategy(BuiltIn):
-    status = SpecKeptStatus
+class StorageVersionStatus(WithoutMetadata, SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storage_versions.status_errors(new.get("status") or {}))
 
 
-class SignerNamed(BuiltIn):
-    status = SpecKeptStatus
-    field_labels = ("spec.signerName",)
+class StorageVersionStrategy(OwnRules, BuiltIn):
+    """Its spec is empty: a change has nothing to look at."""
+
+    status: ClassVar[type[Strategy]] = StorageVersionStatus
+    allow_unconditional_update = False
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return storage_versions.name_texts(name)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storage_versions.status_errors(obj.get("status") or {}))
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        return []
 
 
-class PodCertificateStrategy(BuiltIn):
-    status = SpecKeptStatus
-    field_labels = ("spec.signerName", "spec.podName", "spec.nodeName")
+class MigrationStatus(OwnRules, StatusStrategy):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storage_versions.migration_status_errors(new, old))
 
 
-def _all(group: str, strategy: type[Strategy], *plurals: str) -> dict[GroupResource, type[Strategy]]:
-    return {GroupResource(group, plural): strategy for plural in plurals}
+class MigrationStrategy(Checked):
+    """StorageVersionMigration."""
+
+    status: ClassVar[type[Strategy]] = MigrationStatus
+    allow_unconditional_update = False
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storage_versions.migration_errors(obj.get("spec") or {}))
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        return [*self.as_new(new, ctx), *metadata, *storage_versions.migration_update_errors(new, old)]
+
+
+class WorkloadStrategy(Checked, Counted):
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return names.dns1123_subdomain(name, prefix)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(pod_groups.workload_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(pod_groups.workload_update_errors(new, old))
+
+
+class PodGroupStrategy(Checked, Counted):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(pod_groups.group_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(pod_groups.group_update_errors(new, old))
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
-    **_all("networking.k8s.io", Counted, "ingresses", "networkpolicies", "ingressclasses"),
-    **_all("policy", CountedConditional, "poddisruptionbudgets"),
-    **_all("autoscaling", AutoscalerStrategy, "horizontalpodautoscalers"),
-    **_all(_STORAGE, Returned, "csinodes", "csidrivers", "volumeattachments"),
-    **_all(_STORAGE, Returned, "csistoragecapacities", "volumeattributesclasses"),
-    **_all("discovery.k8s.io", Counted, "endpointslices"),
-    **_all("certificates.k8s.io", SignerNamed, "clustertrustbundles"),
-    **_all("certificates.k8s.io", PodCertificateStrategy, "podcertificaterequests"),
+    GroupResource("internal.apiserver.k8s.io", "storageversions"): StorageVersionStrategy,
+    GroupResource("storagemigration.k8s.io", "storageversionmigrations"): MigrationStrategy,
+    GroupResource("scheduling.k8s.io", "workloads"): WorkloadStrategy,
+    GroupResource("scheduling.k8s.io", "podgroups"): PodGroupStrategy,
 }

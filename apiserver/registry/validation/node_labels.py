@@ -1,0 +1,46 @@
+"""Warnings about labels of nodes that have newer names.
+
+Source: k8s.io/kubernetes/pkg/api/node/util.go and pkg/api/storage/util.go, 1.36; the text for a
+matchExpression is from memory.
+"""
+
+from collections.abc import Iterator
+
+from apimachinery.errors import Object
+from apimachinery.field import child, index
+
+DEPRECATED = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": (
+        'deprecated since v1.17; use "topology.kubernetes.io/region" instead'
+    ),
+    "failure-domain.beta.kubernetes.io/zone": (
+        'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'
+    ),
+    "beta.kubernetes.io/instance-type": (
+        'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead'
+    ),
+}
+
+
+def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
+    """Of a label selector for nodes."""
+    for position, expression in enumerate((selector or {}).get("matchExpressions") or []):
+        name = expression.get("key") or ""
+        if name in DEPRECATED:
+            at = child(index(child(path, "matchExpressions"), position), "key")
+            yield f"{at}: {name} is {DEPRECATED[name]}"
+    for name in sorted((selector or {}).get("matchLabels") or {}):
+        if name in DEPRECATED:
+            yield f"{child(child(path, 'matchLabels'), name)}: {DEPRECATED[name]}"
+
+
+def topology_warnings(topologies: list[Object], path: str) -> Iterator[str]:
+    """Of the topologies that a storage class allows."""
+    for position, term in enumerate(topologies):
+        for number, expression in enumerate(term.get("matchLabelExpressions") or []):
+            text = DEPRECATED.get(expression.get("key") or "")
+            if text:
+                at = index(child(index(path, position), "matchLabelExpressions"), number)
+                yield f"{child(at, 'key')}: {text}"

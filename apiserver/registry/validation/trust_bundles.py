@@ -1,0 +1,126 @@
+"""Rules of cluster trust bundles and requests for pod certificates.
+
+Source: k8s.io/kubernetes/pkg/apis/certificates/validation/validation.go and
+pkg/apis/core/validation/names.go (ValidateClusterTrustBundleName), 1.36.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+from apimachinery.errors import Object
+from apimachinery.field import FieldError, child, invalid, required, too_long
+from apimachinery.validation import names
+from apimachinery.validation.object_meta import IMMUTABLE
+from apiserver.registry.validation.certificates import signer_name
+
+_MAX_BUNDLE = 1024 * 1024
+_HIDDEN = "<value omitted>"
+_BLOCK = re.compile(
+    r"^-----BEGIN ([^\n]*?)-----[ \t\r]*\n(.*?)^-----END \1-----[ \t\r]*$", re.DOTALL | re.MULTILINE
+)
+_MAX_UID = 128
+_LEAST_SECONDS, _MOST_SECONDS, _MOST_OWN_SECONDS = 3600, 91 * 86400, 86400
+_MAX_KEY = 10 * 1024
+
+
+def bundle_name_texts(name: str, signer: str, prefix: bool) -> list[str]:
+    """The name of a bundle: with a signer, the signer's name before it, `:` for `/`."""
+    if not signer:
+        if ":" in name:
+            return ['ClusterTrustBundle without signer name must not have ":" in its name']
+        return names.dns1123_subdomain(name, prefix)
+    wanted = signer.replace("/", ":") + ":"
+    if not name.startswith(wanted):
+        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {wanted}"]
+    return names.dns1123_subdomain(name.removeprefix(wanted), prefix)
+
+
+def bundle_errors(spec: Object, *, parse: bool = True) -> Iterator[FieldError]:
+    """`parse`: the certificates are looked at: not if they did not change."""
+    if spec.get("signerName"):
+        yield from signer_name("spec.signerName", spec["signerName"])
+    if parse:
+        yield from _anchor_errors(spec.get("trustBundle") or "", "spec.trustBundle")
+
+
+def _anchor_errors(text: str, path: str) -> Iterator[FieldError]:
+    if len(text.encode()) > _MAX_BUNDLE:
+        yield too_long(path, _MAX_BUNDLE)
+        return
+    places: dict[bytes, list[int]] = {}
+    wrong = False
+    for position, block in enumerate(_BLOCK.finditer(text)):
+        content, problem = _anchor(block[1], block[2])
+        if problem:
+            wrong = True
+            yield invalid(path, _HIDDEN, f"entry {position} {problem}")
+        places.setdefault(content, []).append(position)
+    if wrong:
+        return
+    if not places:
+        yield invalid(path, _HIDDEN, "at least one trust anchor must be provided")
+    for found in places.values():
+        if len(found) > 1:
+            shown = " ".join(map(str, found))
+            yield invalid(path, _HIDDEN, f"duplicate trust anchor (indices [{shown}])")
+
+
+def _anchor(kind: str, body: str) -> tuple[bytes, str]:
+    """The bytes of one PEM block, and what is wrong with it as the certificate of an authority."""
+    from cryptography import x509  # slow to import, rarely needed
+
+    if kind != "CERTIFICATE":
+        return b"", f"has bad block type: {kind}"
+    if ":" in body:
+        return b"", "has PEM block headers"
+    try:
+        content = base64.b64decode("".join(body.split()))
+        constraints = x509.load_der_x509_certificate(content).extensions.get_extension_for_class(
+            x509.BasicConstraints
+        )
+    except x509.ExtensionNotFound:
+        return content, "does not have the CA bit set"
+    except (binascii.Error, ValueError):
+        return b"", "does not parse as X.509"
+    return content, "" if constraints.value.ca else "does not have the CA bit set"
+
+
+def bundle_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    after, before = ((one.get("spec") or {}).get("signerName") or "" for one in (new, old))
+    if after != before:
+        yield invalid("spec.signerName", after, IMMUTABLE)
+
+
+def pod_request_errors(spec: Object) -> Iterator[FieldError]:
+    """A new PodCertificateRequest; key and proof of possession are only measured."""
+    signer = spec.get("signerName") or ""
+    yield from signer_name("spec.signerName", signer)
+    for who in ("pod", "serviceAccount", "node"):
+        at, name = f"spec.{who}Name", spec.get(f"{who}Name") or ""
+        yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
+        at, uid = f"spec.{who}UID", spec.get(f"{who}UID") or ""
+        if not uid:
+            yield invalid(at, uid, "must not be empty")
+        if len(uid) > _MAX_UID:
+            yield too_long(at, _MAX_UID)
+    seconds = spec.get("maxExpirationSeconds")
+    if seconds is None:
+        yield required("spec.maxExpirationSeconds", "must be set")
+        return
+    domain = signer.partition("/")[0]
+    own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    most = _MOST_OWN_SECONDS if own else _MOST_SECONDS
+    if not _LEAST_SECONDS <= seconds <= most:
+        text = f"must be in the range [{_LEAST_SECONDS}, {most}]"
+        yield invalid("spec.maxExpirationSeconds", seconds, text)
+    for name in ("pkixPublicKey", "proofOfPossession"):
+        if len(spec.get(name) or "") * 3 // 4 > _MAX_KEY:
+            yield too_long(child("spec", name), _MAX_KEY)
+            return
+
+
+def pod_request_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    if new.get("spec") != old.get("spec"):
+        yield invalid("spec", new.get("spec"), IMMUTABLE)

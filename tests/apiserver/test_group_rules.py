@@ -1,0 +1,84 @@
+"""Rules of the smaller API groups: what is wrong with an object, where, and in which words."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from server_in_process import Caller
+
+ROWS = yaml.safe_load((Path(__file__).parents[1] / "data" / "group-rules.yaml").read_text())
+
+INGRESSES = "/apis/networking.k8s.io/v1/namespaces/default/ingresses"
+POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+BACKEND = {"service": {"name": "s", "port": {"number": 80}}}
+
+
+def faults(answer: Any) -> list[str]:
+    assert answer.status == 422, answer.body
+    return [f"{cause['field']}: {cause['message']}" for cause in answer.body["details"]["causes"]]
+
+
+async def test_new_objects(api: Caller) -> None:
+    """Each fault of a new object is told, in upstream's order."""
+    for row in ROWS["new"]:
+        answer = await api.post(row["path"], {"metadata": {"name": "x"}, **row["object"]})
+
+        assert faults(answer) == row["faults"]
+
+
+async def test_changes(api: Caller) -> None:
+    """What may not change is said."""
+    for row in ROWS["changed"]:
+        made = await api.post(row["path"], {"metadata": {"name": "x"}, **row["object"]})
+        assert made.status == 201, made.body
+
+        assert faults(await api.patch(f"{row['path']}/x", row["change"])) == row["faults"]
+
+
+async def test_a_policy_is_looked_at_twice(api: Caller) -> None:
+    """A change of a network policy is checked as a new one and as a change, and both are told."""
+    await api.post(POLICIES, {"metadata": {"name": "x"}, "spec": {"podSelector": {}}})
+    change = {"spec": {"policyTypes": ["X"]}, "metadata": {"labels": {"a": "!"}}}
+    answer = await api.patch(f"{POLICIES}/x", change)
+
+    fields = [fault.partition(": ")[0] for fault in faults(answer)]
+    assert fields == ["metadata.labels"] * 2 + [
+        "spec.policyTypes[0]",
+        "metadata.labels",
+        "spec.policyTypes[0]",
+    ]
+
+
+async def test_names_of_budgets(api: Caller) -> None:
+    """A disruption budget may be called what a path can hold."""
+    assert (await api.post(BUDGETS, {"metadata": {"name": "Under_score"}})).status == 201
+    answer = await api.post(BUDGETS, {"metadata": {"name": "a%b"}})
+    assert faults(answer) == ["metadata.name: Invalid value: \"a%b\": may not contain '%'"]
+
+
+async def test_status_of_an_ingress(api: Caller) -> None:
+    """Addresses are checked, and what was there may stay as it is."""
+    await api.post(INGRESSES, {"metadata": {"name": "x"}, "spec": {"defaultBackend": BACKEND}})
+    status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3"}]}}}
+    text = 'Invalid value: "1.2.3": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'
+    answer = await api.patch(f"{INGRESSES}/x/status", status)
+    assert faults(answer) == [f"status.loadBalancer.ingress[0].ip: {text}"]
+
+
+async def test_warnings(api: Caller) -> None:
+    """What is accepted but unwise is warned of."""
+    annotated = {"name": "x", "annotations": {"kubernetes.io/ingress.class": "nginx"}}
+    answer = await api.post(INGRESSES, {"metadata": annotated, "spec": {"defaultBackend": BACKEND}})
+    instead = "please use 'spec.ingressClassName' instead"
+    text = rf"annotation \"kubernetes.io/ingress.class\" is deprecated, {instead}"
+    assert answer.warnings == [f'299 - "{text}"']
+
+
+async def test_labels_count_in_slices(api: Caller) -> None:
+    """An endpoint slice's generation grows with its labels too, but not with annotations."""
+    await api.post(SLICES, {"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": [], "ports": []})
+    annotated = await api.patch(f"{SLICES}/x", {"metadata": {"annotations": {"a": "b"}}})
+    labelled = await api.patch(f"{SLICES}/x", {"metadata": {"labels": {"a": "b"}}})
+    assert [one.body["metadata"]["generation"] for one in (annotated, labelled)] == [1, 2]
