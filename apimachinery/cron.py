@@ -47,7 +47,7 @@ _DESCRIPTORS = {
 }
 _EVERY = "@every "
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION = re.compile(r"([0-9]*+\.?[0-9]*+)(ns|us|µs|μs|ms|s|m|h)")
 _YEARS = 5
 
 

@@ -20,7 +20,7 @@ WRONG_SUFFIX = "unable to parse quantity's suffix"
 WRONG_NUMBER = "unable to parse numeric part of quantity"
 
 _TEXT = re.compile(
-    r"(?P<sign>[+-]?)(?P<zeros>0*)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
+    r"(?P<sign>[+-]?)(?P<zeros>0*+)(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?"
     r"(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)"
 )
 _DECIMAL = {

@@ -24,7 +24,7 @@ _UNITS = {
     "μs": 1,
     "ns": 0.001,
 }
-_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(h|ms|us|µs|μs|ns|m|s)")
+_PART = re.compile(r"([0-9]++\.?[0-9]*+|\.[0-9]++)(h|ms|us|µs|μs|ns|m|s)")
 _DURATION = re.compile(rf"[+-]?(?:0|(?:{_PART.pattern})+)")
 _TIMESTAMP = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:\d\d)")
 _OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d\d)")

@@ -82,7 +82,7 @@ _EMAIL = _matches(rf"\s*(?:{_ADDRESS}|(?:(?:{_ATOM}|{_QUOTED}|[. ])+)?<\s*{_ADDR
 
 _CLOCK = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 _GO_DURATION = _matches(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_LOOSE_DURATION = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
+_LOOSE_DURATION = re.compile(r"(?<![0-9])([0-9]++)\s*+([A-Za-zµ]+)")
 _UNITS = (
     ("ns", "nano"), ("us", "µs", "micro"), ("ms", "milli"), ("s", "sec"), ("m", "min"),
     ("h", "hr", "hour"), ("d", "day"), ("w", "wk", "week"),

@@ -16,7 +16,6 @@ from apiserver.media_types import Accepted
 from apiserver.request import Request, Response, text
 from apiserver.services import Services
 
-_PARAMETER = re.compile(r"\s*;\s*")
 _KIND = "APIGroupDiscoveryList"
 
 
@@ -86,7 +85,7 @@ class Discovery:
     def _aggregated_version(self, accept: str) -> str:
         """The version of the aggregated document that the client asks for first and this server offers."""
         for clause in accept.split(","):
-            media_type, *parameters = _PARAMETER.split(clause.strip())
+            media_type, *parameters = map(str.strip, clause.split(";"))
             wanted = dict(one.split("=", 1) for one in parameters if "=" in one)
             if wanted.get("g") != discovery.AGGREGATED_GROUP or wanted.get("as") != _KIND:
                 if media_type in {"application/json", "*/*"} and "as" not in wanted:
