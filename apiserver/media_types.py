@@ -7,7 +7,7 @@ same, so it is read.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apimachinery import errors
 
@@ -68,14 +68,34 @@ def accepted(accept: str, convertible: bool = True) -> Accepted:
         media_type = _media_type(clause.type)
         if media_type is None:
             continue
-        wanted = clause.params.get("as", "")
-        if not wanted:
-            return Accepted(media_type)
-        if convertible and _can_convert(wanted, clause.params):
-            return Accepted(media_type, wanted, clause.params.get("v", ""))
+        params = clause.params
+        if params.get("stream", "watch") != "watch":
+            continue
+        pretty = params.get("pretty") == "1" and media_type == JSON
+        if not params.keys() & {"as", "g", "v"}:
+            return Accepted(media_type, pretty=pretty)
+        if convertible and _can_convert(params.get("as", ""), params):
+            return Accepted(media_type, params["as"], params.get("v", ""), pretty)
     error = errors.not_acceptable(f"only the following media types are accepted: {', '.join(ACCEPTED)}")
     error.details = None
     raise error
+
+
+def streamed(form: Accepted) -> None:
+    """Raise 406 for a form that a watch cannot have."""
+    if form.media_type == JSON:
+        return
+    kinds = ", ".join(f"{one};stream=watch" for one in (JSON, PROTOBUF))
+    error = errors.not_acceptable(f"only the following media types are accepted: {kinds}")
+    error.details = None
+    raise error
+
+
+def for_people(query: str, user_agent: str) -> bool:
+    """Whether JSON is indented: if the client says so, or is a browser or a tool of the command line."""
+    if query:
+        return query in {"1", "t", "T", "true", "TRUE", "True"}
+    return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
 
 
 def _media_type(kind: str) -> str | None:
@@ -112,27 +132,8 @@ def _quality(text: str) -> float:
         return 0.0
 
 
-def prefers_yaml(accept: str) -> bool:
-    """Whether an error for this client is written as YAML."""
-    if YAML not in accept:
-        return False
-    try:
-        return accepted(accept).media_type == YAML
-    except errors.StatusError:
-        return False
-
-
 def takes_protobuf_only(accept: str) -> bool:
     """Whether a client takes nothing else: it is told in protobuf that there is none."""
     if PROTOBUF not in accept:
         return False
     return not any(_media_type(clause.type) for clause in _clauses(accept))
-
-
-def to_yaml(value: Any) -> bytes:
-    """A document as upstream writes YAML: keys sorted, lists not indented."""
-    import yaml
-
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text = yaml.dump(value, Dumper=dumper, sort_keys=True, allow_unicode=True, width=2**31 - 1)
-    return text.encode()

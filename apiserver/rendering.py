@@ -5,10 +5,10 @@ import gzip
 import zlib
 from collections.abc import AsyncIterator, Sequence
 
-from apimachinery import errors
+from apimachinery import errors, field
 from apimachinery.errors import Object, StatusError
 from apiserver import media_types
-from apiserver.encoding import dumps, loads, with_revision
+from apiserver.encoding import dumps, indented, loads, with_revision
 from apiserver.media_types import Accepted
 from apiserver.registry.writes import Written
 from apiserver.request import Request, Response, Upgrade
@@ -21,12 +21,20 @@ _METADATA_KIND = "PartialObjectMetadata"
 
 def form_of(request: Request) -> Accepted:
     """What the client wants the answer to be; raises 406."""
-    return media_types.accepted(request.headers.get("accept", ""))
+    form = media_types.accepted(request.headers.get("accept", ""))
+    if form.media_type == media_types.JSON and for_people(request):
+        return form._replace(pretty=True)
+    return form
+
+
+def for_people(request: Request) -> bool:
+    """Whether the answer to a request is indented."""
+    return media_types.for_people(request.param("pretty") or "", request.headers.get("user-agent", ""))
 
 
 def plain(form: Accepted) -> Accepted:
     """The same media type without a conversion: Statuses are never Tables."""
-    return Accepted(form.media_type)
+    return Accepted(form.media_type, pretty=form.pretty)
 
 
 def current(request: Request, scope: Scope, value: bytes, revision: int, form: Accepted) -> Response:
@@ -59,7 +67,11 @@ def render(request: Request, scope: Scope, obj: Object, form: Accepted, status: 
 def document(body: Object, form: Accepted, status: int = 200) -> Response:
     """Any document, as JSON or YAML."""
     if form.media_type == media_types.YAML:
-        return Response(status, media_types.to_yaml(body), media_types.YAML)
+        from apiserver.yaml_text import to_yaml  # it brings a parser
+
+        return Response(status, to_yaml(body), media_types.YAML)
+    if form.pretty:
+        return Response(status, indented(body))
     return Response(status, dumps(body) + b"\n")
 
 
@@ -123,18 +135,23 @@ def convert_list(
                 "items": items,
             }
         case "Table":
-            return table(request, scope, items, form, metadata)
+            return table(request, scope, items, form, _typed(metadata))
         case "PartialObjectMetadataList":
             return {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{form.version}",
-                "metadata": metadata,
+                "metadata": _typed(metadata),
                 "items": [partial(one, form.version) for one in items],
             }
         case _:
             what = f"{scope.resource.kind}List"
             why = "you requested PartialObjectMetadata, but the requested object is a list"
             raise _not_acceptable(f"{why} ({_go_type(scope, what)})")
+
+
+def _typed(metadata: Object) -> Object:
+    """A list's metadata as a Go struct writes it, which custom resources' own lists are not."""
+    return {name: value for name, value in metadata.items() if value != ""}
 
 
 def table(
@@ -151,7 +168,9 @@ def table(
 
     include = request.param("includeObject") or "Metadata"
     if include not in {"None", "Metadata", "Object"}:
-        raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
+        why = "must be 'Metadata', 'Object', 'None', or empty"
+        problem = field.invalid("includeObject", include, why)
+        raise errors.bad_request(f"Unable to convert to Table as requested: {problem}")
     return tables.render(
         scope.resource,
         items,

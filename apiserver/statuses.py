@@ -1,9 +1,9 @@
 """The one place that turns an error into a `Status` on the wire."""
 
 from apimachinery import protobuf
-from apimachinery.errors import StatusError
+from apimachinery.errors import Object, StatusError
 from apiserver import media_types
-from apiserver.encoding import dumps
+from apiserver.encoding import dumps, indented
 from apiserver.request import Request, Response, text
 
 
@@ -12,13 +12,27 @@ def response(request: Request, error: StatusError) -> Response:
     body = error.status()
     if media_types.takes_protobuf_only(request.headers.get("accept", "")):
         result = Response(error.code, protobuf.encode_status(body), media_types.PROTOBUF)
-    elif media_types.prefers_yaml(request.headers.get("accept", "")):
-        result = Response(error.code, media_types.to_yaml(body), media_types.YAML)
     else:
-        result = Response(error.code, dumps(body) + b"\n")
+        result = _written(request, error.code, body)
     if error.retry_after:
         result.headers.append(("Retry-After", str(error.retry_after)))
     return result
+
+
+def _written(request: Request, code: int, body: Object) -> Response:
+    """A Status as YAML or JSON: indented for people, and where the client takes none of it."""
+    try:
+        form = media_types.accepted(request.headers.get("accept", ""), convertible=False)
+    except StatusError:
+        return Response(code, indented(body))
+    if form.media_type == media_types.YAML:
+        from apiserver.yaml_text import to_yaml  # it brings a parser
+
+        return Response(code, to_yaml(body), media_types.YAML)
+    query, agent = request.param("pretty") or "", request.headers.get("user-agent", "")
+    if form.pretty or media_types.for_people(query, agent):
+        return Response(code, indented(body))
+    return Response(code, dumps(body) + b"\n")
 
 
 def panic(request: Request) -> Response:

@@ -12,7 +12,6 @@ from apimachinery.resources import ResourceTable
 from apiserver import rendering
 from apiserver.aggregation.merging import Merged, complete
 from apiserver.encoding import dumps
-from apiserver.media_types import Accepted
 from apiserver.request import Request, Response, text
 from apiserver.services import Services
 
@@ -97,4 +96,4 @@ class Discovery:
 
     def _document(self, request: Request, document: Document) -> Response:
         form = rendering.form_of(request)
-        return rendering.document(document, Accepted(form.media_type))
+        return rendering.document(document, rendering.plain(form))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 
 from apimachinery.errors import Object, StatusError
-from apiserver import parameters, rendering
+from apiserver import media_types, parameters, rendering
 from apiserver.codec import form_of
 from apiserver.definitions.model import CustomResource
 from apiserver.encoding import dumps, event_bytes, loads, with_revision
@@ -53,6 +53,7 @@ async def watch(request: Request, scope: Scope) -> Response:
     options = parameters.list_options(request, watch=True, watch_list=watch_list)
     wanted = selection(request, scope.registry, options)
     revision = parse_cached_revision(options.resource_version)
+    media_types.streamed(form)
     encoder = Encoder(request, scope, form)
     if options.send_initial_events and revision:
         await wait(scope.services.store, revision)

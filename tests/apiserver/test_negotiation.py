@@ -1,0 +1,115 @@
+"""What a client may ask answers to be: media types, conversions, for people or for programs."""
+
+import json
+
+import pytest
+import yaml
+from server_in_process import MAPS, Caller, config_map
+
+from apiserver.yaml_text import to_yaml
+
+_META = "g=meta.k8s.io;v=v1"
+_TABLE = f"application/json;as=Table;{_META}"
+_STREAMS = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+
+
+@pytest.fixture
+async def maps(api: Caller) -> Caller:
+    await api.post(MAPS, config_map("a", data={"k": "v"}))
+    return api
+
+
+KINDS = {
+    "": "ConfigMap",
+    "application/json;q=0": "ConfigMap",
+    "text/html, */*;q=0.1": "ConfigMap",
+    "application/json;stream=watch": "ConfigMap",
+    "application/json;stream=other": "",
+    "application/json;v=v1": "",
+    f"application/json;{_META}": "",
+    f"application/json;as=;{_META}": "",
+    f"application/json;as=Chair;{_META}": "",
+    f"application/json;as=Chair;{_META}, application/json": "ConfigMap",
+    _TABLE: "Table",
+    f"application/json;as=PartialObjectMetadata;{_META}": "PartialObjectMetadata",
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1": "PartialObjectMetadata",
+    f"*/*;as=Table;{_META}": "Table",
+}
+
+
+@pytest.mark.parametrize("accept", KINDS)
+async def test_kinds_of_answers(maps, accept):
+    """The first clause that can be had decides; none is 406."""
+    answer = await maps.get(f"{MAPS}/a", accept=accept)
+    assert (answer.status, answer.body["kind"]) == (
+        (200, KINDS[accept]) if KINDS[accept] else (406, "Status")
+    )
+
+
+INDENTED = [("pretty=true", "x"), ("", "curl/8"), ("", "Wget/1"), ("", "Mozilla/5.0"), ("pretty=1", "curl")]
+
+
+@pytest.mark.parametrize(("query", "agent"), INDENTED)
+async def test_answers_for_people(maps, query, agent):
+    """Browsers, curl and whoever asks for it get indented JSON, of errors and lists too."""
+    for path in (f"{MAPS}/a", f"{MAPS}/none", MAPS, "/apis"):
+        answer = await maps.get(f"{path}?{query}", user_agent=agent)
+        assert answer.raw == json.dumps(answer.body, indent=2, ensure_ascii=False).encode()
+    plain = await maps.get(f"{MAPS}/a?pretty=false", user_agent=agent)
+    assert plain.raw.count(b"\n") == 1
+
+
+async def test_watches_are_no_yaml(maps):
+    """A watch has forms of its own, and says which."""
+    answer = await maps.get(f"{MAPS}?watch=true", accept="application/yaml")
+    assert answer.status == 406
+    why = yaml.safe_load(answer.raw)["message"]
+    assert why == f"only the following media types are accepted: {_STREAMS}"
+
+
+async def test_objects_of_tables(maps):
+    """What a Table may include is said by its parameter."""
+    answer = await maps.get(f"{MAPS}?includeObject=Bogus", accept=_TABLE)
+    why = "must be 'Metadata', 'Object', 'None', or empty"
+    assert answer.status == 400
+    assert answer.body["message"] == (
+        f'Unable to convert to Table as requested: includeObject: Invalid value: "Bogus": {why}'
+    )
+
+
+TEXTS = {
+    "x": "x",
+    "": '""',
+    "y": '"y"',
+    "null": '"null"',
+    "261": '"261"',
+    "1e3": '"1e3"',
+    "12:30": '"12:30"',
+    "1.2.3": "1.2.3",
+    "v1.20": "v1.20",
+    "2026-11-21T17:05:26Z": '"2026-11-21T17:05:26Z"',
+    "2026-11-21": '"2026-11-21"',
+    "a: b": "'a: b'",
+    "*a": "'*a'",
+    "it's": "it's",
+    "a\tb": '"a\\tb"',
+    "a\nb\n": "|\n  a\n  b",
+    "a\nb": "|-\n  a\n  b",
+    "word " * 20: "'word word word word word word word word word word word word word word word word\n"
+    "  word word word word '",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_in_yaml(text):
+    """What would be read as something else is quoted twice, lines are lines, the rest as libyaml does."""
+    assert to_yaml({"k": text}).decode() == f"k: {TEXTS[text]}\n"
+
+
+def test_keys_in_yaml():
+    """Keys come in goyaml's order: what is no letter first, numbers by value."""
+    keys = ["f:b", "a10", "a9", "B", ".", "k:{}", "a"]
+    written = to_yaml(dict.fromkeys(keys, 1)).decode().splitlines()
+    assert [line.removesuffix(": 1").strip("'") for line in written] == [
+        ".", "B", "a", "a9", "a10", "f:b", "k:{}",
+    ]  # fmt: skip
