@@ -1,0 +1,29 @@
+"""Remember what functions make of short texts.
+
+A cache that counts its entries alone would keep whatever clients send: a thousand labels of megabytes each.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_LONGEST = 1024  # characters
+
+
+def remembered(
+    size: int, longest: int = _LONGEST
+) -> Callable[[Callable[Concatenate[str, _P], _T]], Callable[Concatenate[str, _P], _T]]:
+    """Keep up to `size` results of a function of a text; those of longer texts are made anew every time."""
+
+    def decorate(make: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
+        kept = lru_cache(maxsize=size)(make)
+
+        @wraps(make)
+        def remember(text: str, *others: _P.args, **named: _P.kwargs) -> _T:
+            return (kept if len(text) <= longest else make)(text, *others, **named)
+
+        return remember
+
+    return decorate
