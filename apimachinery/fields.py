@@ -6,9 +6,9 @@ Source: k8s.io/apimachinery/pkg/fields/selector.go, 1.36.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from apimachinery.labels import SelectorError
+from apimachinery.remembering import remembered
 
 _TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
 _SPECIAL = {"\\": "\\\\", ",": "\\,", "=": "\\="}
@@ -66,7 +66,7 @@ class FieldSelector:
 EVERYTHING = FieldSelector()
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _parse(text: str) -> FieldSelector:
     terms = []
     for part in sorted(_parts(text)):

@@ -4,11 +4,11 @@ Source: k8s.io/apimachinery/pkg/labels/selector.go and pkg/apis/meta/v1/helpers.
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from apimachinery import label_syntax
 from apimachinery.label_requirements import EQUAL, ORDERED, Operator, Requirement, SelectorError
+from apimachinery.remembering import remembered
 
 __all__ = [
     "EVERYTHING",
@@ -147,7 +147,7 @@ def format_selector(selector: Mapping[str, Any] | None) -> str:
         return "<error>"
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _parse(text: str) -> LabelSelector:
     return LabelSelector(label_syntax.parse(text))
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from apimachinery import shapes
 from apimachinery.clock import micro_timestamp, timestamp
 from apimachinery.quantity import Quantity
+from apimachinery.remembering import remembered
 from apimachinery.schema import Field, Kind, Schema
 
 Normaliser = Callable[[Any, list[str]], Any]  # (value, names of unknown fields met: appended to)
@@ -128,7 +129,7 @@ def _int_or_string(value: Any, _: list[str]) -> Any:
 _INT32 = _integer(*_INT_RANGES["int32"])
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def canonical_quantity(text: str) -> str:
     """The canonical text of a quantity; raises ValueError with upstream's text."""
     return Quantity.parse(text.strip()).canonical()
@@ -168,7 +169,7 @@ def _micro_time(value: Any, _: list[str]) -> Any:
     return _canonical_time(value, shapes.MICRO_TIME)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _canonical_time(text: str, layout: str) -> str | None:
     """The time as Go writes it; Go's zero time is written as null, and so is none."""
     try:

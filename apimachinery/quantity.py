@@ -10,10 +10,11 @@ Source: k8s.io/apimachinery/pkg/api/resource, 1.36.
 import re
 from decimal import Decimal
 from enum import StrEnum
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 from typing import Any
 
 from apimachinery import quantity_arithmetic as arithmetic
+from apimachinery.remembering import remembered
 
 WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_SUFFIX = "unable to parse quantity's suffix"
@@ -175,7 +176,7 @@ class Quantity:
 ZERO = Quantity(0, text="0")
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def _parse(text: str) -> Quantity:
     found = _TEXT.fullmatch(text) if text else None
     if found is None:

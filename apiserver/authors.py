@@ -1,8 +1,8 @@
 """Who is written down as the author of a write: the user, and the component that its user agent names."""
 
 import re
-from functools import lru_cache
 
+from apimachinery.remembering import remembered
 from apiserver.request import Request
 from apiserver.storage.interfaces import Author
 
@@ -10,7 +10,7 @@ _PRODUCT = re.compile(r"^(?P<name>[^/ ]+)(?:/(?P<version>[^ ]*))?")
 _MINOR = re.compile(r"^v?(\d+\.\d+)")
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def component_of(user_agent: str) -> tuple[str, str]:
     """Component and minor of `kube-scheduler/v1.36.4 (linux/amd64) …`; empty where it does not say."""
     found = _PRODUCT.match(user_agent)

@@ -6,10 +6,10 @@ same, so it is read.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from apimachinery import errors
+from apimachinery.remembering import remembered
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -61,7 +61,7 @@ def unsupported(accepted: Sequence[str]) -> errors.StatusError:
     return error
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def accepted(accept: str, convertible: bool = True) -> Accepted:
     """The best form for an Accept header; raises 406. Without `convertible` only the object as it is."""
     for clause in _clauses(accept):

@@ -4,7 +4,8 @@ Source: k8s.io/apiserver/pkg/cel/escaping.go, 1.36.
 """
 
 import re
-from functools import lru_cache
+
+from apimachinery.remembering import remembered
 
 _RESERVED = frozenset(
     [
@@ -38,7 +39,7 @@ _BACK = {escaped: plain for plain, escaped in _ESCAPED.items()}
 _SEQUENCE = re.compile(r"__(?:underscores|dot|dash|slash)__")
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def escape(name: str) -> str | None:
     """The identifier of a property; None if it has none and cannot be named in expressions."""
     if not _NAME.fullmatch(name):
@@ -48,7 +49,7 @@ def escape(name: str) -> str | None:
     return _PART.sub(lambda found: _ESCAPED[found.group()], name)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def unescape(identifier: str) -> str | None:
     """The property of an identifier; None if it is no escaped name."""
     if not _NAME.fullmatch(identifier):

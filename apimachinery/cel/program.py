@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 from apimachinery.cel import temporal
@@ -18,6 +17,7 @@ from apimachinery.cel.regular import regular_expression
 from apimachinery.cel.steps import Frame
 from apimachinery.cel.syntax import parse
 from apimachinery.cel.types import ANY, Type
+from apimachinery.remembering import remembered
 
 _RECURSION = 12_000  # an expression of the deepest nesting allowed needs it
 _DEEP = 100  # nodes from which on an expression might be too deep for Python's own limit
@@ -129,7 +129,7 @@ def _wrong_literals(checked: Checked) -> list[Issue]:
     return issues
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192, longest=10_000)
 def _compiled(expression: str, environment: Environment) -> Program | CompileError:
     try:
         return Program(expression, environment)

@@ -1,10 +1,10 @@
 """Regular expressions as Go reads them: the RE2 library, its complaints in Go's words."""
 
 import importlib
-from functools import lru_cache
 from typing import Any
 
 from apimachinery.cel.errors import EvaluationError
+from apimachinery.remembering import remembered
 
 _GO = {
     "missing ]": "missing closing ]",
@@ -18,7 +18,7 @@ _GO = {
 }
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def regular_expression(pattern: str) -> Any:
     """`pattern` compiled; raises ValueError with Go's text."""
     re2: Any = importlib.import_module("re2")

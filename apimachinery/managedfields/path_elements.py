@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from apimachinery.remembering import remembered
+
 Path = tuple[str, ...]
 
 _KINDS = {"f": 0, "k": 1, "v": 2, "i": 3}
@@ -27,10 +29,15 @@ def field(name: str) -> str:
 def keyed(keys: Mapping[str, Any]) -> str:
     """The element of a list's item by its keys."""
     parts = [part for name in sorted(keys) for part in (name, _number(keys[name]))]
+    if any(isinstance(part, str) and len(part) > _LONG for part in parts):
+        return _keyed(*parts)
     try:
         return _remembered(*parts)
     except TypeError:  # a list or a map for a key: no item of a valid object has one
         return _keyed(*parts)
+
+
+_LONG = 1024  # characters: what is longer is not kept
 
 
 def _keyed(*parts: Any) -> str:
@@ -51,7 +58,7 @@ def indexed(position: int) -> str:
     return f"i:{position}"
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def canonical(text: str) -> str | None:
     """The element that `text` stands for; None for a kind not known here. Raises ValueError."""
     if len(text) < 2:
@@ -73,7 +80,7 @@ def canonical(text: str) -> str | None:
     return keyed(keys)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def sort_key(element: str) -> tuple[Any, ...]:
     """The order of elements: fields, then keys, then values, then positions."""
     kind, content = _KINDS[element[0]], element[2:]

@@ -6,8 +6,9 @@ in bytes, as Go does.
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
+
+from apimachinery.remembering import remembered
 
 NameCheck = Callable[[str, bool], list[str]]
 
@@ -99,15 +100,15 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-@lru_cache(maxsize=1 << 14)
-def _matches(pattern: str, text: str) -> bool:
+@remembered(1 << 14)
+def _matches(text: str, pattern: str) -> bool:
     """The same keys and values come again and again."""
     return _COMPILED[pattern].fullmatch(text) is not None
 
 
 def _check(text: str, most: int, pattern: str, message: str, *examples: str) -> list[str]:
     errors = [too_long_text(most)] if most and _size(text) > most else []
-    if not _matches(pattern, text):
+    if not _matches(text, pattern):
         errors.append(regex_text(message, pattern, *examples))
     return errors
 
@@ -144,7 +145,7 @@ def path_segment(name: str, prefix: bool = False) -> list[str]:
 
 def label_value(value: str) -> list[str]:
     errors = [too_long_text(MAX_LABEL, "bytes")] if _size(value) > MAX_LABEL else []
-    if not _matches(_LABEL_VALUE, value):
+    if not _matches(value, _LABEL_VALUE):
         errors.append(regex_text(_LABEL_VALUE_TEXT, _LABEL_VALUE, "MyValue", "my_value", "12345"))
     return errors
 
@@ -166,7 +167,7 @@ def qualified_name(key: str) -> list[str]:
         errors.append("name part must be non-empty")
     elif _size(name) > MAX_LABEL:
         errors.append(f"name part {too_long_text(MAX_LABEL, 'bytes')}")
-    if not _matches(_QUALIFIED, name):
+    if not _matches(name, _QUALIFIED):
         errors.append("name part " + regex_text(_NAME_PART_TEXT, _QUALIFIED, *_QUALIFIED_EXAMPLES))
     return errors
 
