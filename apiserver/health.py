@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/server/healthz/healthz.go, 1.36.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from apiserver.request import Response, text
 
@@ -44,6 +44,12 @@ class HealthChecks:
     def names(self, probe: str) -> list[str]:
         """The checks that have a path of their own."""
         return list(self._checks[probe])
+
+    def results(self) -> Iterator[tuple[str, str, bool]]:
+        """(check, probe, whether all is well) of every one."""
+        for probe, checks in self._checks.items():
+            for name, check in checks.items():
+                yield name, probe, check()
 
     def single(self, probe: str, name: str) -> Response | None:
         """One check by its path, None if there is none of that name."""

@@ -134,8 +134,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def text(status: int, body: str, headers: Headers | None = None) -> Response:
-    """A plain text answer."""
-    return Response(status, body.encode(), "text/plain; charset=utf-8", headers or [])
+    """A plain text answer, which nobody should take for anything else (Go's http.Error, healthz)."""
+    sniff = ("X-Content-Type-Options", "nosniff")
+    return Response(status, body.encode(), "text/plain; charset=utf-8", [*(headers or []), sniff])
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
 from apiserver.deprecations import deprecation_warning
 from apiserver.handlers import (
     binding,
+    component_statuses,
     connecting,
     creating,
     deleting,
@@ -145,6 +146,8 @@ class Dispatcher:
             raise _refused(info, resource)
         if resource.storage_resource in REVIEWS:
             return reviewing.review
+        if resource.storage_resource == component_statuses.RESOURCE:
+            return component_statuses.get if info.verb == "get" else component_statuses.list_objects
         return _VERBS[info.verb]
 
     def _of_subresource(self, info: RequestInfo, resource: Resource) -> ResourceHandler:

@@ -37,6 +37,7 @@ class Paths:
             "/version": self._version,
             "/version/": self._version,
             "/metrics": self._metrics,
+            "/metrics/slis": self._slis,
             "/openapi/v2": self._openapi_v2,
             "/openapi/v3": self._openapi_v3,
             "/openapi/v3/": self._openapi_v3,
@@ -85,6 +86,16 @@ class Paths:
     async def _metrics(self, request: Request) -> Response:
         metrics = self._services.metrics
         return Response(200, metrics.render(), metrics.content_type)
+
+    async def _slis(self, request: Request) -> Response:
+        """Results of the health checks (component-base/metrics/prometheus/slis), each run when asked."""
+        lines = [
+            "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.",
+            "# TYPE kubernetes_healthcheck gauge",
+        ]
+        for name, probe, good in self._services.health.results():
+            lines.append(f'kubernetes_healthcheck{{name="{name}",type="{probe}"}} {int(good)}')
+        return Response(200, "\n".join([*lines, ""]).encode(), self._services.metrics.content_type)
 
     async def _openid_configuration(self, _request: Request) -> Response:
         return openid.configuration(self._services.account_keys, self._services.address)

@@ -89,3 +89,48 @@ async def test_the_version_is_for_people(minor, emulates):
 
     assert answer.raw.decode().startswith(f'{{\n  "major": "1",\n  "minor": "{minor}",\n')
     assert ("emulationMajor" in answer.body) is emulates
+
+
+async def test_components_are_asked_for_each_time(api):
+    """Healthy while somebody renews the lease; nothing is stored."""
+    lease = {
+        "metadata": {"name": "kube-scheduler"},
+        "spec": {
+            "holderIdentity": "x",
+            "leaseDurationSeconds": 15,
+            "renewTime": "2999-01-01T00:00:00.000000Z",
+        },
+    }
+    await api.post("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", lease)
+
+    shown = (
+        await api.get("/api/v1/componentstatuses", accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    ).body
+
+    refused = "dial tcp 127.0.0.1:10257: connect: connection refused"
+    why = f'Get "https://127.0.0.1:10257/healthz": {refused}'
+    assert [row["cells"] for row in shown["rows"]] == [
+        ["controller-manager", "Unhealthy", why, ""],
+        ["scheduler", "Healthy", "ok", ""],
+        ["etcd-0", "Healthy", "ok", ""],
+    ]
+    one = (await api.get("/api/v1/componentstatuses/etcd-0")).body
+    assert one["conditions"] == [{"type": "Healthy", "status": "True", "message": "ok"}]
+    selected = (await api.get("/api/v1/componentstatuses?fieldSelector=metadata.name%3Dscheduler")).body
+    assert [item["metadata"]["name"] for item in selected["items"]] == ["scheduler"]
+    missing = await api.get("/api/v1/componentstatuses/nope")
+    assert (missing.status, missing.body["message"]) == (500, "Component not found: nope")
+
+
+async def test_text_is_only_text(api):
+    """Go's http.Error tells browsers not to guess; so do the probes."""
+    for path in ("/livez", "/nope", "/apis/nope/v1"):
+        assert (await api.get(path)).headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_health_as_metrics(api):
+    """Each check of each probe."""
+    lines = (await api.get("/metrics/slis")).raw.decode().splitlines()
+
+    assert 'kubernetes_healthcheck{name="etcd",type="healthz"} 1' in lines
+    assert 'kubernetes_healthcheck{name="shutdown",type="readyz"} 1' in lines
