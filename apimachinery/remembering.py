@@ -4,7 +4,7 @@ A cache that counts its entries alone would keep whatever clients send: a thousa
 """
 
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache, update_wrapper
 from typing import Concatenate, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
@@ -20,10 +20,10 @@ def remembered(
     def decorate(make: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
         kept = lru_cache(maxsize=size)(make)
 
-        @wraps(make)
-        def remember(text: str, *others: _P.args, **named: _P.kwargs) -> _T:
+        def remember(text: str, /, *others: _P.args, **named: _P.kwargs) -> _T:
             return (kept if len(text) <= longest else make)(text, *others, **named)
 
+        update_wrapper(remember, make)
         return remember
 
     return decorate

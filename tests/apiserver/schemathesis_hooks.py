@@ -1,0 +1,72 @@
+"""What schemathesis loads beside a group's OpenAPI document: smaller schemas, and what counts as a fault.
+
+Environment: `FUZZ_SEED`, a number; `FUZZ_FAULTS`, a file that gets one JSON line per fault.
+"""
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import schemathesis
+
+_PROPERTIES = 8  # of a schema, chosen by chance: whole pods take minutes to make
+_ENDLESS = ("/exec", "/attach", "/portforward", "/log", "/proxy", "/proxy/{path}")
+_ENDLESS_PARAMETERS = {"watch", "follow", "timeoutSeconds", "sendInitialEvents"}
+
+# Where upstream answers a client's mistake with a 5xx, and so do we: docs/fidelity.md names them.
+_UPSTREAMS = (
+    "resourceVersion should not be set on objects to be created",
+    "strconv.ParseUint: parsing",
+    "does not contain declared merge key",
+    "expected a map",
+    "unknown patch type",
+    "list element types are not identical",
+    "content is not a list",
+    "cannot merge lists without merge key",
+    "failed to create typed patch object",
+    "failed to create manager for existing fields",
+    "failed to convert new object",
+    "error trying to reach service",
+    "no endpoints available",
+    "no such host",
+    "connect: connection refused",
+)
+
+
+@schemathesis.hook
+def before_load_schema(context: Any, raw_schema: dict[str, Any]) -> None:
+    """Leave out what does not end, and most of what is too large."""
+    paths = raw_schema["paths"]
+    for path in [path for path in paths if "/watch/" in path or path.endswith(_ENDLESS)]:
+        del paths[path]
+    for item in paths.values():
+        for place in (item, *(one for one in item.values() if isinstance(one, dict))):
+            if "parameters" in place:
+                kept = [one for one in place["parameters"] if one.get("name") not in _ENDLESS_PARAMETERS]
+                place["parameters"] = kept
+    chance = random.Random(int(os.environ["FUZZ_SEED"]))
+    for schema in raw_schema.get("components", {}).get("schemas", {}).values():
+        _shorten(schema, chance)
+
+
+def _shorten(schema: dict[str, Any], chance: random.Random) -> None:
+    properties = schema.get("properties", {})
+    if len(properties) > _PROPERTIES:
+        kept = {"apiVersion", "kind", "metadata", "spec", *schema.get("required", ())}
+        kept |= set(chance.sample(sorted(properties), _PROPERTIES))
+        schema["properties"] = {name: value for name, value in properties.items() if name in kept}
+
+
+@schemathesis.check
+def no_fault_of_ours(context: Any, response: Any, case: Any) -> None:
+    """No 5xx but upstream's."""
+    if response.status_code < 500 or any(text in response.text for text in _UPSTREAMS):
+        return
+    body = response.request.body
+    body = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body or "")
+    fault = [case.method, response.request.url, body[:20_000], response.status_code, response.text[:2000]]
+    with Path(os.environ["FUZZ_FAULTS"]).open("a") as faults:
+        faults.write(json.dumps(fault) + "\n")
+    raise AssertionError(f"{response.status_code}: {response.text[:300]}")
