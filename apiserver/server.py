@@ -152,8 +152,13 @@ class APIServer:
         self.services.address = f"{options.advertise_address}:{self.port}"
 
     async def stop(self) -> None:
-        """Stop accepting, end watches, let what is under way finish; the store stays open."""
+        """Stop accepting, end watches, let what is under way finish; the store stays open.
+
+        Connections are told first, else clients whose watch ends begin another one on the same connection.
+        """
+        self.front.finish()
         await self.end()
+        self.services.lifetime.stop()  # watches that were asked for before and have begun since
         await self.front.close(self.options.shutdown_grace_seconds)
         await self._record("stopped")
 

@@ -53,13 +53,17 @@ class Front:
                 if connection.deadline < now:
                     connection.abort()
 
-    async def close(self, grace_seconds: float) -> None:
-        """Accept nothing more, let answers under way finish for so long, then end every connection."""
+    def finish(self) -> None:
+        """Accept nothing more; every connection ends with the answer that is under way."""
         self._closing = True
         if self._listener is not None:
             self._listener.close()
         for connection in tuple(self._connections):
             connection.finish()
+
+    async def close(self, grace_seconds: float) -> None:
+        """`finish`, let answers under way go on for so long, then end every connection."""
+        self.finish()
         if self._connections:
             try:
                 async with asyncio.timeout(grace_seconds):

@@ -195,6 +195,37 @@ async def test_orderly_stop(authority):
     await close_server(server)
 
 
+async def test_watching_again_does_not_hold_up_a_stop(authority):
+    """A client that begins a watch anew as soon as one ends does not keep the server for its grace time."""
+    certificate, key = authority.issue("server")
+    server = await open_server(
+        tls_cert_file=certificate, tls_private_key_file=key, client_ca_file=authority.file
+    )
+
+    async def duty() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:  # time in which watches could begin
+            await asyncio.sleep(0.1)
+
+    async def watch() -> None:
+        while True:
+            async with alice.get(f"{MAPS}?watch=true") as stream:
+                await stream.read()
+
+    server.services.background.add("a duty that takes a while to end", duty)
+    await server.start()
+    async with client(server, authority, *authority.issue("alice", "system:masters")) as alice:
+        watching = [asyncio.create_task(watch()) for _ in range(5)]
+        while len(server.services.lifetime.watches) < 5:  # noqa: ASYNC110 - their begin is not announced
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(server.options.shutdown_grace_seconds / 2):
+            await server.stop()
+        for ended in await asyncio.gather(*watching, return_exceptions=True):
+            assert isinstance(ended, aiohttp.ClientError)
+    await close_server(server)
+
+
 async def test_readiness(listening, authority):
     """/readyz says ok, tells its checks, and fails once the server is stopping."""
     async with client(listening, authority) as nobody:
