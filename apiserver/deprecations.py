@@ -2,8 +2,8 @@
 
 Source: k8s.io/apiserver/pkg/endpoints/deprecation/deprecation.go, and the prerelease-lifecycle markers of
 k8s.io/api: where nothing else is said, a beta is deprecated three minors after it came, and removed three
-later. Alpha and beta kinds that no server serves by default have no row, but for those of
-resource.k8s.io.
+later. So it is with alphas, which have no markers for what comes instead (from memory, but for when they
+came).
 """
 
 from typing import NamedTuple
@@ -22,6 +22,20 @@ class _End(NamedTuple):
 
 
 _DRA, _FLOW = "resource.k8s.io", "flowcontrol.apiserver.k8s.io"
+_ADMISSION, _CERTIFICATES, _NETWORK = (
+    "admissionregistration.k8s.io",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+)
+_STORAGE, _LEASES = "networking.k8s.io", "storage.k8s.io", "coordination.k8s.io"
+_WHO = "authentication.k8s.io"
+
+
+def _came(minor: int) -> _End:
+    """What a kind without markers of its own gets."""
+    return _End(minor + 3, minor + 6)
+
+
 _KINDS = {
     ("v1", "ComponentStatus"): _End(19),
     ("v1", "Endpoints"): _End(33, 0, "discovery.k8s.io/v1 EndpointSlice"),
@@ -32,8 +46,32 @@ _KINDS = {
     (f"{_DRA}/v1alpha3", "DeviceTaintRule"): _End(36, 39),
     (f"{_DRA}/v1alpha3", "ResourcePoolStatusRequest"): _End(39, 42),
     (f"{_DRA}/v1beta2", "DeviceTaintRule"): _End(39, 42),
+    (f"{_ADMISSION}/v1alpha1", "ValidatingAdmissionPolicy"): _came(26),
+    (f"{_ADMISSION}/v1alpha1", "ValidatingAdmissionPolicyBinding"): _came(26),
+    (f"{_ADMISSION}/v1beta1", "ValidatingAdmissionPolicy"): _came(28),
+    (f"{_ADMISSION}/v1beta1", "ValidatingAdmissionPolicyBinding"): _came(28),
+    (f"{_CERTIFICATES}/v1alpha1", "ClusterTrustBundle"): _End(34, 37),
+    (f"{_CERTIFICATES}/v1alpha1", "PodCertificateRequest"): _came(34),
+    (f"{_CERTIFICATES}/v1beta1", "PodCertificateRequest"): _came(35),
+    (f"{_NETWORK}/v1alpha1", "ClusterCIDR"): _came(25),
 }
 _VERSIONS = {
+    f"{_ADMISSION}/v1alpha1": _came(32),
+    f"{_ADMISSION}/v1beta1": _came(34),
+    f"{_WHO}/v1alpha1": _came(26),
+    f"{_WHO}/v1beta1": _came(27),
+    f"{_CERTIFICATES}/v1beta1": _came(33),
+    f"{_LEASES}/v1alpha1": _came(31),
+    f"{_LEASES}/v1alpha2": _came(32),
+    f"{_LEASES}/v1beta1": _came(33),
+    f"{_NETWORK}/v1alpha1": _came(27),
+    f"{_NETWORK}/v1beta1": _came(31),
+    f"{_STORAGE}/v1alpha1": _came(29),
+    f"{_STORAGE}/v1beta1": _came(31),
+    "storagemigration.k8s.io/v1alpha1": _came(30),
+    "storagemigration.k8s.io/v1beta1": _came(35),
+    "scheduling.k8s.io/v1alpha1": _came(35),
+    "scheduling.k8s.io/v1alpha2": _came(36),
     f"{_DRA}/v1alpha2": _End(29, 32),
     f"{_DRA}/v1alpha3": _End(34, 37),
     f"{_DRA}/v1beta1": _End(35, 38),

@@ -3,7 +3,9 @@
 import pytest
 from server_in_process import Caller, close_server, open_server
 
+VERSIONS = ("resource.k8s.io/v1beta1", "networking.k8s.io/v1beta1")
 ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+ADDRESSES = "networking.k8s.io/v1beta1 IPAddress is deprecated in v1.34+, unavailable in v1.37+"
 CLAIMS = "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"
 
 
@@ -16,12 +18,14 @@ CLAIMS = "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavail
         (34, "/apis/resource.k8s.io/v1beta1/resourceclaims", []),
         (35, "/apis/resource.k8s.io/v1beta1/resourceclaims", [CLAIMS]),
         (36, "/apis/resource.k8s.io/v1/resourceclaims", []),
+        (33, "/apis/networking.k8s.io/v1beta1/ipaddresses", []),
+        (34, "/apis/networking.k8s.io/v1beta1/ipaddresses", [ADDRESSES]),
         (36, "/api/v1/componentstatuses", ["v1 ComponentStatus is deprecated in v1.19+"]),
     ],
 )
 async def test_a_warning_comes_from_the_minor_of_deprecation_on(minor: int, path: str, warnings: list[str]):
     """Every request of a deprecated kind is warned of, found or not."""
-    server = await open_server(minor, runtime_config={"resource.k8s.io/v1beta1": True})
+    server = await open_server(minor, runtime_config=dict.fromkeys(VERSIONS, True))
     try:
         answer = await Caller(server).get(path)
     finally:
