@@ -5,7 +5,7 @@ A cache that counts its entries alone would keep whatever clients send: a thousa
 
 from collections.abc import Callable
 from functools import lru_cache, update_wrapper
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -18,7 +18,7 @@ def remembered(
     """Keep up to `size` results of a function of a text; those of longer texts are made anew every time."""
 
     def decorate(make: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
-        kept = lru_cache(maxsize=size)(make)
+        kept: Callable[Concatenate[str, _P], _T] = cast("Any", lru_cache(maxsize=size)(make))
 
         def remember(text: str, /, *others: _P.args, **named: _P.kwargs) -> _T:
             return (kept if len(text) <= longest else make)(text, *others, **named)
