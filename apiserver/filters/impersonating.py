@@ -43,12 +43,13 @@ def _wanted(headers: Mapping[str, str]) -> User:
     """Who the headers name; a header may come several times."""
     pairs = [(name.lower(), value) for name, value in headers.items()]
     groups = tuple(value for name, value in pairs if name == "impersonate-group")
-    extra: dict[str, tuple[str, ...]] = {}
+    extra: dict[str, list[str]] = {}
     for name, value in pairs:
         if name.startswith(_EXTRA):
             key = unquote(name.removeprefix(_EXTRA))
-            extra[key] = (*extra.get(key, ()), value)
-    return User(headers.get("impersonate-user", ""), headers.get("impersonate-uid", ""), groups, extra)
+            extra.setdefault(key, []).append(value)
+    together = {key: tuple(values) for key, values in extra.items()}
+    return User(headers.get("impersonate-user", ""), headers.get("impersonate-uid", ""), groups, together)
 
 
 def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
