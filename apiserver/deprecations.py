@@ -22,13 +22,9 @@ class _End(NamedTuple):
 
 
 _DRA, _FLOW = "resource.k8s.io", "flowcontrol.apiserver.k8s.io"
-_ADMISSION, _CERTIFICATES, _NETWORK = (
-    "admissionregistration.k8s.io",
-    "certificates.k8s.io",
-    "networking.k8s.io",
-)
-_STORAGE, _LEASES = "networking.k8s.io", "storage.k8s.io", "coordination.k8s.io"
-_WHO = "authentication.k8s.io"
+_ADMISSION, _CERTIFICATES = "admissionregistration.k8s.io", "certificates.k8s.io"
+_NETWORK, _STORAGE = "networking.k8s.io", "storage.k8s.io"
+_LEASES, _WHO = "coordination.k8s.io", "authentication.k8s.io"
 
 
 def _came(minor: int) -> _End:
