@@ -33,6 +33,7 @@ class ContainerStarter:
     def __init__(self, services: NodeServices) -> None:
         self._services = services
         self.next_try: datetime | None = None  # when a container that is held back may start
+        self._failed: dict[str, tuple[datetime, Waiting]] = {}  # container → when it is tried again, why
         self._announced: dict[str, str] = {}  # container → id of the attempt whose back-off was told
 
     async def start(self, pod: Object, sandbox: Sandbox, steps: Steps) -> tuple[bool, dict[str, Waiting]]:
@@ -74,6 +75,9 @@ class ContainerStarter:
     ) -> bool:
         services, name = self._services, spec["name"]
         texts, image = services.behaviour.events, spec.get("image") or ""
+        if (known := self._still_failing(name)) is not None:
+            held_back[name] = known
+            return False
         self._tell_image(pod, spec, image)
         try:
             devices = services.devices.for_container(pod, spec)
@@ -83,7 +87,9 @@ class ContainerStarter:
                 "CreateContainerError" if isinstance(error, DeviceError) else "CreateContainerConfigError"
             )
             held_back[name] = Waiting(reason, str(error))
-            self._try_again_at(services.clock.now() + timedelta(seconds=_RETRY_SECONDS))
+            until = services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
+            self._failed[name] = until, held_back[name]
+            self._try_again_at(until)
             self._tell(pod, spec, "Warning", "Failed", f"Error: {error}")
             return False
         services.runtime.start_container(
@@ -100,6 +106,14 @@ class ContainerStarter:
         self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
         return True
+
+    def _still_failing(self, name: str) -> Waiting | None:
+        """Why a container could not be made, until it is tried again."""
+        failed = self._failed.get(name)
+        if failed is None or self._services.clock.now() >= failed[0]:
+            return None
+        self._try_again_at(failed[0])
+        return failed[1]
 
     def _tell_image(self, pod: Object, spec: Object, image: str) -> None:
         """Before anything else, at every try: an image is there, or comes at once if it must be pulled."""

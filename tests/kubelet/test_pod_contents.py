@@ -2,7 +2,7 @@
 
 import pytest
 
-from apimachinery.client.refs import CONFIG_MAPS, PODS, SECRETS
+from apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS, SECRETS
 from apimachinery.client.rest import MERGE_PATCH
 
 pytestmark = pytest.mark.looptime
@@ -65,6 +65,8 @@ async def test_a_container_waits_for_its_configuration(node):
     await node.client.patch(CONFIG_MAPS, "cm", "default", {"data": {"k": "v"}}, MERGE_PATCH)
     await node.running()
     assert ("Failed", 'Error: configmap "cm" not found') in await node.events()
+    [pulled] = [one for one in (await node.client.list(EVENTS))["items"] if one["reason"] == "Pulled"]
+    assert pulled["count"] == 3  # one per try, ten seconds apart
 
 
 async def test_a_pod_waits_for_its_volumes(node):
