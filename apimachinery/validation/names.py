@@ -14,6 +14,8 @@ NameCheck = Callable[[str, bool], list[str]]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_UNDERSCORE = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_UNDERSCORE = rf"{_UNDERSCORE}(\.{_UNDERSCORE})*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_QUALIFIED})?"
@@ -33,6 +35,10 @@ _LABEL_TEXT = (
 _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
     "start and end with an alphanumeric character"
+)
+_SUBDOMAIN_UNDERSCORE_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
+    "must start and end with an alphanumeric character"
 )
 _LABEL_1035_TEXT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -66,6 +72,7 @@ _COMPILED = {
     for pattern in (
         _LABEL,
         _SUBDOMAIN,
+        _SUBDOMAIN_UNDERSCORE,
         _LABEL_1035,
         _QUALIFIED,
         _LABEL_VALUE,
@@ -127,6 +134,12 @@ def dns1123_label(name: str, prefix: bool = False) -> list[str]:
 
 def dns1123_subdomain(name: str, prefix: bool = False) -> list[str]:
     return _check(_without_dash(name, prefix), MAX_SUBDOMAIN, _SUBDOMAIN, _SUBDOMAIN_TEXT, "example.com")
+
+
+def dns1123_subdomain_underscore(name: str) -> list[str]:
+    """A search path of DNS, which may have underscores."""
+    text = _SUBDOMAIN_UNDERSCORE_TEXT
+    return _check(name, MAX_SUBDOMAIN, _SUBDOMAIN_UNDERSCORE, text, "example.com")
 
 
 def dns1035_label(name: str, prefix: bool = False) -> list[str]:

@@ -1,48 +1,95 @@
-"""apps: Deployment, ReplicaSet, DaemonSet, StatefulSet. Source: pkg/registry/apps/*/strategy.go, 1.36."""
-
-from typing import ClassVar
+"""apps: the workloads and their revisions. Source: pkg/registry/apps/*/strategy.go, 1.36."""
 
 from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, forbidden
-from apiserver.registry.strategies.shared import Counted, LabelsKeptStatus, SpecKeptStatus
+from apimachinery.field import FieldError, invalid, required
+from apimachinery.validation import names
+from apiserver.registry.strategies.shared import BuiltIn, Counted, LabelsKeptStatus, SpecKeptStatus
 from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
-from apiserver.registry.validation import workloads
+from apiserver.registry.validation import stateful_sets, workload_status, workloads
+from apiserver.registry.validation.pod_options import PodOptions, pod_options
+from apiserver.registry.warnings.pods import label_text, template_warnings
+
+_HOST_NAMES = (
+    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS "
+    "label is recommended: "
+)
 
 
-class DeploymentStrategy(Counted):
+def template_options(ctx: StrategyContext) -> PodOptions:
+    return pod_options(ctx.version, ctx.gates, False)
+
+
+def host_name_warnings(obj: Object) -> list[str]:
+    """A name that makes names of pods that no host can have."""
+    texts = names.dns1123_label(obj["metadata"].get("name") or "")
+    return [_HOST_NAMES + label_text(texts)] if texts else []
+
+
+class DeploymentStatus(LabelsKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_status.deployment_errors(new.get("status") or {}, old.get("status") or {}))
+
+
+class ReplicaStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_status.replica_errors(new.get("status") or {}, old.get("status") or {}))
+
+
+class DaemonSetStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_status.daemon_set_errors(new.get("status") or {}, old.get("status") or {}))
+
+
+class StatefulSetStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_status.stateful_set_errors(new.get("status") or {}, old.get("status") or {}))
+
+
+class WorkloadStrategy(Counted):
+    """What all workloads have in common: warnings about the template when the spec changed."""
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return [*host_name_warnings(obj), *self.template_warnings(obj, ctx)]
+
+    def template_warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        template = obj["spec"].get("template") or {}
+        return template_warnings(template, "spec.template", ctx.version.minor)
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if new["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return self.template_warnings(new, ctx)
+
+
+class SelectingStrategy(WorkloadStrategy):
     """The selector never changes; the template may."""
 
-    status = LabelsKeptStatus
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        after, before = new["spec"].get("selector"), old["spec"].get("selector")
+        return [*self.validate(new, ctx), *workloads.immutable(after, before, "spec.selector")]
+
+
+class DeploymentStrategy(SelectingStrategy):
+    status = DeploymentStatus
     scale = ScalePaths()
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return workloads.deployment_errors(obj["spec"])
-
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [
-            *self.validate(new, ctx),
-            *workloads.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector"),
-        ]
+        return workloads.deployment_errors(obj["spec"], template_options(ctx))
 
 
-class ReplicaSetStrategy(Counted):
-    status = SpecKeptStatus
+class ReplicaSetStrategy(SelectingStrategy):
+    status = ReplicaStatus
     scale = ScalePaths()
+    field_labels = ("status.replicas",)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return workloads.replica_set_errors(obj["spec"])
-
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [
-            *self.validate(new, ctx),
-            *workloads.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector"),
-        ]
+        return workloads.replica_set_errors(obj["spec"], template_options(ctx))
 
 
-class DaemonSetStrategy(Counted):
+class DaemonSetStrategy(SelectingStrategy):
     """The number of the template stands in an annotation since the field for it has gone."""
 
-    status = SpecKeptStatus
+    status = DaemonSetStatus
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
@@ -56,18 +103,10 @@ class DaemonSetStrategy(Counted):
         _set_template_generation(new, number + changed)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        spec = obj["spec"]
-        return [
-            *workloads.selector_errors(spec, "daemonset"),
-            *workloads.matching_template_errors(spec),
-            *workloads.not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit"),
-        ]
+        return workloads.daemon_set_errors(obj["spec"], template_options(ctx))
 
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [
-            *self.validate(new, ctx),
-            *workloads.immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector"),
-        ]
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return self.template_warnings(obj, ctx)
 
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
@@ -78,46 +117,51 @@ def _set_template_generation(obj: Object, number: int) -> None:
     metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(number)}
 
 
-class StatefulSetStrategy(Counted):
-    status = SpecKeptStatus
+class StatefulSetStrategy(WorkloadStrategy):
+    status = StatefulSetStatus
     scale = ScalePaths()
-    _updatable: ClassVar[tuple[str, ...]] = (
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    )
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return stateful_sets.name_errors(name, prefix)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        spec = obj["spec"]
-        return [
-            *workloads.not_negative(spec, "spec", "replicas", "minReadySeconds"),
-            *workloads.selector_errors(spec, "statefulset"),
-            *workloads.matching_template_errors(spec),
-        ]
+        return stateful_sets.stateful_set_errors(obj["spec"], template_options(ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        changes = stateful_sets.update_errors(new["spec"], old["spec"], ctx.version.minor)
+        return [*self.validate(new, ctx), *changes]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return self.template_warnings(obj, ctx)
+
+    def template_warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        found = super().template_warnings(obj, ctx)
+        limit = obj["spec"].get("revisionHistoryLimit")
+        if limit is not None and limit < 0:
+            text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+            found.append(f"spec.revisionHistoryLimit: {text}")
+        return found
+
+
+class ControllerRevisionStrategy(BuiltIn):
+    """What was once the template of a set; never changes."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors = [] if obj.get("data") is not None else [required("data", "data is mandatory")]
+        errors += workloads.not_negative(obj, "", "revision")
+        return errors
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = self.validate(new, ctx)
-        fixed = [
-            {name: value for name, value in obj["spec"].items() if name not in self._updatable}
-            for obj in (new, old)
-        ]
-        if fixed[0] != fixed[1]:
-            errors.append(forbidden("spec", _STATEFUL_TEXT))
+        if new.get("data") != old.get("data"):
+            errors.append(invalid("data", new.get("data"), "field is immutable"))
         return errors
 
-
-_STATEFUL_TEXT = (
-    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
-)
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
     GroupResource("apps", "deployments"): DeploymentStrategy,
     GroupResource("apps", "replicasets"): ReplicaSetStrategy,
     GroupResource("apps", "daemonsets"): DaemonSetStrategy,
     GroupResource("apps", "statefulsets"): StatefulSetStrategy,
+    GroupResource("apps", "controllerrevisions"): ControllerRevisionStrategy,
 }

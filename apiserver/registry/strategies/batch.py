@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, not_supported, required
+from apiserver.registry.strategies.apps import template_options
 from apiserver.registry.strategies.shared import Counted
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.validation import workloads
+from apiserver.registry.validation.pod_options import PodOptions
 from apiserver.registry.validation.pod_spec import template_errors
 
 _RESTART = ("OnFailure", "Never")
@@ -48,7 +50,7 @@ class JobStrategy(Counted):
             "backoffLimit",
             "ttlSecondsAfterFinished",
         )
-        return errors + _template(spec, "spec.template")
+        return errors + _template(spec, "spec.template", template_options(ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = self.validate(new, ctx)
@@ -65,9 +67,9 @@ class JobStrategy(Counted):
         return found
 
 
-def _template(spec: Object, path: str) -> list[FieldError]:
+def _template(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
     template = spec.get("template") or {}
-    errors = template_errors(template, path)
+    errors = template_errors(template, path, options)
     policy = (template.get("spec") or {}).get("restartPolicy") or ""
     if policy not in _RESTART:
         at = f"{path}.spec.restartPolicy"
@@ -90,7 +92,9 @@ class CronJobStrategy(Counted):
             spec, "spec", "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"
         )
         return errors + _template(
-            (spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec.template"
+            (spec.get("jobTemplate") or {}).get("spec") or {},
+            "spec.jobTemplate.spec.template",
+            template_options(ctx),
         )
 
 

@@ -1,30 +1,48 @@
 """Core kinds except pods and services. Source: pkg/registry/core/*/strategy.go and core validation, 1.36."""
 
-import base64
 from collections.abc import Mapping
 
 from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, forbidden, invalid, key, required, too_long
-from apimachinery.validation import names
-from apiserver.registry.strategies.shared import (
-    BuiltIn,
-    Counted,
-    CreatedByUpdate,
-    Returned,
-    SpecKeptStatus,
-)
+from apimachinery.field import FieldError, index, invalid
+from apimachinery.validation import names, object_meta
+from apiserver.registry.strategies.apps import ReplicaStatus, WorkloadStrategy, template_options
+from apiserver.registry.strategies.data import ConfigMapStrategy, SecretStrategy
+from apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
+from apiserver.registry.strategies.volumes import VolumeClaimStrategy, VolumeStrategy
 from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext, keep, show
-from apiserver.registry.validation import events, nodes, volume_claims, workloads
-from apiserver.registry.validation.pod_spec import template_errors
+from apiserver.registry.validation import endpoints, events, nodes, workloads
+from apiserver.registry.warnings.services import endpoint_warnings
 
-MAX_DATA_BYTES = 1024 * 1024
 _NAMESPACE_FINALIZER = "kubernetes"
 _NAME_LABEL = "kubernetes.io/metadata.name"
-_IMMUTABLE_DATA = "field is immutable when `immutable` is set"
+_ENDPOINT_WARNINGS_SINCE = 33
+_NODE_WARNINGS = {
+    "configSource": "spec.configSource: the feature is no longer supported",
+    "externalID": "spec.externalID: deprecated since v1.11; this field is unused and ignored",
+}
+
+
+def _finalizer_errors(obj: Object, *, numbered: bool) -> list[FieldError]:
+    """Of a namespace's own finalizers; `numbered`: told which one it is."""
+    errors: list[FieldError] = []
+    at = "spec.finalizers"
+    for position, name in enumerate((obj.get("spec") or {}).get("finalizers") or []):
+        where = index(at, position) if numbered else at
+        errors += object_meta.finalizer_name_errors(name, where)
+    return errors
 
 
 class NamespaceStatus(SpecKeptStatus):
-    """The finalizer in the spec stays; the phase is the controller's."""
+    """The finalizer in the spec stays; the phase is the controller's, and follows from the deletion."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        phase = (new.get("status") or {}).get("phase") or ""
+        ending = bool(new["metadata"].get("deletionTimestamp"))
+        wanted = "Terminating" if ending else "Active"
+        if phase == wanted:
+            return []
+        state = "is not empty" if ending else "is empty"
+        return [invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` {state}")]
 
 
 class NamespaceFinalize(Strategy):
@@ -32,6 +50,9 @@ class NamespaceFinalize(Strategy):
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         keep(new, old, "status")
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return _finalizer_errors(new, numbered=True)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("status",),)
@@ -62,6 +83,9 @@ class NamespaceStrategy(BuiltIn):
     def _label(self, obj: Object) -> None:
         obj["metadata"].setdefault("labels", {})[_NAME_LABEL] = obj["metadata"].get("name", "")
 
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return _finalizer_errors(obj, numbered=False)
+
     def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
         obj.setdefault("status", {})["phase"] = "Terminating"
 
@@ -69,8 +93,13 @@ class NamespaceStrategy(BuiltIn):
         return bool((obj.get("spec") or {}).get("finalizers"))
 
 
+class NodeStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return nodes.node_update_errors(new, old)
+
+
 class NodeStrategy(BuiltIn):
-    status = SpecKeptStatus
+    status = NodeStatus
     field_labels = ("spec.unschedulable",)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
@@ -81,108 +110,19 @@ class NodeStrategy(BuiltIn):
         nodes.complete_cidrs(new.setdefault("spec", {}), old.get("spec") or {})
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return nodes.node_errors(obj)
+        return nodes.node_errors(obj, strict=ctx.gates.enabled("StrictIPCIDRValidation"))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return [*self.validate(new, ctx), *nodes.node_update_errors(new, old)]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        spec = obj.get("spec") or {}
+        return [text for name, text in _NODE_WARNINGS.items() if spec.get(name)]
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         found = dict(super().fields(obj))
         found["spec.unschedulable"] = show(bool((obj.get("spec") or {}).get("unschedulable")))
         return found
-
-
-def _data_size(obj: Object, *fields: str) -> int:
-    size = 0
-    for field in fields:
-        for value in (obj.get(field) or {}).values():
-            size += (
-                len(base64.b64decode(value or ""))
-                if field != "data" or obj["kind"] == "Secret"
-                else len(value.encode())
-            )
-    return size
-
-
-def _frozen(new: Object, old: Object, *fields: str) -> list[FieldError]:
-    """What an `immutable` object may not change."""
-    if not old.get("immutable"):
-        return []
-    errors = []
-    if not new.get("immutable"):
-        errors.append(forbidden("immutable", _IMMUTABLE_DATA))
-    errors += [forbidden(name, _IMMUTABLE_DATA) for name in fields if new.get(name) != old.get(name)]
-    return errors
-
-
-class ConfigMapStrategy(BuiltIn):
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = []
-        data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
-        for field, values in (("data", data), ("binaryData", binary)):
-            for name in sorted(values):
-                errors += [invalid(key(field, name), name, text) for text in names.config_key(name)]
-                if field == "data" and name in binary:
-                    errors.append(invalid(key(field, name), name, "duplicate of key present in binaryData"))
-        if _data_size(obj, "data", "binaryData") > MAX_DATA_BYTES:
-            errors.append(too_long("", MAX_DATA_BYTES))
-        return errors
-
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*_frozen(new, old, "data", "binaryData"), *self.validate(new, ctx)]
-
-
-# Keys that a secret of a type must have.
-_SECRET_KEYS = {
-    "kubernetes.io/service-account-token": (),
-    "kubernetes.io/dockercfg": (".dockercfg",),
-    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
-    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
-    "kubernetes.io/tls": ("tls.crt", "tls.key"),
-}
-_ACCOUNT = "kubernetes.io/service-account.name"
-
-
-class SecretStrategy(BuiltIn):
-    """`stringData` is only a way to write `data`."""
-
-    field_labels = ("type",)
-
-    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        self._merge(obj)
-
-    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        self._merge(new)
-        if not new.get("type"):
-            keep(new, old, "type")
-
-    def _merge(self, obj: Object) -> None:
-        texts = obj.pop("stringData", None)
-        if texts:
-            data = obj["data"] = dict(obj.get("data") or {})
-            data.update({name: base64.b64encode(text.encode()).decode() for name, text in texts.items()})
-
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: list[FieldError] = []
-        data = obj.get("data") or {}
-        for name in sorted(data):
-            errors += [invalid(key("data", name), name, text) for text in names.config_key(name)]
-        if _data_size(obj, "data") > MAX_DATA_BYTES:
-            errors.append(too_long("data", MAX_DATA_BYTES))
-        kind = obj.get("type") or ""
-        errors += [required(key("data", name)) for name in _SECRET_KEYS.get(kind, ()) if name not in data]
-        if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
-            errors += [required(key("data", name)) for name in ("username", "password")]
-        account = (obj["metadata"].get("annotations") or {}).get(_ACCOUNT)
-        if kind == "kubernetes.io/service-account-token" and not account:
-            errors.append(required(key("metadata.annotations", _ACCOUNT)))
-        return errors
-
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = []
-        if new.get("type") != old.get("type"):
-            errors.append(invalid("type", new.get("type") or "", "field is immutable"))
-        return [*errors, *_frozen(new, old, "data"), *self.validate(new, ctx)]
 
 
 class ServiceAccountStrategy(BuiltIn):
@@ -235,39 +175,27 @@ class EventStrategy(BuiltIn):
         return found
 
 
-class ReplicationControllerStrategy(Counted):
+class ReplicationControllerStrategy(WorkloadStrategy):
+    status = ReplicaStatus
     scale = ScalePaths()
     field_labels = ("status.replicas",)
     default_propagation = "Orphan"
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        spec = obj["spec"]
-        errors = list(workloads.not_negative(spec, "spec", "replicas", "minReadySeconds"))
-        if not spec.get("selector"):
-            errors.append(required("spec.selector"))
-        if spec.get("template") is None:
-            return [*errors, required("spec.template")]
-        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
-        if any(labels.get(name) != value for name, value in (spec.get("selector") or {}).items()):
-            text = "`selector` does not match template `labels`"
-            errors.append(invalid("spec.template.metadata.labels", labels, text))
-        return errors + template_errors(spec["template"], "spec.template")
+        return workloads.replication_controller_errors(obj["spec"], template_options(ctx))
 
 
-class VolumeClaimStrategy(Returned):
-    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        obj["status"] = {"phase": "Pending"}
-
+class EndpointsStrategy(CreatedByUpdate):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return volume_claims.claim_errors(obj["spec"], "spec")
+        strict = ctx.gates.enabled("StrictIPCIDRValidation")
+        return list(endpoints.endpoints_errors(obj, strict=strict))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*self.validate(new, ctx), *volume_claims.claim_update_errors(new, old)]
+        strict = ctx.gates.enabled("StrictIPCIDRValidation")
+        return list(endpoints.endpoints_errors(new, old, strict=strict))
 
-
-class VolumeStrategy(Returned):
-    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        obj["status"] = {"phase": "Pending"}
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return endpoint_warnings(obj) if ctx.version.minor >= _ENDPOINT_WARNINGS_SINCE else []
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
@@ -281,5 +209,5 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     GroupResource("", "replicationcontrollers"): ReplicationControllerStrategy,
     GroupResource("", "persistentvolumeclaims"): VolumeClaimStrategy,
     GroupResource("", "persistentvolumes"): VolumeStrategy,
-    GroupResource("", "endpoints"): CreatedByUpdate,
+    GroupResource("", "endpoints"): EndpointsStrategy,
 }

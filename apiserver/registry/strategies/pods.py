@@ -4,16 +4,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
+from apimachinery.field import FieldError, forbidden
 from apimachinery.quantity import Quantity
 from apiserver.registry.strategies.shared import BuiltIn, Returned
 from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext, keep
-from apiserver.registry.validation import ephemeral_containers, pod_resize, pod_status, pod_update
+from apiserver.registry.validation import ephemeral_containers, pod_only, pod_resize, pod_status, pod_update
+from apiserver.registry.validation.containers import image_errors
+from apiserver.registry.validation.pod_annotations import (
+    MIRROR,
+    annotation_change_errors,
+    annotation_errors,
+    mismatch_errors,
+)
+from apiserver.registry.validation.pod_options import PodOptions, pod_options
 from apiserver.registry.validation.pod_spec import pod_spec_errors, template_errors
+from apiserver.registry.warnings import pods as pod_warnings
 
 _GENERATION_SINCE = 33
-_RELAXED_ENV_SINCE = 32
-_SHRINKING_SINCE = 34
 _QOS_RESOURCES = ("cpu", "memory")
 
 
@@ -46,10 +53,23 @@ def _positive(container: Object, field: str) -> dict[str, Any]:
     return {name: amount for name, amount in parsed.items() if amount > Quantity.parse("0")}
 
 
-def relaxed_env(ctx: StrategyContext) -> bool:
-    return ctx.version.minor >= _RELAXED_ENV_SINCE or ctx.gates.enabled(
-        "RelaxedEnvironmentVariableValidation"
-    )
+def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
+    """What is wrong with a pod, its metadata apart (validatePodMetadataAndSpec)."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    errors: list[FieldError] = []
+    if metadata.get("annotations"):
+        errors += annotation_errors(metadata["annotations"], spec, "metadata.annotations")
+    errors += pod_spec_errors(spec, "spec", options, metadata)
+    if not spec.get("serviceAccountName"):
+        errors += pod_only.token_errors(spec)
+    errors += image_errors(spec.get("containers") or [], "spec.containers")
+    if spec.get("initContainers"):
+        errors += image_errors(spec["initContainers"], "spec.initContainers")
+    return errors
+
+
+def _options(ctx: StrategyContext) -> PodOptions:
+    return pod_options(ctx.version, ctx.gates, True)
 
 
 class PodStatusStrategy(StatusStrategy):
@@ -59,61 +79,86 @@ class PodStatusStrategy(StatusStrategy):
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        status = new.setdefault("status", {})
-        keep(status, old.get("status") or {}, "qosClass")
+        status, before = new.setdefault("status", {}), old.get("status") or {}
+        if not status.get("qosClass"):  # older kubelets drop it
+            keep(status, before, "qosClass")
+        pod_only.keep_observed_generations(status, before)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
         return (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return pod_status.pod_status_errors(new)
+        clears = ctx.gates.enabled("ClearingNominatedNodeNameAfterBinding")
+        return pod_status.pod_status_errors(new, old, _options(ctx), clears=clears)
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return pod_warnings.status_warnings(new.get("status") or {})
 
 
-class EphemeralContainersStrategy(Strategy):
+class PodPartStrategy(Strategy):
+    """A subresource that changes a part of a pod; the metadata of a status write stays."""
+
+    def keep_rest(self, new: Object, old: Object) -> None:
+        for name in (new.keys() | old.keys()) - {"apiVersion", "kind", "metadata"}:
+            keep(new, old, name)
+        for name in StatusStrategy.kept_metadata:
+            keep(new["metadata"], old["metadata"], name)
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return []
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return ctx.version.minor >= _GENERATION_SINCE
+
+
+class EphemeralContainersStrategy(PodPartStrategy):
     """Only `spec.ephemeralContainers` changes, and only by growing."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         added = (new.get("spec") or {}).get("ephemeralContainers")
-        for name in (new.keys() | old.keys()) - {"apiVersion", "kind", "metadata"}:
-            keep(new, old, name)
+        self.keep_rest(new, old)
         if added:
             new["spec"]["ephemeralContainers"] = added
         else:
             new["spec"].pop("ephemeralContainers", None)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = pod_spec_errors(new["spec"], "spec", relaxed_env=relaxed_env(ctx))
-        return [*errors, *ephemeral_containers.update_errors(new, old)]
+        if MIRROR in (old["metadata"].get("annotations") or {}):
+            return ephemeral_containers.update_errors(new, old)
+        errors = pod_errors(new, _options(ctx))
+        return [*errors, *annotation_change_errors(new, old), *ephemeral_containers.update_errors(new, old)]
 
-    def counts_generation(self, ctx: StrategyContext) -> bool:
-        return ctx.version.minor >= _GENERATION_SINCE
 
-
-class ResizeStrategy(Strategy):
-    """Only the resources of containers change."""
+class ResizeStrategy(PodPartStrategy):
+    """Only the resources of containers change, and from 1.36 on those of the pod."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        wanted = {
-            field: {one.get("name"): one for one in (new.get("spec") or {}).get(field) or []}
-            for field in ("containers", "initContainers")
-        }
-        for name in (new.keys() | old.keys()) - {"apiVersion", "kind", "metadata"}:
-            keep(new, old, name)
-        for field, containers in wanted.items():
-            for container in new["spec"].get(field) or []:
-                asked = containers.get(container["name"])
-                if asked is not None:
-                    keep(container, asked, "resources")
-                    keep(container, asked, "resizePolicy")
+        wanted = new.get("spec") or {}
+        fields = ("containers", "initContainers")
+        asked = {field: wanted.get(field) or [] for field in fields}
+        if any(len(asked[field]) != len(old["spec"].get(field) or []) for field in fields):
+            return  # validation says it
+        self.keep_rest(new, old)
+        if ctx.gates.enabled("InPlacePodLevelResourcesVerticalScaling"):
+            keep(new["spec"], wanted, "resources")
+        for field, containers in asked.items():
+            kept = new["spec"].get(field) or []
+            if any(one.get("name") != other.get("name") for one, other in zip(kept, containers, strict=True)):
+                new["spec"][field] = containers
+                continue
+            for one, other in zip(kept, containers, strict=True):
+                keep(one, other, "resources")
+                keep(one, other, "resizePolicy")
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = pod_spec_errors(new["spec"], "spec", relaxed_env=relaxed_env(ctx))
+        on, options = ctx.gates.enabled, _options(ctx)
         qos = qos_class(new["spec"]), qos_class(old["spec"])
-        shrinks = ctx.version.minor >= _SHRINKING_SINCE
-        return [*errors, *pod_resize.resize_errors(new, old, qos, shrinks_memory=shrinks)]
-
-    def counts_generation(self, ctx: StrategyContext) -> bool:
-        return ctx.version.minor >= _GENERATION_SINCE
+        how = pod_resize.ResizeOptions(
+            ctx.version.minor,
+            pod_level=on("InPlacePodLevelResourcesVerticalScaling"),
+            init=on("InPlacePodVerticalScalingInitContainers"),
+        )
+        return pod_resize.resize_errors(new, old, qos, how, pod_errors(new, options))
 
 
 class PodStrategy(BuiltIn):
@@ -137,6 +182,10 @@ class PodStrategy(BuiltIn):
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         spec = obj["spec"]
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        if spec.get("affinity") or spec.get("topologySpreadConstraints"):
+            pod_only.merge_label_keys(obj, ctx.gates)
+        if obj["metadata"].get("annotations"):
+            pod_only.read_app_armor(obj, ctx.version.minor)
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [
                 {
@@ -153,12 +202,27 @@ class PodStrategy(BuiltIn):
         return ctx.version.minor >= _GENERATION_SINCE
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = pod_spec_errors(obj["spec"], "spec", relaxed_env=relaxed_env(ctx))
-        return [*errors, *ephemeral_containers.creation_errors(obj["spec"], "spec")]
+        spec, annotations = obj["spec"], obj["metadata"].get("annotations")
+        errors = pod_errors(obj, _options(ctx))
+        errors += ephemeral_containers.creation_errors(spec, "spec")
+        if spec.get("schedulingGates") and spec.get("nodeName"):
+            text = "cannot be set until all schedulingGates have been cleared"
+            errors.append(forbidden("spec.nodeName", text))
+        if annotations:
+            errors += mismatch_errors(annotations, spec, "spec")
+        return errors
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = pod_spec_errors(new["spec"], "spec", relaxed_env=relaxed_env(ctx))
-        return [*errors, *pod_update.pod_update_errors(new["spec"], old["spec"])]
+        options = _options(ctx)
+        errors = pod_errors(new, options)
+        errors += annotation_change_errors(new, old)
+        return [*errors, *pod_update.pod_update_errors(new["spec"], old["spec"], options)]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return pod_warnings.pod_warnings(obj, ctx.version.minor)
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return []
 
     def graceful_period(self, obj: Object, options: Object) -> int:
         """As asked, else as the pod says; none for a pod without a node or one that has ended."""
@@ -182,7 +246,15 @@ class PodTemplateStrategy(Returned):
         return True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return template_errors(obj.get("template") or {}, "template")
+        options = pod_options(ctx.version, ctx.gates, False)
+        return template_errors(obj.get("template") or {}, "template", options)
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return pod_warnings.template_warnings(obj.get("template") or {}, "template", ctx.version.minor)
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        changed = new["metadata"].get("generation") != old["metadata"].get("generation")
+        return self.warnings(new, ctx) if changed else []
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {

@@ -7,19 +7,32 @@ import ipaddress
 from collections.abc import Iterator
 
 from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, index, invalid
+from apimachinery.field import FieldError
 from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
 from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import services
+from apiserver.registry.validation import service_addresses, service_traffic, services
 from apiserver.registry.validation.service_allocation import NODE_PORTS, allocation_errors
+from apiserver.registry.validation.service_options import service_options
+from apiserver.registry.warnings.services import service_warnings, status_warnings
 
 _ATTEMPTS = 64
+_STATUS_WARNINGS_SINCE = 34
 _NODE_PORT_TYPES = ("NodePort", "LoadBalancer")
 _RESOURCE = "services"
 
 
+class ServiceStatusStrategy(SpecKeptStatus):
+    """Only a load balancer has a status of one."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(service_traffic.status_errors(new, old, service_options(ctx.gates)))
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return status_warnings(new) if ctx.version.minor >= _STATUS_WARNINGS_SINCE else []
+
+
 class ServiceStrategy(BuiltIn):
-    status = SpecKeptStatus
+    status = ServiceStatusStrategy
     allow_create_on_update = True
     returns_deleted_object = True
     field_labels = ("spec.clusterIP", "spec.type")
@@ -45,23 +58,29 @@ class ServiceStrategy(BuiltIn):
         _allocate_address(spec, ctx)
         if _needs_node_ports(spec):
             _allocate_ports(spec, ctx)
+        if service_traffic.needs_health_check(spec) and not spec.get("healthCheckNodePort"):
+            _allocate_health_port(spec, ctx)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         relaxed = ctx.gates.enabled("RelaxedServiceNameValidation")
         errors = [
             *services.name_errors(obj["metadata"], relaxed=relaxed),
-            *services.service_errors(obj["spec"]),
+            *services.service_errors(obj, None, service_options(ctx.gates)),
         ]
         return errors or _allocation_errors(obj, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = services.service_errors(new["spec"])
         before, after = old["spec"], new["spec"]
-        both = "ExternalName" not in {before.get("type"), after.get("type")}
-        if both and before.get("clusterIP") and after.get("clusterIPs") != before.get("clusterIPs"):
-            at = index("spec.clusterIPs", 0)
-            errors.insert(0, invalid(at, after.get("clusterIPs"), "may not change once set"))
+        errors = [
+            *service_addresses.change_errors(after, before),
+            *service_traffic.class_errors(after, before),
+            *service_traffic.health_port_errors(after, before),
+            *services.service_errors(new, old, service_options(ctx.gates)),
+        ]
         return errors or _allocation_errors(new, ctx)
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return service_warnings(obj, ctx.version.minor)
 
 
 def _needs_node_ports(spec: Object) -> bool:
@@ -73,6 +92,7 @@ def _needs_node_ports(spec: Object) -> bool:
 def _carry_over(new: Object, old: Object) -> None:
     """What the server gave an old service stays unless the change says otherwise (patchAllocatedValues)."""
     external = "ExternalName"
+    _drop_outdated(new, old)
     if new.get("type") == external:
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
             if new.get(name) == old.get(name):
@@ -93,6 +113,23 @@ def _carry_over(new: Object, old: Object) -> None:
                 port["nodePort"] = known[_port_key(port)]
         elif old.get("type") in _NODE_PORT_TYPES and port.get("nodePort") == known.get(_port_key(port)):
             port.pop("nodePort", None)
+
+
+def _drop_outdated(new: Object, old: Object) -> None:
+    """What the old type of a service needed goes with it, if it was left as it was."""
+    balancer = [spec.get("type") == "LoadBalancer" for spec in (new, old)]
+    checked = [service_traffic.needs_health_check(spec) for spec in (new, old)]
+    reached = [service_traffic.is_external(spec) for spec in (new, old)]
+    for name, (now, before) in (
+        ("healthCheckNodePort", checked),
+        ("allocateLoadBalancerNodePorts", balancer),
+        ("loadBalancerClass", balancer),
+        ("externalTrafficPolicy", reached),
+    ):
+        if before and not now and new.get(name) == old.get(name):
+            new.pop(name, None)
+    if all(checked) and not new.get("healthCheckNodePort"):
+        new["healthCheckNodePort"] = old.get("healthCheckNodePort") or 0
 
 
 def _port_key(port: Object) -> tuple[str, int]:
@@ -143,13 +180,28 @@ def _allocate_ports(spec: Object, ctx: StrategyContext) -> None:
     wanting = [port for port in spec.get("ports") or [] if not port.get("nodePort")]
     if not wanting:
         return
-    used = {port.get("nodePort") for one in _services(ctx) for port in one.get("ports") or []}
-    used |= {port.get("nodePort") for port in spec["ports"]}
+    used = _used_ports(spec, ctx)
     for port in wanting:
-        start = int(ctx.entropy.random() * len(NODE_PORTS))
-        order = (*NODE_PORTS[start:], *NODE_PORTS[:start])
-        port["nodePort"] = next((number for number in order if number not in used), 0)
+        port["nodePort"] = _free_port(used, ctx)
         used.add(port["nodePort"])
+
+
+def _used_ports(spec: Object, ctx: StrategyContext) -> set[int]:
+    used = {port.get("nodePort") or 0 for port in spec.get("ports") or ()}
+    for one in _services(ctx):
+        used |= {port.get("nodePort") or 0 for port in one.get("ports") or ()}
+        used.add(one.get("healthCheckNodePort") or 0)
+    return used
+
+
+def _free_port(used: set[int], ctx: StrategyContext) -> int:
+    start = int(ctx.entropy.random() * len(NODE_PORTS))
+    order = (*NODE_PORTS[start:], *NODE_PORTS[:start])
+    return next((number for number in order if number not in used), 0)
+
+
+def _allocate_health_port(spec: Object, ctx: StrategyContext) -> None:
+    spec["healthCheckNodePort"] = _free_port(_used_ports(spec, ctx), ctx)
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {GroupResource("", _RESOURCE): ServiceStrategy}

@@ -1,13 +1,25 @@
 """Rules of resource amounts: names, quantities, requests against limits.
 
-Source: pkg/apis/core/validation/validation.go (ValidateResourceRequirements), 1.36.
+Source: pkg/apis/core/validation/validation.go (ValidateContainerResourceRequirements), 1.36. Where upstream
+walks a map the names come sorted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, index, invalid, key, not_found, required
+from apimachinery.field import (
+    ErrorType,
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    key,
+    not_supported,
+    required,
+)
 from apimachinery.quantity import Quantity
 from apimachinery.validation import names
 
@@ -33,10 +45,14 @@ _STANDARD = frozenset(
         *_COUNTED,
     }
 )
-_CONTAINER = _OVERCOMMIT = frozenset(_COMPUTE)
+_CONTAINER = frozenset(_COMPUTE)
+ZERO = Quantity.parse("0")
+_SHARED = frozenset({"cpu", "memory"})
+_FRACTIONAL = frozenset(_COMPUTE)
 NOT_NEGATIVE = "must be greater than or equal to 0"
 NOT_INTEGER = "must be an integer"
 HUGEPAGES = "hugepages-"
+NameCheck = Callable[[str, str], Iterator[FieldError]]
 
 
 def is_native(name: str) -> bool:
@@ -67,54 +83,118 @@ def container_name_errors(name: str, path: str) -> Iterator[FieldError]:
         yield invalid(path, name, "doesn't follow extended resource name standard")
 
 
-def amount_errors(name: str, text: str, path: str) -> Iterator[FieldError]:
+def amount_errors(name: str, text: str, path: str) -> list[FieldError]:
     """An amount: not negative, whole where fractions make no sense."""
-    amount = Quantity.parse(text)
-    if amount < Quantity.parse("0"):
-        yield invalid(path, text, NOT_NEGATIVE)
-    whole = name == "pods" or is_extended(name) or name.startswith("count/")
-    if whole and amount.milli_value() % 1000:
-        yield invalid(path, text, NOT_INTEGER)
+    errors = []
+    if text[:1] == "-" and Quantity.parse(text) < ZERO:
+        errors.append(invalid(path, text, NOT_NEGATIVE))
+    if name not in _FRACTIONAL and is_counted(name) and Quantity.parse(text).milli_value() % 1000:
+        errors.append(invalid(path, text, NOT_INTEGER))
+    return errors
 
 
-def requirement_errors(resources: Object, claim_names: set[str], path: str) -> Iterator[FieldError]:
-    """`resources` of a container."""
+def is_counted(name: str) -> bool:
+    """Whether only whole numbers of it make sense."""
+    return name in _COUNTED or is_extended(name) or name.startswith("count/")
+
+
+def is_overcommitable(name: str) -> bool:
+    return is_native(name) and not name.startswith(HUGEPAGES)
+
+
+def requirement_errors(
+    resources: Object,
+    claim_names: Collection[str],
+    path: str,
+    check_name: NameCheck = container_name_errors,
+) -> list[FieldError]:
+    """`resources` of a container, or of a pod with the check of its names."""
+    errors: list[FieldError] = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for field, amounts in (("limits", limits), ("requests", requests)):
-        at = child(path, field)
-        for name in sorted(amounts):
-            yield from container_name_errors(name, at)
-            yield from amount_errors(name, amounts[name], key(at, name))
-            if field == "requests":
-                yield from _against_limit(name, amounts[name], limits, at)
-    yield from _claim_errors(resources.get("claims") or [], claim_names, child(path, "claims"))
+    at = child(path, "limits")
+    for name in sorted(limits):
+        errors += _one(name, limits[name], key(at, name), check_name)
+        if name.startswith(HUGEPAGES):
+            errors += _page_errors(name, limits[name], key(at, name))
+    at = child(path, "requests")
+    for name in sorted(requests):
+        errors += _one(name, requests[name], key(at, name), check_name)
+        errors += _against_limit(name, requests[name], limits, path)
+        if name.startswith(HUGEPAGES):
+            errors += _page_errors(name, requests[name], key(at, name))
+    named = {*limits, *requests}
+    if not named & _SHARED and any(name.startswith(HUGEPAGES) for name in named):
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
+    if resources.get("claims"):
+        errors += _claim_errors(resources["claims"], claim_names, child(path, "claims"))
+    return errors
+
+
+def _one(name: str, text: str, path: str, check_name: NameCheck) -> Iterator[FieldError]:
+    if name not in _CONTAINER:
+        yield from check_name(name, path)
+    yield from amount_errors(name, text, path)
+
+
+def _page_errors(name: str, text: str, path: str) -> Iterator[FieldError]:
+    try:
+        size = Quantity.parse(name.removeprefix(HUGEPAGES))
+    except ValueError:
+        size = ZERO
+    whole = size > ZERO and size.milli_value() % 1000 == 0
+    if not whole or Quantity.parse(text).value() % size.value():
+        yield invalid(path, text, f"{text} is not positive integer multiple of {name}")
 
 
 def _against_limit(name: str, request: str, limits: dict[str, str], path: str) -> Iterator[FieldError]:
     limit = limits.get(name)
-    fixed = name not in _OVERCOMMIT and (is_extended(name) or name.startswith(HUGEPAGES))
     if limit is None:
-        if fixed and is_extended(name):
-            at = key(child(path.rpartition(".")[0], "limits"), name)
-            yield required(at, "Limit must be set for non overcommitable resources")
+        if not is_overcommitable(name):
+            yield required(child(path, "limits"), "Limit must be set for non overcommitable resources")
+        return
+    if limit == request:
         return
     asked, most = Quantity.parse(request), Quantity.parse(limit)
-    if fixed and asked != most:
-        yield invalid(path, request, f"must be equal to {name} limit of {limit}")
+    if asked != most and not is_overcommitable(name):
+        yield invalid(child(path, "requests"), request, f"must be equal to {name} limit of {limit}")
     elif asked > most:
-        yield invalid(path, request, f"must be less than or equal to {name} limit of {limit}")
+        text = f"must be less than or equal to {name} limit of {limit}"
+        yield invalid(child(path, "requests"), request, text)
 
 
-def _claim_errors(claims: list[Any], claim_names: set[str], path: str) -> Iterator[FieldError]:
-    seen: set[tuple[str, str]] = set()
+def _claim_errors(claims: list[Any], claim_names: Collection[str], path: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
     for position, claim in enumerate(claims):
         at = index(path, position)
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
-            yield required(child(at, "name"))
+            yield required(at)
             continue
-        if (name, request) in seen:
-            yield duplicate(at, f"{name}/{request}" if request else name)
-        seen.add((name, request))
+        yield from _repeated_claim(name, request, seen, at)
         if name not in claim_names:
-            yield not_found(at, name)
+            text = "must be one of the names in pod.spec.resourceClaims"
+            text += f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
+            yield FieldError(ErrorType.NOT_FOUND, at, name, text)
+
+
+def _repeated_claim(name: str, request: str, seen: set[str], path: str) -> Iterator[FieldError]:
+    if name in seen:  # all its requests are there already
+        yield duplicate(path, name)
+        return
+    whole = f"{name}/{request}" if request else name
+    if request:
+        texts = names.dns1123_label(request)
+        yield from (invalid(child(path, "request"), request, text) for text in texts)
+    if whole in seen:
+        yield duplicate(path, whole)
+    elif not request:
+        yield from (duplicate(path, name) for one in seen if one.partition("/")[0] == name)
+    seen.add(whole)
+
+
+def pod_name_errors(name: str, path: str) -> Iterator[FieldError]:
+    """The name of a resource of a whole pod."""
+    errors = list(name_errors(name, path))
+    yield from errors
+    if not errors and name not in _SHARED and not name.startswith(HUGEPAGES):
+        yield not_supported(path, name, sorted(_SHARED))

@@ -20,7 +20,8 @@ from apimachinery.field import (
 )
 from apimachinery.validation import names
 from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import amounts, selectors
+from apiserver.registry.validation import amounts
+from apiserver.registry.validation.tolerations import toleration_errors
 
 SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 _SYSTEM_PREFIX = "system-"
@@ -85,7 +86,7 @@ def _scheduling_errors(scheduling: Object, path: str) -> Iterator[FieldError]:
         yield from (invalid(at, selector[name], text) for text in names.label_value(selector[name]))
     tolerations = scheduling.get("tolerations") or []
     at = child(path, "tolerations")
-    yield from selectors.toleration_errors(tolerations, at)
+    yield from toleration_errors(tolerations, at)
     for position, toleration in enumerate(tolerations):
         if toleration in tolerations[:position]:
             yield duplicate(index(at, position), toleration)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, duplicate, forbidden, index, not_found
-from apiserver.registry.validation.containers import PodFacts, container_errors
-from apiserver.registry.validation.pod_update import spec_difference
+from apiserver.registry.validation.containers import PodFacts, container_errors, image_errors
+from apiserver.registry.validation.differences import struct_difference
 
 _MIRROR = "kubernetes.io/config.mirror"
 _NOT_ALLOWED = "cannot be set for an Ephemeral Container"
@@ -30,6 +30,7 @@ def ephemeral_errors(spec: Object, facts: PodFacts, path: str) -> Iterator[Field
     for position, container in enumerate(spec.get("ephemeralContainers") or []):
         where = index(at, position)
         yield from container_errors(container, facts, where)
+        yield from image_errors([container], at, position)
         name = container.get("name") or ""
         if name in seen:
             yield duplicate(child(where, "name"), name)
@@ -67,5 +68,6 @@ def update_errors(new: Object, old: Object) -> list[FieldError]:
             errors.append(forbidden(path, text))
         elif now[name] != before:
             text = f'existing ephemeral containers "{name}" may not be changed\n'
-            errors.append(forbidden(path, text + spec_difference(before, now[name])))
+            text += struct_difference("core.EphemeralContainer", before, now[name])
+            errors.append(forbidden(path, text))
     return errors

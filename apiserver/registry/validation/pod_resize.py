@@ -5,42 +5,67 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodResize), 1.36.
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, forbidden, index, invalid, key
 from apimachinery.quantity import Quantity
-from apiserver.registry.validation.pod_update import spec_difference
+from apiserver.registry.validation.pod_annotations import MIRROR
 
-_MIRROR = "kubernetes.io/config.mirror"
 _FIELDS = ("containers", "initContainers")
 _MUTABLE = ("cpu", "memory")
 _QOS = "Pod QOS Class may not change as a result of resizing"
+_ONLY = "only cpu and memory resources are mutable"
+_REORDERED_SINCE, _SHRINKING_SINCE, _POD_TEXT_SINCE = 34, 34, 35
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeOptions:
+    """`pod_level`: the resources of the pod itself may change; `init`: those of all init containers."""
+
+    minor: int = 36
+    pod_level: bool = True
+    init: bool = True
 
 
 def resize_errors(
-    new: Object, old: Object, qos: tuple[str, str], *, shrinks_memory: bool
+    new: Object, old: Object, qos: tuple[str, str], options: ResizeOptions, faults: list[FieldError]
 ) -> list[FieldError]:
-    """`qos`: classes of the new spec and the old. `shrinks_memory`: a running container's limit may fall."""
-    if new["spec"].get("resources") or old["spec"].get("resources"):
-        return [forbidden("", "pods with pod-level resources cannot be resized")]
-    if _MIRROR in (old["metadata"].get("annotations") or {}):
+    """`qos`: classes of the new spec and the old. `faults`: those of the new spec itself."""
+    if MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden("", "static pods cannot be resized")]
     if (old["spec"].get("os") or {}).get("name") == "windows":
         return [forbidden("", "windows pods cannot be resized")]
-    errors: list[FieldError] = []
+    pod_level = bool(_amounts(new["spec"]) or _amounts(old["spec"]))
+    if pod_level and not options.pod_level and options.minor < _POD_TEXT_SINCE:
+        return [forbidden("", "pods with pod-level resources cannot be resized")]
+    errors = list(faults)
     if qos[0] != qos[1]:
         errors.append(invalid("spec", (new.get("status") or {}).get("qosClass", ""), _QOS))
     if not _is_supported(old):
         errors.append(forbidden("spec", "Pod running on node without support for resize"))
-    for field in _FIELDS:
-        pairs = zip(new["spec"].get(field) or [], old["spec"].get(field) or [], strict=False)
-        for position, (after, before) in enumerate(pairs):
-            at = index(f"spec.{field}", position)
-            errors += _container_errors(after, before, field, at, shrinks_memory=shrinks_memory)
-    difference = _other_changes(new["spec"], old["spec"])
-    if difference:
-        errors.append(forbidden("spec", f"only cpu and memory resources are mutable\n{difference}"))
+    munged = copy.deepcopy(new["spec"])
+    if pod_level:
+        if not options.pod_level:
+            gate = "InPlacePodLevelResourcesVerticalScalingEnabled"
+            what = "resize of pods with pod-level resources"
+            text = f"{what} is forbidden when {gate} feature gate is disabled"
+            return [*errors, forbidden("", text)]
+        errors += _pod_level_errors(munged, old["spec"])
+    if (old.get("status") or {}).get("nodeAllocatableResourceClaimStatuses"):
+        errors.append(forbidden("spec", "pods with node allocatable resource claims cannot be resized"))
+    order = list(_order_errors(new["spec"], old["spec"]))
+    if order:
+        return [*errors, *order]
+    errors += _container_errors(munged, new["spec"], old["spec"], options)
+    if not errors and munged != old["spec"]:
+        errors.append(forbidden("spec", _ONLY))
     return errors
+
+
+def _amounts(spec: Object) -> Object:
+    resources = spec.get("resources") or {}
+    return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
 
 
 def _is_supported(pod: Object) -> bool:
@@ -51,32 +76,84 @@ def _is_supported(pod: Object) -> bool:
     return True
 
 
+def _order_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    for field in _FIELDS:
+        after, before = new.get(field) or [], old.get(field) or []
+        at = f"spec.{field}"
+        if len(after) != len(before):
+            yield forbidden(at, f"{field} may not be added or removed on resize")
+            continue
+        for position, (one, other) in enumerate(zip(after, before, strict=True)):
+            if one.get("name") != other.get("name"):
+                text = f"{field} may not be renamed or reordered on resize"
+                yield forbidden(child(index(at, position), "name"), text)
+
+
+def _pod_level_errors(munged: Object, old: Object) -> Iterator[FieldError]:
+    before, after = old.get("resources"), munged.get("resources")
+    if before is not None and after is None:
+        yield forbidden("spec.resources", "pod-level resources cannot be removed")
+        return
+    for kind in ("requests", "limits"):
+        if set((before or {}).get(kind) or {}) - set((after or {}).get(kind) or {}):
+            yield forbidden(f"spec.resources.{kind}", f"pod-level resource {kind} cannot be removed")
+    _put_back(munged, old)
+    if munged.get("resources") != before:
+        yield forbidden("spec", "only cpu and memory resources are mutable at pod-level")
+
+
 def _container_errors(
-    new: Object, old: Object, field: str, path: str, *, shrinks_memory: bool
+    munged: Object, new: Object, old: Object, options: ResizeOptions
 ) -> Iterator[FieldError]:
+    """Each container's change; leaves in `munged` what should be as it was."""
+    for field in reversed(_FIELDS):
+        for position, (after, before) in enumerate(_pairs(new, old, field)):
+            if field == "containers" or options.init or before.get("restartPolicy") == "Always":
+                at = child(index(f"spec.{field}", position), "resources")
+                yield from _resource_errors(after, before, at, options)
+    for after, before in _pairs(munged, old, "containers"):
+        _put_back(after, before)
+        if after != before:
+            yield forbidden("spec", _ONLY)
+    for position, (after, before) in enumerate(_pairs(munged, old, "initContainers")):
+        yield from _init_errors(after, before, index("spec.initContainers", position), options)
+
+
+def _pairs(new: Object, old: Object, field: str) -> list[tuple[Object, Object]]:
+    return list(zip(new.get(field) or [], old.get(field) or [], strict=False))
+
+
+def _init_errors(after: Object, before: Object, path: str, options: ResizeOptions) -> Iterator[FieldError]:
+    changed, sidecar = after != before, before.get("restartPolicy") == "Always"
+    if not (sidecar or options.init):
+        if changed:
+            yield forbidden("spec", "resources for non-sidecar init containers are immutable")
+        return
+    _put_back(after, before)
+    if after != before and options.init:
+        yield forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
+    elif after != before:
+        yield forbidden("spec", "only cpu and memory resources for sidecar containers are mutable")
+    if changed and not sidecar:
+        for policy in before.get("resizePolicy") or []:
+            if policy.get("restartPolicy") == "RestartContainer":
+                what = "non-sidecar init containers with a resize policy of RestartContainer"
+                yield forbidden(path, f"{what} cannot be resized")
+
+
+def _resource_errors(new: Object, old: Object, path: str, options: ResizeOptions) -> Iterator[FieldError]:
     after, before = new.get("resources") or {}, old.get("resources") or {}
-    if after == before:
-        return
-    at = child(path, "resources")
-    if field == "initContainers" and old.get("restartPolicy") != "Always":
-        yield forbidden(at, "resources for non-sidecar init containers are immutable")
-        return
-    for kind, text in (
-        ("requests", "resource requests cannot be removed"),
-        ("limits", "resource limits cannot be removed"),
-    ):
+    for kind in ("requests", "limits"):
         if set(before.get(kind) or {}) - set(after.get(kind) or {}):
-            yield forbidden(child(at, kind), text)
-    if not shrinks_memory and _shrinks(after, before) and _memory_policy(new) != "RestartContainer":
-        text = "memory limits cannot be decreased unless resizePolicy is RestartContainer"
-        yield forbidden(key(child(at, "limits"), "memory"), text)
-
-
-def _shrinks(after: Object, before: Object) -> bool:
-    amounts = [(resources.get("limits") or {}).get("memory") for resources in (after, before)]
-    if None in amounts:
-        return False
-    return Quantity.parse(str(amounts[0])) < Quantity.parse(str(amounts[1]))
+            yield forbidden(child(path, kind), f"resource {kind} cannot be removed")
+    if options.minor >= _SHRINKING_SINCE or _memory_policy(new) == "RestartContainer":
+        return
+    now, was = ((resources.get("limits") or {}).get("memory") for resources in (after, before))
+    at = key(child(path, "limits"), "memory")
+    if now is not None and was is None:
+        yield forbidden(at, "memory limits cannot be added unless resizePolicy is RestartContainer")
+    elif now is not None and was is not None and Quantity.parse(now) < Quantity.parse(was):
+        yield forbidden(at, "memory limits cannot be decreased unless resizePolicy is RestartContainer")
 
 
 def _memory_policy(container: Object) -> str:
@@ -86,20 +163,8 @@ def _memory_policy(container: Object) -> str:
     return "NotRequired"
 
 
-def _other_changes(new: Object, old: Object) -> str:
-    """The difference but for cpu, memory and the policies; empty if there is none."""
-    munged = copy.deepcopy(new)
-    for field in _FIELDS:
-        for after, before in zip(munged.get(field) or [], old.get(field) or [], strict=False):
-            _put_back(after, before)
-    return spec_difference(old, munged) if munged != old else ""
-
-
 def _put_back(after: Object, before: Object) -> None:
-    for name in ("resizePolicy",):
-        after.pop(name, None)
-        if name in before:
-            after[name] = before[name]
+    """Take back a change of cpu and memory."""
     resources = copy.deepcopy(after.get("resources") or {})
     for kind in ("requests", "limits"):
         amounts = {n: v for n, v in (resources.get(kind) or {}).items() if n not in _MUTABLE}

@@ -1,10 +1,9 @@
 """Rules of a pod's spec, for pods and templates.
 
-Source: pkg/apis/core/validation/validation.go (ValidatePodSpec), 1.36; fields that the rest of the control
-plane reads first.
+Source: pkg/apis/core/validation/validation.go (ValidatePodSpec, ValidatePodTemplateSpec), 1.36. What a spec
+does not have costs nothing here, as pods are what is created most.
 """
 
-import ipaddress
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
@@ -19,247 +18,203 @@ from apimachinery.field import (
     required,
 )
 from apimachinery.validation import names, object_meta
-from apiserver.registry.validation import selectors, volumes
-from apiserver.registry.validation.containers import (
-    PodFacts,
-    container_errors,
-    init_errors,
-    regular_errors,
+from apiserver.registry.validation import (
+    affinity,
+    amounts,
+    environments,
+    pod_annotations,
+    pod_network,
+    security,
+    tolerations,
+    volumes,
+    windows,
 )
+from apiserver.registry.validation.containers import PodFacts, init_containers, regular_containers
 from apiserver.registry.validation.ephemeral_containers import ephemeral_errors
+from apiserver.registry.validation.internal_values import pod_claim
+from apiserver.registry.validation.pod_options import PodOptions
+from apiserver.registry.validation.pod_resources import pod_resource_errors
 
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_PREEMPTION = ("Never", "PreemptLowerPriority")
+_PREEMPTION = ("PreemptLowerPriority", "Never")
 _MAX_INT32 = 2**31 - 1
 
 
-def pod_spec_errors(spec: Object, path: str, *, relaxed_env: bool = True) -> list[FieldError]:
-    """What is wrong with a pod's spec."""
-    errors, known = volumes.volume_errors(spec.get("volumes") or [], child(path, "volumes"))
-    errors += _claims(spec, child(path, "resourceClaims"))
+def pod_spec_errors(
+    spec: Object, path: str, options: PodOptions, pod: Object | None = None
+) -> list[FieldError]:
+    """What is wrong with a pod's spec. `pod`: the metadata of a real pod, not given for templates."""
+    errors: list[FieldError] = []
+    get = spec.get
+    grace = get("terminationGracePeriodSeconds")
+    if grace is None:
+        errors.append(required(child(path, "terminationGracePeriodSeconds")))
+    known: dict[str, Object] = {}
+    if get("volumes"):
+        pod_name = (pod or {}).get("name") or ""
+        found, known = volumes.volume_errors(spec["volumes"], child(path, "volumes"), options, pod_name)
+        errors += found
+    if get("resourceClaims"):
+        errors += _claims(spec["resourceClaims"], child(path, "resourceClaims"), pod)
     facts = PodFacts(
-        volumes=known.keys(),
-        claims={claim.get("name") or "" for claim in spec.get("resourceClaims") or []},
-        host_network=bool(spec.get("hostNetwork")),
-        grace_seconds=spec.get("terminationGracePeriodSeconds") or 0,
-        relaxed_env=relaxed_env,
+        volumes=known,
+        claims={claim.get("name") or "" for claim in get("resourceClaims") or ()} - {""},
+        grace_seconds=grace,
+        restart_policy=get("restartPolicy") or "",
+        host_users=get("hostUsers") is not False,
+        system=None if get("os") is None else spec["os"].get("name") or "",
+        options=options,
     )
-    errors += _containers(spec, facts, path)
-    errors += _policies(spec, path)
-    errors += _security(spec, path)
-    errors += _names(spec, path)
-    errors += _placement(spec, path)
-    errors += _aliases(spec, child(path, "hostAliases"))
+    errors += regular_containers(get("containers") or [], facts, child(path, "containers"))
+    if get("initContainers"):
+        errors += init_containers(spec, facts, child(path, "initContainers"))
+    if get("ephemeralContainers"):
+        errors += ephemeral_errors(spec, facts, path)
+    if get("resources") is not None and options.pod_resources:
+        errors += pod_resource_errors(spec, path, options)
+    errors += _rest(spec, path, options)
     return errors
 
 
-def _containers(spec: Object, facts: PodFacts, path: str) -> Iterator[FieldError]:
-    containers = spec.get("containers") or []
-    at = child(path, "containers")
-    if not containers:
-        yield required(at)
-    seen: set[str] = set()
-    for position, container in enumerate(containers):
-        yield from _unique(container, seen, index(at, position))
-        yield from container_errors(container, facts, index(at, position))
-        yield from regular_errors(container, facts, index(at, position))
-    at = child(path, "initContainers")
-    for position, container in enumerate(spec.get("initContainers") or []):
-        yield from container_errors(container, facts, index(at, position))
-        yield from _unique(container, seen, index(at, position))
-        yield from init_errors(container, facts, index(at, position))
-    yield from ephemeral_errors(spec, facts, path)
-
-
-def _unique(container: Object, seen: set[str], path: str) -> Iterator[FieldError]:
-    name = container.get("name") or ""
-    if name and name in seen:
-        yield duplicate(child(path, "name"), name)
-    seen.add(name)
-
-
-def _policies(spec: Object, path: str) -> Iterator[FieldError]:
+def _rest(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
+    """What is not about containers and volumes."""
+    errors: list[FieldError] = []
+    get = spec.get
+    if get("hostNetwork"):
+        errors += pod_network.host_network_errors(spec, path, options)
     for field, allowed in (("restartPolicy", _RESTART), ("dnsPolicy", _DNS)):
-        value = spec.get(field) or ""
-        if not value:
-            yield required(child(path, field))
-        elif value not in allowed:
-            yield not_supported(child(path, field), value, allowed)
-    if spec.get("dnsPolicy") == "None":
-        config = spec.get("dnsConfig")
-        at = child(path, "dnsConfig")
-        if config is None:
-            yield required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
-        elif not config.get("nameservers"):
-            yield required(
-                child(at, "nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            )
-    preemption = spec.get("preemptionPolicy")
-    if preemption is not None and preemption not in _PREEMPTION:
-        yield not_supported(child(path, "preemptionPolicy"), preemption, _PREEMPTION)
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= _MAX_INT32:
-        yield invalid(child(path, "activeDeadlineSeconds"), deadline, names.range_text(1, _MAX_INT32))
+        value = get(field)
+        if value not in allowed:
+            at = child(path, field)
+            errors.append(not_supported(at, value, allowed) if value else required(at))
+    if get("nodeSelector"):
+        errors += object_meta.validate_labels(spec["nodeSelector"], child(path, "nodeSelector"))
+    if get("securityContext") or get("shareProcessNamespace"):
+        errors += security.pod_security_errors(spec, child(path, "securityContext"), options)
+    if get("affinity"):
+        errors += affinity.affinity_errors(spec["affinity"], child(path, "affinity"))
+    if get("dnsConfig") is not None or get("dnsPolicy") == "None":
+        errors += pod_network.dns_errors(spec, child(path, "dnsConfig"), options)
+    errors += _gates(spec, path)
+    if get("topologySpreadConstraints"):
+        at = child(path, "topologySpreadConstraints")
+        errors += affinity.spread_errors(spec["topologySpreadConstraints"], at, options)
+    errors += windows.host_process_errors(spec, path)
+    if get("hostUsers") is False:
+        errors += pod_network.host_user_errors(spec, path, options)
+    if get("hostnameOverride") is not None:
+        errors += pod_network.host_name_errors(spec, path)
+    errors += _names(spec, path, options)
+    return errors
 
 
-def _security(spec: Object, path: str) -> Iterator[FieldError]:
-    security = spec.get("securityContext") or {}
-    at = child(path, "securityContext")
-    for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        number = security.get(field)
-        if number is not None and not 0 <= number <= _MAX_INT32:
-            yield invalid(child(at, field), number, names.range_text(0, _MAX_INT32))
-    for position, number in enumerate(security.get("supplementalGroups") or []):
-        if not 0 <= number <= _MAX_INT32:
-            group_path = index(child(at, "supplementalGroups"), position)
-            yield invalid(group_path, number, names.range_text(0, _MAX_INT32))
-    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        yield invalid(
-            child(at, "shareProcessNamespace"),
-            True,
-            "ShareProcessNamespace and HostPID cannot both be enabled",
-        )
-
-
-def _names(spec: Object, path: str) -> Iterator[FieldError]:
-    for field, check in (
-        ("serviceAccountName", names.dns1123_subdomain),
-        ("nodeName", names.dns1123_subdomain),
-        ("hostname", names.dns1123_label),
-        ("subdomain", names.dns1123_label),
-        ("priorityClassName", names.dns1123_subdomain),
-        ("runtimeClassName", names.dns1123_subdomain),
-    ):
-        value = spec.get(field) or ""
-        if value:
-            yield from (invalid(child(path, field), value, text) for text in check(value))
-    for position, reference in enumerate(spec.get("imagePullSecrets") or []):
-        if not reference.get("name"):
-            yield required(child(index(child(path, "imagePullSecrets"), position), "name"))
-
-
-def _placement(spec: Object, path: str) -> Iterator[FieldError]:
-    selector = spec.get("nodeSelector") or {}
-    yield from object_meta.validate_labels(selector, child(path, "nodeSelector"))
-    yield from selectors.toleration_errors(spec.get("tolerations") or [], child(path, "tolerations"))
-    yield from _affinity(spec.get("affinity") or {}, child(path, "affinity"))
-    for position, gate in enumerate(spec.get("readinessGates") or []):
+def _gates(spec: Object, path: str) -> Iterator[FieldError]:
+    for position, gate in enumerate(spec.get("readinessGates") or ()):
         at = child(index(child(path, "readinessGates"), position), "conditionType")
         value = gate.get("conditionType") or ""
         yield from (invalid(at, value, text) for text in names.qualified_name(value))
-    yield from _scheduling_gates(spec, child(path, "schedulingGates"))
-    yield from _spread(spec.get("topologySpreadConstraints") or [], child(path, "topologySpreadConstraints"))
-
-
-def _scheduling_gates(spec: Object, path: str) -> Iterator[FieldError]:
     seen: set[str] = set()
-    for position, gate in enumerate(spec.get("schedulingGates") or []):
-        name = gate.get("name") or ""
-        yield from (invalid(index(path, position), name, text) for text in names.qualified_name(name))
+    for position, gate in enumerate(spec.get("schedulingGates") or ()):
+        at, name = index(child(path, "schedulingGates"), position), gate.get("name") or ""
+        yield from (invalid(at, name, text) for text in names.qualified_name(name))
         if name in seen:
-            yield duplicate(index(path, position), name)
+            yield duplicate(at, name)
         seen.add(name)
-    if seen and spec.get("nodeName"):
-        yield forbidden(
-            child(path.rpartition(".")[0], "nodeName"),
-            "cannot be set until all schedulingGates have been cleared",
-        )
 
 
-def _affinity(affinity: Object, path: str) -> Iterator[FieldError]:
-    node = affinity.get("nodeAffinity") or {}
-    at = child(path, "nodeAffinity")
-    needed = node.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if needed is not None:
-        yield from selectors.node_selector_errors(
-            needed, child(at, "requiredDuringSchedulingIgnoredDuringExecution")
-        )
-    preferred = child(at, "preferredDuringSchedulingIgnoredDuringExecution")
-    for position, term in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
-        weight = term.get("weight") or 0
-        if not 1 <= weight <= 100:
-            yield invalid(child(index(preferred, position), "weight"), weight, "must be in the range 1-100")
-        inner = child(index(preferred, position), "preference")
-        yield from selectors.node_term_errors(term.get("preference") or {}, inner)
+def _name(spec: Object, field: str, path: str, check: names.NameCheck) -> Iterator[FieldError]:
+    value = spec.get(field)
+    if value:
+        yield from (invalid(child(path, field), value, text) for text in check(value, False))
 
 
-def _spread(constraints: list[Object], path: str) -> Iterator[FieldError]:
-    for position, constraint in enumerate(constraints):
-        at = index(path, position)
-        skew = constraint.get("maxSkew") or 0
-        if skew <= 0:
-            yield invalid(child(at, "maxSkew"), skew, "must be greater than zero")
-        if not constraint.get("topologyKey"):
-            yield required(child(at, "topologyKey"), "can not be empty")
-        action = constraint.get("whenUnsatisfiable") or ""
-        if action not in {"DoNotSchedule", "ScheduleAnyway"}:
-            yield not_supported(child(at, "whenUnsatisfiable"), action, ("DoNotSchedule", "ScheduleAnyway"))
+def _names(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    for field in ("serviceAccountName", "nodeName"):
+        yield from _name(spec, field, path, names.dns1123_subdomain)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _MAX_INT32:
+        yield invalid(child(path, "activeDeadlineSeconds"), deadline, names.range_text(1, _MAX_INT32))
+    for field in ("hostname", "subdomain"):
+        yield from _name(spec, field, path, names.dns1123_label)
+    if spec.get("tolerations"):
+        found, at = spec["tolerations"], child(path, "tolerations")
+        yield from tolerations.toleration_errors(found, at, comparisons=options.comparisons)
+    if spec.get("hostAliases"):
+        yield from pod_network.alias_errors(spec["hostAliases"], child(path, "hostAliases"), options)
+    yield from _name(spec, "priorityClassName", path, names.dns1123_subdomain)
+    runtime = spec.get("runtimeClassName")
+    if runtime is not None:
+        at = child(path, "runtimeClassName")
+        yield from (invalid(at, runtime, text) for text in names.dns1123_subdomain(runtime))
+    preemption = spec.get("preemptionPolicy")
+    if preemption is not None and preemption not in _PREEMPTION:
+        at = child(path, "preemptionPolicy")
+        yield not_supported(at, preemption, _PREEMPTION) if preemption else required(at)
+    if spec.get("overhead"):
+        yield from amounts.requirement_errors({"limits": spec["overhead"]}, (), child(path, "overhead"))
+    if spec.get("os") is not None:
+        yield from windows.system_errors(spec, path, options.minor)
+    if spec.get("schedulingGroup") is not None:
+        yield from _group(spec["schedulingGroup"], child(path, "schedulingGroup.podGroupName"))
+    yield from environments.file_volume_errors(spec, path)
 
 
-def _aliases(spec: Object, path: str) -> Iterator[FieldError]:
-    for alias in spec.get("hostAliases") or []:
-        address = alias.get("ip") or ""
-        if not is_ip(address):
-            text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            yield invalid(child(path, "ip"), address, text)
-        for host in alias.get("hostnames") or []:
-            yield from (
-                invalid(child(path, "hostnames"), host, text) for text in names.dns1123_subdomain(host)
-            )
+def _group(group: Object, path: str) -> Iterator[FieldError]:
+    name = group.get("podGroupName")
+    if name is None:
+        yield invalid(path, None, "must specify one of: `podGroupName`")
+    else:
+        yield from (invalid(path, name, text) for text in names.dns1123_subdomain(name))
 
 
-def is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _claims(spec: Object, path: str) -> Iterator[FieldError]:
+def _claims(claims: list[Object], path: str, pod: Object | None) -> Iterator[FieldError]:
     """`resourceClaims`, in the flat shape (1.31 on) or with `source` (before)."""
+    if pod_annotations.MIRROR in ((pod or {}).get("annotations") or {}):
+        yield from (forbidden("", "static pods do not support resource claims") for _ in claims)
+        return
     seen: set[str] = set()
-    for position, claim in enumerate(spec.get("resourceClaims") or []):
+    for position, claim in enumerate(claims):
         at = index(path, position)
         name = claim.get("name") or ""
-        yield from (invalid(child(at, "name"), name, text) for text in names.dns1123_label(name))
-        if name in seen:
+        if not name:
+            yield required(child(at, "name"))
+        elif name in seen:
             yield duplicate(child(at, "name"), name)
-        seen.add(name)
+        else:
+            yield from (invalid(child(at, "name"), name, text) for text in names.dns1123_label(name))
+            seen.add(name)
         inside = child(at, "source") if claim.get("source") else at
         yield from _claim_source(claim.get("source") or claim, inside)
 
 
 def _claim_source(source: Object, path: str) -> Iterator[FieldError]:
-    used = [
-        name for name in ("resourceClaimName", "resourceClaimTemplateName") if source.get(name) is not None
-    ]
-    text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+    fields = ("resourceClaimName", "resourceClaimTemplateName")
+    used = [name for name in fields if source.get(name) is not None]
     if len(used) > 1:
-        yield invalid(
-            path, source, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        )
+        text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        yield invalid(path, pod_claim(source), text)
     elif not used:
-        yield invalid(path, source, text)
+        text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        yield invalid(path, pod_claim(source), text)
     for field in used:
         texts = names.dns1123_subdomain(source[field])
         yield from (invalid(child(path, field), source[field], text) for text in texts)
 
 
-def template_errors(template: Object, path: str) -> list[FieldError]:
-    """A pod template: labels and annotations, spec."""
-    metadata = template.get("metadata") or {}
-    return [
-        *object_meta.validate_labels(metadata.get("labels") or {}, child(path, "labels")),
-        *object_meta.validate_annotations(metadata.get("annotations") or {}, child(path, "annotations")),
-        *pod_spec_errors(template.get("spec") or {}, child(path, "spec")),
-        *_template_only(template.get("spec") or {}, child(path, "spec")),
-    ]
-
-
-def _template_only(spec: Object, path: str) -> Iterator[FieldError]:
+def template_errors(template: Object, path: str, options: PodOptions) -> list[FieldError]:
+    """A pod template: labels and annotations, spec. Upstream's paths of the first two lack `metadata`."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    at, inside = child(path, "annotations"), child(path, "spec")
+    errors = object_meta.validate_labels(labels, child(path, "labels"))
+    if annotations:
+        errors += object_meta.validate_annotations(annotations, at)
+        errors += pod_annotations.annotation_errors(annotations, spec, at)
+    errors += pod_spec_errors(spec, inside, options)
+    if annotations:
+        errors += pod_annotations.mismatch_errors(annotations, spec, inside)
     if spec.get("ephemeralContainers"):
-        yield forbidden(
-            child(path, "ephemeralContainers"), "ephemeral containers not allowed in pod template"
-        )
+        text = "ephemeral containers not allowed in pod template"
+        errors.append(forbidden(child(inside, "ephemeralContainers"), text))
+    return errors

@@ -4,14 +4,15 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodUpdate, ValidateConta
 """
 
 import copy
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from apimachinery.validation import names
-from apiserver.registry.validation import selectors
+from apiserver.registry.validation import tolerations
+from apiserver.registry.validation.differences import spec_difference
+from apiserver.registry.validation.gated_pods import narrowing_errors, put_back_placement
+from apiserver.registry.validation.pod_options import PodOptions
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -21,8 +22,10 @@ UPDATABLE = (
 _MAX_INT32 = 2**31 - 1
 
 
-def pod_update_errors(new: Object, old: Object) -> list[FieldError]:
+def pod_update_errors(new: Object, old: Object, options: PodOptions) -> list[FieldError]:
     """Faults of the change from spec `old` to spec `new`; the new spec itself is checked elsewhere."""
+    if new == old:
+        return list(_toleration_errors(new, old, options)) if new.get("tolerations") else []
     errors: list[FieldError] = []
     for field in ("containers", "initContainers"):
         found, stop = _container_errors(new.get(field) or [], old.get(field) or [], f"spec.{field}")
@@ -33,9 +36,12 @@ def pod_update_errors(new: Object, old: Object) -> list[FieldError]:
     errors += found
     if found and new.get("activeDeadlineSeconds") is not None:
         return errors
-    errors += _toleration_errors(new.get("tolerations") or [], old.get("tolerations") or [])
+    errors += _toleration_errors(new, old, options)
     errors += _gate_errors(new, old)
     munged = munge(new, old)
+    if old.get("schedulingGates"):  # a gated pod's placement may still be narrowed
+        errors += narrowing_errors(new, old)
+        put_back_placement(munged, old)
     if munged != old:
         difference = spec_difference(old, munged)
         text = f"pod updates may not change fields other than {UPDATABLE}\n{difference}"
@@ -68,17 +74,18 @@ def _deadline_errors(new: int | None, old: int | None) -> Iterator[FieldError]:
         yield invalid(at, new, "must be less than or equal to previous value")
 
 
-def _toleration_errors(new: list[Object], old: list[Object]) -> Iterator[FieldError]:
+def _toleration_errors(new: Object, old: Object, options: PodOptions) -> Iterator[FieldError]:
     def plain(toleration: Object) -> Object:
         return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
-    kept = [plain(toleration) for toleration in new]
-    if any(plain(toleration) not in kept for toleration in old):
-        yield forbidden(
-            "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
-        )
+    found = new.get("tolerations") or []
+    kept = [plain(toleration) for toleration in found]
+    if any(plain(toleration) not in kept for toleration in old.get("tolerations") or []):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden("spec.tolerations", text)
     else:
-        yield from selectors.toleration_errors(new, "spec.tolerations")
+        compare = options.comparisons
+        yield from tolerations.toleration_errors(found, "spec.tolerations", comparisons=compare)
 
 
 def _gate_errors(new: Object, old: Object) -> Iterator[FieldError]:
@@ -87,9 +94,8 @@ def _gate_errors(new: Object, old: Object) -> Iterator[FieldError]:
     for position, gate in enumerate(new.get("schedulingGates") or []):
         if gate.get("name") not in known:
             at = child(index("spec.schedulingGates", position), "name")
-            yield forbidden(
-                at, f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            )
+            text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name') or ''}'"
+            yield forbidden(at, text)
 
 
 def munge(new: Object, old: Object) -> Object:
@@ -97,45 +103,19 @@ def munge(new: Object, old: Object) -> Object:
     munged = copy.deepcopy(new)
     for field in ("containers", "initContainers"):
         for container, before in zip(munged.get(field) or [], old.get(field) or [], strict=False):
-            _put_back(container, before, "image")
+            put_back(container, before, "image")
             if container.get("resizePolicy") is None and before.get("resizePolicy") is not None:
                 container["resizePolicy"] = before["resizePolicy"]
     for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
-        _put_back(munged, old, field)
-    if (old.get("terminationGracePeriodSeconds") or 0) < 0 and munged.get(
-        "terminationGracePeriodSeconds"
-    ) == 1:
-        munged["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
-    if old.get("schedulingGates"):  # a gated pod's placement may still be narrowed
-        for field in ("nodeSelector", "affinity"):
-            _put_back(munged, old, field)
+        put_back(munged, old, field)
+    grace = "terminationGracePeriodSeconds"
+    if (old.get(grace) or 0) < 0 and munged.get(grace) == 1:
+        munged[grace] = old[grace]
     return munged
 
 
-def _put_back(new: Object, old: Object, field: str) -> None:
+def put_back(new: Object, old: Object, field: str) -> None:
     if field in old:
         new[field] = old[field]
     else:
         new.pop(field, None)
-
-
-def spec_difference(old: Object, new: Object) -> str:
-    """The fields that differ, in the manner of go-cmp (upstream's layout, not its every line)."""
-    lines = ["  core.PodSpec{"]
-    same = 0
-    for name in dict.fromkeys([*old, *new]):
-        if old.get(name) == new.get(name):
-            same += 1
-            continue
-        if same:
-            lines.append(f"  \t... // {same} identical fields")
-            same = 0
-        title = name[:1].upper() + name[1:]
-        lines += [f"- \t{title}: {_shown(old.get(name))},", f"+ \t{title}: {_shown(new.get(name))},"]
-    if same:
-        lines.append(f"  \t... // {same} identical fields")
-    return "\n".join([*lines, "  }", ""])
-
-
-def _shown(value: Any) -> str:
-    return "nil" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,13 +1,15 @@
-"""Rules of label selectors and of the templates they must match.
+"""Rules of label selectors and of selectors of nodes.
 
-Source: k8s.io/apimachinery pkg/apis/meta/v1/validation, 1.36.
+Source: k8s.io/apimachinery pkg/apis/meta/v1/validation and pkg/apis/core/validation, 1.36.
 """
 
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from apimachinery.validation import names
+
+NO_OPERATOR = "not a valid selector operator"
 
 
 def is_empty(selector: Object | None) -> bool:
@@ -36,7 +38,7 @@ def _expression(expression: Object, path: str) -> Iterator[FieldError]:
                 child(path, "values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             )
     else:
-        yield invalid(child(path, "operator"), operator, "not a valid selector operator")
+        yield invalid(child(path, "operator"), operator, NO_OPERATOR)
     name = expression.get("key") or ""
     yield from (invalid(child(path, "key"), name, text) for text in names.qualified_name(name))
     for position, value in enumerate(values):
@@ -45,7 +47,7 @@ def _expression(expression: Object, path: str) -> Iterator[FieldError]:
 
 
 def node_selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
-    """A core NodeSelector."""
+    """A core NodeSelector that is required."""
     terms = selector.get("nodeSelectorTerms") or []
     at = child(path, "nodeSelectorTerms")
     if not terms:
@@ -54,74 +56,47 @@ def node_selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
         yield from node_term_errors(term, index(at, position))
 
 
-def node_term_errors(term: Object, path: str) -> Iterator[FieldError]:
+def node_term_errors(term: Object, path: str, *, any_value: bool = False) -> Iterator[FieldError]:
+    """`any_value`: of a preferred term values that no label can have are let through."""
     for position, expression in enumerate(term.get("matchExpressions") or []):
-        yield from _node_expression(expression, index(child(path, "matchExpressions"), position))
+        at = index(child(path, "matchExpressions"), position)
+        yield from _node_expression(expression, at, any_value=any_value)
     for position, expression in enumerate(term.get("matchFields") or []):
-        at = index(child(path, "matchFields"), position)
-        if expression.get("operator") not in {"In", "NotIn"}:
-            yield invalid(
-                child(at, "operator"), expression.get("operator") or "", "not a valid selector operator"
-            )
-        elif len(expression.get("values") or []) != 1:
-            text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-            yield required(child(at, "values"), text)
-        if expression.get("key") != "metadata.name":
-            yield invalid(child(at, "key"), expression.get("key") or "", "not a valid field selector key")
+        yield from _node_field(expression, index(child(path, "matchFields"), position))
 
 
-def _node_expression(expression: Object, path: str) -> Iterator[FieldError]:
+def _node_field(expression: Object, path: str) -> Iterator[FieldError]:
     operator, values = expression.get("operator") or "", expression.get("values") or []
+    if operator not in {"In", "NotIn"}:
+        yield invalid(child(path, "operator"), operator, NO_OPERATOR)
+    elif len(values) != 1:
+        text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield required(child(path, "values"), text)
+    if expression.get("key") != "metadata.name":
+        yield invalid(child(path, "key"), expression.get("key") or "", "not a valid field selector key")
+        return
+    for position, value in enumerate(values):
+        at = index(child(path, "values"), position)
+        yield from (invalid(at, value, text) for text in names.dns1123_subdomain(value))
+
+
+def _node_expression(expression: Object, path: str, *, any_value: bool) -> Iterator[FieldError]:
+    operator, values = expression.get("operator") or "", expression.get("values") or []
+    at = child(path, "values")
     if operator in {"In", "NotIn"}:
         if not values:
-            yield required(child(path, "values"), "must be specified when `operator` is 'In' or 'NotIn'")
+            yield required(at, "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in {"Exists", "DoesNotExist"}:
         if values:
-            yield forbidden(
-                child(path, "values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            )
+            yield forbidden(at, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
     elif operator in {"Gt", "Lt"}:
         if len(values) != 1:
-            yield required(
-                child(path, "values"), "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            )
+            yield required(at, "must be specified single value when `operator` is 'Lt' or 'Gt'")
     else:
-        yield invalid(child(path, "operator"), operator, "not a valid selector operator")
+        yield invalid(child(path, "operator"), operator, NO_OPERATOR)
     name = expression.get("key") or ""
     yield from (invalid(child(path, "key"), name, text) for text in names.qualified_name(name))
-
-
-def toleration_errors(tolerations: list[Object], path: str) -> Iterator[FieldError]:
-    """Tolerations of pods."""
-    for position, toleration in enumerate(tolerations):
-        at = index(path, position)
-        name, operator = toleration.get("key") or "", toleration.get("operator") or ""
-        value, effect = toleration.get("value") or "", toleration.get("effect") or ""
-        if name:
-            yield from (invalid(child(at, "key"), name, text) for text in names.qualified_name(name))
-        elif operator != "Exists":
-            yield invalid(
-                child(at, "operator"),
-                operator,
-                'operator must be Exists when `key` is empty, which means "match all values and all keys"',
-            )
-        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-            yield invalid(
-                child(at, "effect"), effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            )
-        if operator in {"", "Equal"}:
-            texts = names.label_value(value)
-            if texts:
-                yield invalid(child(at, "operator"), value, ";".join(texts))
-        elif operator == "Exists":
-            if value:
-                yield invalid(
-                    child(at, "operator"), toleration, "value must be empty when `operator` is 'Exists'"
-                )
-        else:
-            yield not_supported(child(at, "operator"), operator, ("Equal", "Exists"))
-        if effect and effect not in TAINT_EFFECTS:
-            yield not_supported(child(at, "effect"), effect, TAINT_EFFECTS)
-
-
-TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+    if any_value:
+        return
+    for position, value in enumerate(values):
+        yield from (invalid(index(at, position), value, text) for text in names.label_value(value))

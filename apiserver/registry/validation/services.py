@@ -1,4 +1,4 @@
-"""Rules of services. Source: pkg/apis/core/validation/validation.go (ValidateService), 1.36."""
+"""Rules of services. Source: pkg/apis/core/validation/validation.go (validateService), 1.36."""
 
 from collections.abc import Iterator
 
@@ -14,14 +14,16 @@ from apimachinery.field import (
     required,
 )
 from apimachinery.validation import names, object_meta
-from apiserver.registry.validation.pod_spec import is_ip
+from apiserver.registry.validation import addresses, service_addresses, service_traffic
+from apiserver.registry.validation.internal_values import service_port
 from apiserver.registry.validation.probes import port_reference
+from apiserver.registry.validation.service_options import ServiceOptions
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _MAX_AFFINITY = 86400
-_IP_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_HINTS, _MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
 
 
 def name_errors(meta: Object, *, relaxed: bool) -> list[FieldError]:
@@ -31,53 +33,54 @@ def name_errors(meta: Object, *, relaxed: bool) -> list[FieldError]:
     return [invalid("metadata.name", name, text) for text in check(name)] if name else []
 
 
-def service_errors(spec: Object) -> list[FieldError]:
-    kind = spec.get("type") or ""
-    errors: list[FieldError] = []
-    ports = spec.get("ports") or []
-    if not ports and spec.get("clusterIP") != "None" and kind != "ExternalName":
+def is_headless(spec: Object) -> bool:
+    return (spec.get("clusterIPs") or []) == ["None"]
+
+
+def service_errors(service: Object, old: Object | None, options: ServiceOptions) -> list[FieldError]:
+    """`old`: what the service was, whose addresses may stay as they are."""
+    spec, before = service["spec"], (old or {}).get("spec") or {}
+    kind, ports = spec.get("type") or "", spec.get("ports") or []
+    errors = list(_topology(service["metadata"].get("annotations") or {}))
+    if not ports and not is_headless(spec) and kind != "ExternalName":
         errors.append(required("spec.ports"))
     errors += _of_type(spec, kind)
-    errors += _ports(ports, kind, headless=spec.get("clusterIP") == "None")
-    errors += object_meta.validate_labels(spec.get("selector") or {}, "spec.selector")
+    seen: set[str] = set()
+    for position, port in enumerate(ports):
+        errors += _port(port, index("spec.ports", position), seen, named=len(ports) > 1)
+    if spec.get("selector"):
+        errors += object_meta.validate_labels(spec["selector"], "spec.selector")
     errors += _affinity(spec)
-    if not kind:
-        errors.append(required("spec.type"))
-    elif kind not in _TYPES:
-        errors.append(not_supported("spec.type", kind, _TYPES))
-    errors += _cluster_ips(spec, kind)
-    for position, address in enumerate(spec.get("externalIPs") or []):
-        if not is_ip(address):
-            errors.append(invalid(index("spec.externalIPs", position), address, _IP_TEXT))
-    errors += _node_ports(ports, kind)
+    errors += service_addresses.cluster_ip_errors(spec, before, options)
+    errors += _external_ips(spec, before, options)
+    if kind not in _TYPES:
+        errors.append(not_supported("spec.type", kind, _TYPES) if kind else required("spec.type"))
+    errors += _numbers(ports, kind)
+    errors += service_traffic.balancer_errors(service, old, options)
+    errors += service_traffic.traffic_errors(spec, options)
     return errors
 
 
+def _topology(annotations: dict[str, str]) -> Iterator[FieldError]:
+    hints, mode = annotations.get(_HINTS), annotations.get(_MODE)
+    if hints is not None and mode is not None and hints != mode:
+        text = f"must match annotations[{_HINTS}] when both are specified"
+        yield invalid(f"metadata.annotations[{_MODE}]", mode, text)
+
+
 def _of_type(spec: Object, kind: str) -> Iterator[FieldError]:
-    if kind == "LoadBalancer" and spec.get("clusterIP") == "None":
-        yield invalid("spec.clusterIPs[0]", "None", "may not be set to 'None' for LoadBalancer services")
-    if kind == "NodePort" and spec.get("clusterIP") == "None":
-        yield invalid("spec.clusterIPs[0]", "None", "may not be set to 'None' for NodePort services")
-    if kind == "ExternalName":
-        name = (spec.get("externalName") or "").rstrip(".")
-        if not name:
-            yield required("spec.externalName")
-        else:
-            yield from (invalid("spec.externalName", name, text) for text in names.dns1123_subdomain(name))
-
-
-def _ports(ports: list[Object], kind: str, *, headless: bool) -> Iterator[FieldError]:
-    seen_names: set[str] = set()
-    seen: set[tuple[str, int]] = set()
-    for position, port in enumerate(ports):
-        at = index("spec.ports", position)
-        yield from _port(port, at, seen_names, named=len(ports) > 1)
-        protocol, number = port.get("protocol") or "", port.get("port") or 0
-        if (protocol, number) in seen:
-            yield duplicate(at, {"protocol": protocol, "port": number})
-        seen.add((protocol, number))
-        if kind == "ExternalName" and headless:
-            yield forbidden(child(at, "port"), "may not be used when `type` is 'ExternalName'")
+    if kind in {"LoadBalancer", "NodePort"} and is_headless(spec):
+        yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
+    if kind != "ExternalName":
+        return
+    for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec.get(name):
+            yield forbidden(child("spec", name), "may not be set for ExternalName services")
+    name = (spec.get("externalName") or "").removesuffix(".")
+    if not name:
+        yield required("spec.externalName")
+    else:
+        yield from (invalid("spec.externalName", name, text) for text in names.dns1123_subdomain(name))
 
 
 def _port(port: Object, path: str, seen: set[str], *, named: bool) -> Iterator[FieldError]:
@@ -92,56 +95,62 @@ def _port(port: Object, path: str, seen: set[str], *, named: bool) -> Iterator[F
     number = port.get("port") or 0
     yield from (invalid(child(path, "port"), number, text) for text in names.port(number))
     protocol = port.get("protocol") or ""
-    if not protocol:
-        yield required(child(path, "protocol"))
-    elif protocol not in _PROTOCOLS:
-        yield not_supported(child(path, "protocol"), protocol, _PROTOCOLS)
+    if protocol not in _PROTOCOLS:
+        at = child(path, "protocol")
+        yield not_supported(at, protocol, _PROTOCOLS) if protocol else required(at)
     yield from port_reference(port.get("targetPort"), child(path, "targetPort"))
+    application = port.get("appProtocol")
+    if application is not None:
+        texts = names.qualified_name(application)
+        yield from (invalid(child(path, "appProtocol"), application, text) for text in texts)
 
 
-def _node_ports(ports: list[Object], kind: str) -> Iterator[FieldError]:
+def _numbers(ports: list[Object], kind: str) -> Iterator[FieldError]:
+    """Node ports where there are none, and ports that are there twice."""
+    if kind == "ClusterIP":
+        for position, port in enumerate(ports):
+            if port.get("nodePort"):
+                at = child(index("spec.ports", position), "nodePort")
+                yield forbidden(at, "may not be used when `type` is 'ClusterIP'")
     seen: set[tuple[str, int]] = set()
     for position, port in enumerate(ports):
-        number = port.get("nodePort") or 0
-        if not number:
-            continue
-        at = child(index("spec.ports", position), "nodePort")
-        if kind == "ClusterIP":
-            yield forbidden(at, "may not be used when `type` is 'ClusterIP'")
-        elif not 30000 <= number <= 32767:
-            yield invalid(
-                at, number, "provided port is not in the valid range. The range of valid ports is 30000-32767"
-            )
-        taken = (port.get("protocol") or "", number)
-        if taken in seen:
-            yield duplicate(at, number)
-        seen.add(taken)
+        node = (port.get("protocol") or "", port.get("nodePort") or 0)
+        if node in seen:
+            yield duplicate(child(index("spec.ports", position), "nodePort"), node[1])
+        if node[1]:
+            seen.add(node)
+    seen = set()
+    for position, port in enumerate(ports):
+        own = (port.get("protocol") or "", port.get("port") or 0)
+        if own in seen:
+            shown = service_port({"protocol": own[0], "port": own[1]})
+            yield duplicate(index("spec.ports", position), shown)
+        seen.add(own)
 
 
 def _affinity(spec: Object) -> Iterator[FieldError]:
-    value = spec.get("sessionAffinity") or ""
-    if not value:
-        yield required("spec.sessionAffinity")
-    elif value not in _AFFINITIES:
-        yield not_supported("spec.sessionAffinity", value, _AFFINITIES)
+    value, config = spec.get("sessionAffinity") or "", spec.get("sessionAffinityConfig")
+    at = "spec.sessionAffinityConfig"
+    if value not in _AFFINITIES:
+        where = "spec.sessionAffinity"
+        yield not_supported(where, value, _AFFINITIES) if value else required(where)
+    if value == "None" and config is not None:
+        yield forbidden(at, "must not be set when session affinity is None")
     if value != "ClientIP":
         return
-    client = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
-    seconds = client.get("timeoutSeconds") or 0
-    if not 0 < seconds <= _MAX_AFFINITY:
-        at = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
-        yield invalid(at, seconds, f"must be greater than 0 and less than {_MAX_AFFINITY}")
+    for name in ("clientIP", "timeoutSeconds"):
+        if config is None:
+            break
+        at, config = child(at, name), config.get(name)
+    if config is None:
+        yield required(at, "when session affinity type is ClientIP")
+    elif not 0 < config <= _MAX_AFFINITY:
+        yield invalid(at, config, f"must be greater than 0 and less than {_MAX_AFFINITY}")
 
 
-def _cluster_ips(spec: Object, kind: str) -> Iterator[FieldError]:
-    single, several = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
-    if kind == "ExternalName":
-        for name in ("clusterIP", "clusterIPs"):
-            if spec.get(name):
-                yield forbidden(child("spec", name), "may not be set when `type` is 'ExternalName'")
-        return
-    if several and several[0] != single:
-        yield invalid("spec.clusterIPs", several, "first value must match `clusterIP`")
-    for position, address in enumerate(several):
-        if address != "None" and not is_ip(address):
-            yield invalid(index("spec.clusterIPs", position), address, _IP_TEXT)
+def _external_ips(spec: Object, before: Object, options: ServiceOptions) -> Iterator[FieldError]:
+    known = before.get("externalIPs") or ()
+    for position, address in enumerate(spec.get("externalIPs") or ()):
+        at = index("spec.externalIPs", position)
+        wrong = addresses.ip_errors(at, address, strict=options.strict_addresses, known=known)
+        yield from wrong or addresses.endpoint_errors(at, address)

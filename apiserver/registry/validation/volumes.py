@@ -1,9 +1,10 @@
 """Rules of the volumes of a pod.
 
-Source: pkg/apis/core/validation/validation.go (ValidateVolumes), 1.36. Some paths lack an index there.
+Source: pkg/apis/core/validation/validation.go (ValidateVolumes, validateVolumeSource), 1.36. Some paths
+are not what one would expect there, and so are they here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from apimachinery.errors import Object
 from apimachinery.field import (
@@ -18,35 +19,33 @@ from apimachinery.field import (
 )
 from apimachinery.quantity import Quantity
 from apimachinery.validation import names
-from apiserver.registry.validation import paths
+from apiserver.registry.validation import paths, volume_claims
+from apiserver.registry.validation import volume_sources as sources
+from apiserver.registry.validation.amounts import ZERO
+from apiserver.registry.validation.pod_options import PodOptions
+from apiserver.registry.validation.projected_volumes import downward_file, key_to_path, projected_errors
+from apiserver.registry.validation.volume_sources import Rule, needed
 
-Rule = Callable[[Object, str], Iterator[FieldError]]
-
-_HOST_PATH_TYPES = (
-    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
-)  # fmt: skip
-_DOWNWARD_FIELDS = (
-    "metadata.annotations",
-    "metadata.labels",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-)
-_DOWNWARD_RESOURCES = (
-    "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
-    "requests.memory",
-)  # fmt: skip
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_MAX_ISCSI = 64
+_TOO_LONG = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName "
+    "is specified."
+)
+_ONE_KIND = "may not specify more than 1 volume type"
 
 
-def volume_errors(volumes: list[Object], path: str) -> tuple[list[FieldError], dict[str, Object]]:
-    """What is wrong with the volumes, and the volumes by name (those with a usable name)."""
+def volume_errors(
+    volumes: list[Object], path: str, options: PodOptions, pod_name: str = ""
+) -> tuple[list[FieldError], dict[str, Object]]:
+    """What is wrong with the volumes, and those without a fault by name. `pod_name`: none for templates."""
     errors: list[FieldError] = []
     known: dict[str, Object] = {}
+    made = {f"{pod_name}-{one.get('name') or ''}" for one in volumes if pod_name and one.get("ephemeral")}
     for position, volume in enumerate(volumes):
         at = index(path, position)
         name = volume.get("name") or ""
-        own = list(_source(volume, at))
+        own = list(_source_errors(volume, name, at, options, pod_name))
         if not name:
             own.append(required(child(at, "name")))
         else:
@@ -56,197 +55,125 @@ def volume_errors(volumes: list[Object], path: str) -> tuple[list[FieldError], d
         if not own:
             known[name] = volume
         errors += own
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim in made:
+            text = "must not reference a PVC that gets created for an ephemeral volume"
+            errors.append(invalid(child(at, "persistentVolumeClaim.claimName"), claim, text))
     return errors, known
 
 
-def _source(volume: Object, path: str) -> Iterator[FieldError]:
-    used = [name for name in _SOURCES if volume.get(name) is not None]
-    used += [name for name in volume if name not in _SOURCES and name != "name" and volume[name] is not None]
-    if not used:
+def _source_errors(
+    volume: Object, name: str, path: str, options: PodOptions, pod_name: str
+) -> Iterator[FieldError]:
+    found = False
+    for kind in [one for one in _SOURCES if volume.get(one) is not None]:
+        if found:
+            yield forbidden(child(path, _REFUSED_AS.get(kind, kind)), _ONE_KIND)
+            continue
+        found = True
+        yield from _SOURCES[kind](volume[kind], child(path, _SHOWN_AS.get(kind, kind)))
+        if kind == "image":
+            yield from _image(volume["image"], child(path, "image"), options)
+        elif kind == "ephemeral" and pod_name and name:
+            claim = f"{pod_name}-{name}"
+            texts = names.dns1123_subdomain(claim)
+            yield from (invalid(child(path, "name"), name, f'PVC name "{claim}": {text}') for text in texts)
+    iscsi = volume.get("iscsi") or {}
+    portal = f"{name}:{iscsi.get('targetPortal') or ''}"
+    if iscsi.get("initiatorName") is not None and len(portal) > _MAX_ISCSI:
+        yield invalid(child(path, "name"), name, _TOO_LONG)
+    if not found:
         yield required(path, "must specify a volume type")
-        return
-    first, *others = used
-    rule = _SOURCES.get(first)
-    if rule is not None:
-        yield from rule(volume[first], child(path, first))
-    for other in others:
-        yield forbidden(child(path, other), "may not specify more than 1 volume type")
 
 
 def _empty_dir(source: Object, path: str) -> Iterator[FieldError]:
     limit = source.get("sizeLimit")
-    if limit is not None and Quantity.parse(limit) < Quantity.parse("0"):
+    if limit is not None and Quantity.parse(limit) < ZERO:
         yield forbidden(child(path, "sizeLimit"), "SizeLimit field must be a valid resource quantity")
 
 
-def _host_path(source: Object, path: str) -> Iterator[FieldError]:
-    where = source.get("path") or ""
-    if not where:
-        yield required(child(path, "path"))
-        return
-    yield from paths.without_backsteps(child(path, "path"), where)
-    kind = source.get("type")
-    if kind is not None and kind not in _HOST_PATH_TYPES:
-        yield not_supported(child(path, "type"), kind, _HOST_PATH_TYPES)
+def _files(field: str) -> Rule:
+    """A secret or a config map, named by `field`."""
 
+    def rule(source: Object, path: str) -> Iterator[FieldError]:
+        yield from needed(source, path, field)
+        yield from paths.mode(child(path, "defaultMode"), source.get("defaultMode"))
+        for position, item in enumerate(source.get("items") or []):
+            yield from key_to_path(item, index(child(path, "items"), position))
 
-def _items(source: Object, path: str) -> Iterator[FieldError]:
-    for position, item in enumerate(source.get("items") or []):
-        at = index(child(path, "items"), position)
-        if not item.get("key"):
-            yield required(child(at, "key"))
-        yield from paths.local_file(child(at, "path"), item.get("path") or "")
-        yield from paths.mode(child(at, "mode"), item.get("mode"))
-
-
-def _secret(source: Object, path: str) -> Iterator[FieldError]:
-    if not source.get("secretName"):
-        yield required(child(path, "secretName"))
-    yield from paths.mode(child(path, "defaultMode"), source.get("defaultMode"))
-    yield from _items(source, path)
-
-
-def _config_map(source: Object, path: str) -> Iterator[FieldError]:
-    if not source.get("name"):
-        yield required(child(path, "name"))
-    yield from paths.mode(child(path, "defaultMode"), source.get("defaultMode"))
-    yield from _items(source, path)
-
-
-def _claim(source: Object, path: str) -> Iterator[FieldError]:
-    if not source.get("claimName"):
-        yield required(child(path, "claimName"))
-
-
-def _nfs(source: Object, path: str) -> Iterator[FieldError]:
-    where = source.get("path") or ""
-    if not source.get("server"):
-        yield required(child(path, "server"))
-    if not where:
-        yield required(child(path, "path"))
-    if not where.startswith("/"):
-        yield invalid(child(path, "path"), where, "must be an absolute path")
-
-
-def _downward_file(item: Object, path: str) -> Iterator[FieldError]:
-    yield from paths.local_file(child(path, "path"), item.get("path") or "")
-    field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
-    if field is not None:
-        yield from field_reference(field, child(path, "fieldRef"), _DOWNWARD_FIELDS)
-        if resource is not None:
-            yield invalid(
-                path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"
-            )
-    elif resource is not None:
-        yield from resource_reference(resource, child(path, "resourceFieldRef"), local=False)
-    else:
-        yield required(path, "one of fieldRef and resourceFieldRef is required")
-    yield from paths.mode(child(path, "mode"), item.get("mode"))
+    return rule
 
 
 def _downward(source: Object, path: str) -> Iterator[FieldError]:
     yield from paths.mode(child(path, "defaultMode"), source.get("defaultMode"))
     for item in source.get("items") or []:
-        yield from _downward_file(item, path)
-
-
-def field_reference(source: Object, path: str, allowed: tuple[str, ...]) -> Iterator[FieldError]:
-    """A `fieldRef`: one of the allowed paths, or one key of the labels or annotations."""
-    where = source.get("fieldPath") or ""
-    if not source.get("apiVersion"):
-        yield required(child(path, "apiVersion"))
-        return
-    if not where:
-        yield required(child(path, "fieldPath"))
-        return
-    plain, subscript, rest = where.partition("['")
-    if subscript and rest.endswith("']"):
-        if plain not in {"metadata.annotations", "metadata.labels"}:
-            yield invalid(path, plain, "does not support subscript")
-        return
-    if where not in allowed:
-        yield not_supported(child(path, "fieldPath"), where, sorted(allowed))
-
-
-def resource_reference(source: Object, path: str, *, local: bool) -> Iterator[FieldError]:
-    """A `resourceFieldRef`; outside of its container (`local` false) it must name one."""
-    if not local and not source.get("containerName"):
-        yield required(child(path, "containerName"))
-        return
-    name = source.get("resource") or ""
-    if not name:
-        yield required(child(path, "resource"))
-    elif name not in _DOWNWARD_RESOURCES and not name.startswith(
-        ("requests.hugepages-", "limits.hugepages-")
-    ):
-        yield not_supported(child(path, "resource"), name, _DOWNWARD_RESOURCES)
-
-
-def _projected(source: Object, path: str) -> Iterator[FieldError]:
-    yield from paths.mode(child(path, "defaultMode"), source.get("defaultMode"))
-    for position, part in enumerate(source.get("sources") or []):
-        at = index(child(path, "sources"), position)
-        used = [name for name in part if part[name] is not None]
-        if not used:
-            yield required(at, "must specify a volume source")
-        for name in used[:1]:
-            rule = _PROJECTIONS.get(name)
-            if rule is not None:
-                yield from rule(part[name], child(at, name))
-        for name in used[1:]:
-            yield forbidden(child(at, name), "may not specify more than 1 volume type per source")
-
-
-def _named_items(source: Object, path: str) -> Iterator[FieldError]:
-    if not source.get("name"):
-        yield required(child(path, "name"))
-    yield from _items(source, path)
-
-
-def _downward_items(source: Object, path: str) -> Iterator[FieldError]:
-    for item in source.get("items") or []:
-        yield from _downward_file(item, path)
-
-
-def _token(source: Object, path: str) -> Iterator[FieldError]:
-    seconds = source.get("expirationSeconds") or 0
-    if seconds < 600:
-        yield invalid(
-            child(path, "expirationSeconds"), seconds, "may not specify a duration less than 10 minutes"
-        )
-    if seconds > 1 << 32:
-        yield invalid(
-            child(path, "expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds"
-        )
-    yield from paths.local_file(child(path, "path"), source.get("path") or "")
-
-
-def _image(source: Object, path: str) -> Iterator[FieldError]:
-    policy = source.get("pullPolicy") or ""
-    if policy and policy not in _PULL_POLICIES:
-        yield not_supported(child(path, "pullPolicy"), policy, _PULL_POLICIES)
+        yield from downward_file(item, path)
 
 
 def _csi(source: Object, path: str) -> Iterator[FieldError]:
-    if not source.get("driver"):
-        yield required(child(path, "driver"))
+    yield from sources.csi_driver_name(source.get("driver") or "", child(path, "driver"))
+    reference = source.get("nodePublishSecretRef")
+    if reference is None:
+        return
+    name = reference.get("name") or ""
+    if not name:
+        yield required(child(path, "nodePublishSecretRef.name"))
+    else:
+        yield from (invalid(child(path, "name"), name, text) for text in names.dns1123_subdomain(name))
 
 
-_PROJECTIONS: dict[str, Rule] = {
-    "secret": _named_items,
-    "configMap": _named_items,
-    "downwardAPI": _downward_items,
-    "serviceAccountToken": _token,
-}
+def _ephemeral(source: Object, path: str) -> Iterator[FieldError]:
+    template, at = source.get("volumeClaimTemplate"), child(path, "volumeClaimTemplate")
+    if template is None:
+        yield required(at)
+    else:
+        yield from volume_claims.template_errors(template, at)
+
+
+def _image(source: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    if not source.get("reference") and (options.is_pod or options.minor >= _IMAGE_ALWAYS_SINCE):
+        yield required(child(path, "reference"))
+    policy = source.get("pullPolicy") or ""
+    if not policy:
+        yield required(child(path, "pullPolicy"))
+    elif policy not in _PULL_POLICIES:
+        yield not_supported(child(path, "pullPolicy"), policy, _PULL_POLICIES)
+
+
+_IMAGE_ALWAYS_SINCE = 36  # (from memory) before, templates might leave the reference out
+
+# In upstream's order, which decides the one that is looked at.
 _SOURCES: dict[str, Rule] = {
     "emptyDir": _empty_dir,
-    "hostPath": _host_path,
-    "nfs": _nfs,
-    "secret": _secret,
-    "configMap": _config_map,
-    "persistentVolumeClaim": _claim,
+    "hostPath": sources.host_path,
+    "gitRepo": sources.git_repo,
+    "gcePersistentDisk": sources.disk("pdName"),
+    "awsElasticBlockStore": sources.disk("volumeID"),
+    "secret": _files("secretName"),
+    "nfs": sources.nfs,
+    "iscsi": sources.iscsi,
+    "glusterfs": sources.only("endpoints", "path"),
+    "flocker": sources.flocker,
+    "persistentVolumeClaim": sources.only("claimName"),
+    "rbd": sources.only("monitors", "image"),
+    "cinder": sources.cinder,
+    "cephfs": sources.only("monitors"),
+    "quobyte": sources.quobyte,
     "downwardAPI": _downward,
-    "projected": _projected,
+    "fc": sources.fibre_channel,
+    "flexVolume": sources.flex,
+    "configMap": _files("name"),
+    "azureFile": sources.only("secretName", "shareName"),
+    "vsphereVolume": sources.only("volumePath"),
+    "photonPersistentDisk": sources.only("pdID"),
+    "portworxVolume": sources.only("volumeID"),
+    "azureDisk": sources.azure_disk,
+    "storageos": sources.storage_os,
+    "projected": projected_errors,
+    "scaleIO": sources.only("gateway", "system", "volumeName"),
     "csi": _csi,
-    "image": _image,
+    "ephemeral": _ephemeral,
+    "image": lambda _, __: iter(()),
 }
+_SHOWN_AS = {"gcePersistentDisk": "persistentDisk"}
+_REFUSED_AS = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}

@@ -13,6 +13,8 @@ from apimachinery.validation import names
 from apimachinery.validation.object_meta import IMMUTABLE
 from apiserver.registry.validation import selectors
 from apiserver.registry.validation.amounts import NOT_NEGATIVE
+from apiserver.registry.validation.internal_values import update_strategy
+from apiserver.registry.validation.pod_options import PodOptions
 from apiserver.registry.validation.pod_spec import template_errors
 
 
@@ -34,92 +36,180 @@ def selector_errors(spec: Object, what: str) -> Iterator[FieldError]:
         yield invalid("spec.selector", selector, f"empty selector is invalid for {what}")
 
 
-def matching_template_errors(spec: Object, *, restart: tuple[str, ...] = ("Always",)) -> list[FieldError]:
-    """The template: fit for the selector, valid as a pod, with a restart policy that the workload allows."""
-    template = spec.get("template") or {}
-    errors: list[FieldError] = []
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    selector = spec.get("selector")
-    if not selectors.is_empty(selector) and not _matches(selector or {}, labels):
-        text = "`selector` does not match template `labels`"
-        errors.append(invalid("spec.template.metadata.labels", labels, text))
-    errors += template_errors(template, "spec.template")
-    policy = (template.get("spec") or {}).get("restartPolicy") or ""
-    if policy not in restart:
-        errors.append(not_supported("spec.template.spec.restartPolicy", policy, restart))
-    if (template.get("spec") or {}).get("activeDeadlineSeconds") is not None and restart == ("Always",):
-        at = "spec.template.spec.activeDeadlineSeconds"
-        errors.append(forbidden(at, "activeDeadlineSeconds in ReplicaSet is not Supported"))
-    return errors
-
-
-def _matches(selector: Object, labels: dict[str, str]) -> bool:
+def matches(selector: Object | None, labels: dict[str, str]) -> bool | None:
+    """Whether a selector takes these labels; None if it cannot be read. None given takes nothing."""
+    if selector is None:
+        return False
     try:
         return bool(LabelSelector.from_object(selector).matches(labels))
     except ValueError:
-        return True  # the selector's own error says it
+        return None
+
+
+def template_labels(spec: Object) -> dict[str, str]:
+    labels: dict[str, str] = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    return labels
+
+
+def matching_template_errors(spec: Object, kind: str, options: PodOptions) -> list[FieldError]:
+    """The template of a deployment or replica set: fit for the selector, valid, always restarting."""
+    selector, labels = spec.get("selector"), template_labels(spec)
+    errors: list[FieldError] = []
+    fits = matches(selector, labels)
+    if fits is None:
+        return [invalid("spec.selector", selector, "invalid label selector")]
+    if not fits and not selectors.is_empty(selector):
+        errors.append(invalid("spec.template.metadata.labels", labels or None, _NOT_MATCHING))
+    errors += template_errors(spec.get("template") or {}, "spec.template", options)
+    return [*errors, *restart_errors(spec, kind)]
+
+
+_NOT_MATCHING = "`selector` does not match template `labels`"
+
+
+def restart_errors(spec: Object, kind: str) -> Iterator[FieldError]:
+    """Pods that are kept running restart always and have no end."""
+    inside = (spec.get("template") or {}).get("spec") or {}
+    policy = inside.get("restartPolicy") or ""
+    if policy != "Always":
+        yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
+    if inside.get("activeDeadlineSeconds") is not None:
+        at = "spec.template.spec.activeDeadlineSeconds"
+        yield forbidden(at, f"activeDeadlineSeconds in {kind} is not Supported")
 
 
 def immutable(new: Any, old: Any, path: str) -> list[FieldError]:
     return [] if new == old else [invalid(path, new, IMMUTABLE)]
 
 
-def deployment_errors(spec: Object) -> list[FieldError]:
+# --- deployments and replica sets --------------------------------------------------------------------------
+
+
+def deployment_errors(spec: Object, options: PodOptions) -> list[FieldError]:
     errors = list(not_negative(spec, "spec", "replicas"))
     errors += selector_errors(spec, "deployment")
-    errors += matching_template_errors(spec)
+    errors += matching_template_errors(spec, "ReplicaSet", options)
     errors += _strategy_errors(spec.get("strategy") or {})
     errors += not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= (spec.get("minReadySeconds") or 0):
-        errors.append(
-            invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
-        )
+        at = "spec.progressDeadlineSeconds"
+        errors.append(invalid(at, deadline, "must be greater than minReadySeconds"))
+    return errors
+
+
+def replica_set_errors(spec: Object, options: PodOptions) -> list[FieldError]:
+    errors = list(not_negative(spec, "spec", "replicas", "minReadySeconds"))
+    errors += selector_errors(spec, "deployment")  # so upstream
+    errors += matching_template_errors(spec, "ReplicaSet", options)
     return errors
 
 
 def _strategy_errors(strategy: Object) -> Iterator[FieldError]:
-    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
+    kind, rolling, at = (
+        strategy.get("type") or "",
+        strategy.get("rollingUpdate"),
+        "spec.strategy.rollingUpdate",
+    )
     if kind == "Recreate":
         if rolling is not None:
-            text = "may not be specified when strategy `type` is 'Recreate'"
-            yield forbidden("spec.strategy.rollingUpdate", text)
-    elif kind == "RollingUpdate":
-        if rolling is None:
-            yield required("spec.strategy.rollingUpdate", "this should be defaulted and never be nil")
-            return
-        yield from _rolling_errors(rolling, "spec.strategy.rollingUpdate")
+            yield forbidden(at, "may not be specified when strategy `type` is 'Recreate'")
+    elif kind != "RollingUpdate":
+        yield not_supported("spec.strategy", update_strategy(strategy), ("Recreate", "RollingUpdate"))
+    elif rolling is None:
+        yield required(at, "this should be defaulted and never be nil")
     else:
-        yield not_supported("spec.strategy.type", kind, ("Recreate", "RollingUpdate"))
+        yield from _rolling_errors(rolling, at)
 
 
 def _rolling_errors(rolling: Object, path: str) -> Iterator[FieldError]:
-    for name in ("maxUnavailable", "maxSurge"):
-        yield from amount_or_percent(rolling.get(name), child(path, name))
-    if _amount(rolling.get("maxUnavailable")) == 0 and _amount(rolling.get("maxSurge")) == 0:
-        text = "may not be 0 when `maxSurge` is 0"
-        yield invalid(child(path, "maxUnavailable"), rolling.get("maxUnavailable"), text)
-    share = rolling.get("maxUnavailable")
-    if isinstance(share, str) and not names.percent(share) and int(share[:-1]) > 100:
-        yield invalid(child(path, "maxUnavailable"), share, "must not be greater than 100%")
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    at = child(path, "maxUnavailable")
+    yield from amount_or_percent(unavailable, at)
+    yield from amount_or_percent(surge, child(path, "maxSurge"))
+    if amount(unavailable) == 0 and amount(surge) == 0:
+        yield invalid(at, unavailable, "may not be 0 when `maxSurge` is 0")
+    yield from at_most_all(unavailable, at)
+
+
+def replication_controller_errors(spec: Object, options: PodOptions) -> list[FieldError]:
+    errors = list(not_negative(spec, "spec", "minReadySeconds"))
+    selector, template = spec.get("selector") or {}, spec.get("template")
+    if not selector:
+        errors.append(required("spec.selector"))
+    errors += not_negative(spec, "spec", "replicas")
+    if template is None:
+        return [*errors, required("spec.template")]
+    labels = template_labels(spec)
+    if any(labels.get(name) != value for name, value in selector.items()):
+        errors.append(invalid("spec.template.metadata.labels", labels or None, _NOT_MATCHING))
+    errors += template_errors(template, "spec.template", options)
+    return [*errors, *restart_errors(spec, "ReplicationController")]
+
+
+# --- daemon sets -------------------------------------------------------------------------------------------
+
+
+def daemon_set_errors(spec: Object, options: PodOptions) -> list[FieldError]:
+    selector, labels = spec.get("selector"), template_labels(spec)
+    errors: list[FieldError] = []
+    if selector is not None:
+        errors += selectors.selector_errors(selector, "spec.selector")
+    if matches(selector, labels) is False:
+        errors.append(invalid("spec.template.metadata.labels", labels or None, _NOT_MATCHING))
+    if selector is not None and selectors.is_empty(selector):
+        errors.append(invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
+    errors += template_errors(spec.get("template") or {}, "spec.template", options)
+    errors += restart_errors(spec, "DaemonSet")
+    errors += not_negative(spec, "spec", "minReadySeconds")
+    errors += _daemon_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
+    errors += not_negative(spec, "spec", "revisionHistoryLimit")
+    return errors
+
+
+def _daemon_strategy(strategy: Object, path: str) -> Iterator[FieldError]:
+    kind, rolling, at = (
+        strategy.get("type") or "",
+        strategy.get("rollingUpdate"),
+        child(path, "rollingUpdate"),
+    )
+    if kind == "OnDelete":
+        return
+    if kind != "RollingUpdate":
+        yield not_supported(path, update_strategy(strategy), ("RollingUpdate", "OnDelete"))
+        return
+    if rolling is None:
+        yield required(at)
+        return
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    for check in (amount_or_percent, at_most_all):
+        yield from check(unavailable, child(at, "maxUnavailable"))
+        yield from check(surge, child(at, "maxSurge"))
+    if amount(unavailable) and amount(surge):
+        yield invalid(child(at, "maxSurge"), surge, "may not be set when maxUnavailable is non-zero")
+    elif not amount(unavailable) and not amount(surge):
+        yield required(child(at, "maxUnavailable"), "cannot be 0 when maxSurge is 0")
+
+
+# --- amounts -----------------------------------------------------------------------------------------------
 
 
 def amount_or_percent(value: int | str | None, path: str) -> Iterator[FieldError]:
     if isinstance(value, str):
-        if names.percent(value):
-            yield invalid(path, value, "must be an integer or percentage (e.g '5%%')")
+        yield from (invalid(path, value, text) for text in names.percent(value))
     elif isinstance(value, int) and value < 0:
         yield invalid(path, value, NOT_NEGATIVE)
 
 
-def _amount(value: int | str | None) -> int:
-    if isinstance(value, str):
-        return 1 if names.percent(value) else int(value[:-1])
-    return value or 0
+def at_most_all(value: int | str | None, path: str) -> Iterator[FieldError]:
+    if isinstance(value, str) and not names.percent(value) and int(value[:-1]) > 100:
+        yield invalid(path, value, "must not be greater than 100%")
 
 
-def replica_set_errors(spec: Object, what: str = "replicaset") -> list[FieldError]:
-    errors = list(not_negative(spec, "spec", "replicas", "minReadySeconds"))
-    errors += selector_errors(spec, what)
-    errors += matching_template_errors(spec)
-    return errors
+def amount(value: int | str | None) -> int:
+    """The number, of things or of percents; a text that is no percentage as Go reads it as a number."""
+    if not isinstance(value, str):
+        return value or 0
+    if not names.percent(value):
+        return int(value[:-1])
+    return int(value) if value.isascii() and value.isdigit() else 0

@@ -1,0 +1,54 @@
+"""Persistent volumes and claims. Source: pkg/registry/core/persistentvolume{,claim}/strategy.go, 1.36."""
+
+from apimachinery.errors import Object
+from apimachinery.field import FieldError
+from apiserver.registry.strategies.shared import Returned, SpecKeptStatus
+from apiserver.registry.strategy import StrategyContext
+from apiserver.registry.validation import persistent_volumes, volume_claims
+from apiserver.registry.warnings.claims import persistent_volume_warnings, volume_claim_warnings
+
+_APPLIED_SINCE = 34
+_SHRINKS, _CLASSES = "RecoverVolumeExpansionFailure", "VolumeAttributesClass"
+
+
+class VolumeClaimStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        plural = ctx.version.minor >= _APPLIED_SINCE
+        return list(volume_claims.status_errors(new, shrinks=ctx.gates.enabled(_SHRINKS), plural=plural))
+
+
+class VolumeClaimStrategy(Returned):
+    status = VolumeClaimStatus
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(volume_claims.claim_errors(obj["spec"], "spec", classes=ctx.gates.enabled(_CLASSES)))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        changes = volume_claims.claim_update_errors(
+            new,
+            old,
+            shrinks=ctx.gates.enabled(_SHRINKS),
+            classes=ctx.gates.enabled(_CLASSES),
+            applied=ctx.version.minor >= _APPLIED_SINCE,
+        )
+        return [*self.validate(new, ctx), *changes]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return volume_claim_warnings(obj)
+
+
+class VolumeStrategy(Returned):
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(persistent_volumes.volume_errors(obj["spec"]))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*self.validate(new, ctx), *persistent_volumes.update_errors(new["spec"], old["spec"])]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return persistent_volume_warnings(obj, ctx.version.minor)

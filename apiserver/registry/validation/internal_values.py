@@ -1,0 +1,78 @@
+"""Structs of upstream's internal types as its field errors show them: with Go's names, and every field.
+
+The internal types of the core group have no JSON names. Source: pkg/apis/core/types.go, 1.36.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from apimachinery.errors import Object
+
+_SERVICE_PORT = {"name": "", "protocol": "", "appProtocol": None, "port": 0, "targetPort": 0, "nodePort": 0}
+_TAINT = {"key": "", "value": "", "effect": "", "timeAdded": None}
+_CLAIM = {"name": "", "resourceClaimName": None, "resourceClaimTemplateName": None}
+_SECCOMP = {"type": "", "localhostProfile": None}
+_SECURITY = dict.fromkeys(
+    (
+        "capabilities", "privileged", "seLinuxOptions", "windowsOptions", "runAsUser", "runAsGroup",
+        "runAsNonRoot", "readOnlyRootFilesystem", "allowPrivilegeEscalation", "procMount", "seccompProfile",
+        "appArmorProfile",
+    )
+)  # fmt: skip
+_REQUIREMENT = {"key": "", "operator": "", "values": None}
+_TRUST_BUNDLE = {"name": None, "signerName": None, "labelSelector": None, "optional": None, "path": ""}
+_ADDRESS = {"type": "", "address": ""}
+
+
+def _go_name(name: str) -> str:
+    return {"seLinuxOptions": "SELinuxOptions"}.get(name, name[:1].upper() + name[1:])
+
+
+def _shown(obj: Object, zeros: Mapping[str, Any]) -> Object:
+    return {_go_name(name): _nested(obj.get(name, zero)) for name, zero in zeros.items()}
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_go_name(name): _nested(item) for name, item in value.items()}
+    return [_nested(item) for item in value] if isinstance(value, list) else value
+
+
+def service_port(port: Object) -> Object:
+    return _shown(port, _SERVICE_PORT)
+
+
+def taint(obj: Object) -> Object:
+    return _shown(obj, _TAINT)
+
+
+def pod_claim(claim: Object) -> Object:
+    return _shown(claim, _CLAIM)
+
+
+def seccomp_profile(profile: Object) -> Object:
+    return _shown(profile, _SECCOMP)
+
+
+def security_context(security: Object) -> Object:
+    return _shown(security, _SECURITY)
+
+
+def cluster_trust_bundle(projection: Object) -> Object:
+    return _shown(projection, _TRUST_BUNDLE)
+
+
+def node_address(address: Object) -> Object:
+    return _shown(address, _ADDRESS)
+
+
+def node_term(term: Object) -> Object:
+    return {
+        _go_name(name): [_shown(one, _REQUIREMENT) for one in term[name]] if term.get(name) else None
+        for name in ("matchExpressions", "matchFields")
+    }
+
+
+def update_strategy(strategy: Object) -> Object:
+    """Of a deployment, a daemon set or a stateful set."""
+    return {"Type": strategy.get("type") or "", "RollingUpdate": _nested(strategy.get("rollingUpdate"))}

@@ -1,0 +1,252 @@
+"""Rules of persistent volumes. Source: core validation (ValidatePersistentVolumeSpec, …Update), 1.36."""
+
+from collections.abc import Callable, Iterator
+
+from apimachinery.errors import Object
+from apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
+from apimachinery.quantity import Quantity
+from apimachinery.validation import names
+from apimachinery.validation.object_meta import IMMUTABLE
+from apiserver.registry.validation import paths, selectors, volume_claims
+from apiserver.registry.validation import volume_sources as sources
+from apiserver.registry.validation.amounts import ZERO
+from apiserver.registry.validation.differences import struct_difference
+
+_POLICIES = ("Delete", "Recycle", "Retain")
+_PORTAL = "iscsi.targetportal"
+_MAX_ISCSI = 64
+_CSI_SECRETS = (
+    "controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef",
+)  # fmt: skip
+_BETA_LABELS = {
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_NO_WHOLE_HOST = "may not be 'recycle' for a hostPath mount of '/'"
+
+
+def volume_errors(spec: Object) -> Iterator[FieldError]:
+    modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
+    if not modes:
+        yield required("spec.accessModes")
+    yield from volume_claims.access_mode_errors(modes, "spec.accessModes")
+    yield from _capacity(capacity)
+    policy = spec.get("persistentVolumeReclaimPolicy") or ""
+    if policy and policy not in _POLICIES:
+        yield not_supported("spec.persistentVolumeReclaimPolicy", policy, _POLICIES)
+    affinity = spec.get("nodeAffinity")
+    if affinity is not None:
+        yield from _affinity(affinity)
+    yield from _source_errors(spec)
+    if spec.get("hostPath") is not None and policy == "Recycle" and _is_root(spec["hostPath"]):
+        yield forbidden("spec.persistentVolumeReclaimPolicy", _NO_WHOLE_HOST)
+    for field in ("storageClassName", "volumeAttributesClassName"):
+        name = spec.get(field) or ""
+        if field == "volumeAttributesClassName":
+            yield from _class_errors(spec)
+        if name:
+            yield from (invalid(child("spec", field), name, text) for text in names.dns1123_subdomain(name))
+        mode = spec.get("volumeMode")
+        if field == "storageClassName" and mode is not None and mode not in volume_claims.VOLUME_MODES:
+            yield not_supported("spec.volumeMode", mode, volume_claims.VOLUME_MODES)
+
+
+def _is_root(source: Object) -> bool:
+    where = source.get("path") or ""
+    return where.startswith("/") and not where.strip("/.")
+
+
+def _class_errors(spec: Object) -> Iterator[FieldError]:
+    name = spec.get("volumeAttributesClassName")
+    if name == "":
+        yield required("spec.volumeAttributesClassName", "an empty string is disallowed")
+    if name is not None and spec.get("csi") is None:
+        yield required("spec.csi", "has to be specified when using volumeAttributesClassName")
+
+
+def _capacity(capacity: dict[str, str]) -> Iterator[FieldError]:
+    if not capacity:
+        yield required("spec.capacity")
+    if "storage" not in capacity or len(capacity) > 1:
+        yield not_supported("spec.capacity", capacity or None, ("storage",))
+    for name in sorted(capacity):
+        size, at = Quantity.parse(capacity[name]), key("spec.capacity", name)
+        if size < ZERO:
+            yield invalid(at, size.value(), "must be a valid resource quantity")
+        if size <= ZERO:
+            yield invalid(at, capacity[name], "must be greater than zero")
+
+
+def _affinity(affinity: Object) -> Iterator[FieldError]:
+    at = "spec.nodeAffinity.required"
+    if affinity.get("required") is None:
+        yield required(at, "must specify required node constraints")
+    else:
+        yield from selectors.node_selector_errors(affinity["required"], at)
+
+
+# --- sources -----------------------------------------------------------------------------------------------
+
+Rule = Callable[[Object, str], Iterator[FieldError]]
+
+
+def _source_errors(spec: Object) -> Iterator[FieldError]:
+    found = False
+    for kind in [one for one in SOURCES if spec.get(one) is not None]:
+        if found:
+            refused = {"cephfs": "cephFS", "gcePersistentDisk": "gcePersistentDisk"}.get(kind, kind)
+            yield forbidden(child("spec", refused), "may not specify more than 1 volume type")
+            continue
+        found = True
+        shown = {"gcePersistentDisk": "persistentDisk"}.get(kind, kind)
+        yield from SOURCES[kind](spec[kind], child("spec", shown))
+        if kind == "local" and spec.get("nodeAffinity") is None:
+            yield required("spec.nodeAffinity", "Local volume requires node affinity")
+    if not found:
+        yield required("spec", "must specify a volume type")
+
+
+def _with_secret(rule: Rule, *fields: str) -> Rule:
+    """A source whose secret stands in a namespace."""
+
+    def whole(source: Object, path: str) -> Iterator[FieldError]:
+        yield from rule(source, path)
+        yield from sources.secret_reference(source, path, *fields)
+
+    return whole
+
+
+def _iscsi(source: Object, path: str) -> Iterator[FieldError]:
+    yield from sources.iscsi(source, path, long=False)
+    yield from sources.secret_reference(source, path, "name")
+
+
+def _local(source: Object, path: str) -> Iterator[FieldError]:
+    where = source.get("path") or ""
+    if not where:
+        yield required(child(path, "path"))
+        return
+    yield from paths.without_backsteps(child(path, "path"), where)
+
+
+def _azure_file(source: Object, path: str) -> Iterator[FieldError]:
+    yield from sources.needed(source, path, "secretName", "shareName")
+    if source.get("secretNamespace") == "":
+        yield required(child(path, "secretNamespace"))
+
+
+def _glusterfs(source: Object, path: str) -> Iterator[FieldError]:
+    namespace, at = source.get("endpointsNamespace"), child(path, "endpointsNamespace")
+    yield from sources.needed(source, path, "endpoints", "path")
+    if namespace == "":
+        text = "if the endpointnamespace is set, it must be a valid namespace name"
+        yield invalid(at, namespace, text)
+    elif namespace is not None:
+        yield from (invalid(at, namespace, text) for text in names.dns1123_label(namespace))
+
+
+def _scale_io(source: Object, path: str) -> Iterator[FieldError]:
+    yield from sources.needed(source, path, "gateway", "system", "volumeName")
+
+
+def _storage_os(source: Object, path: str) -> Iterator[FieldError]:
+    yield from sources.storage_os({**source, "secretRef": None}, path)
+    yield from sources.secret_reference(source, path, "name", "namespace")
+
+
+def _csi(source: Object, path: str) -> Iterator[FieldError]:
+    yield from sources.csi_driver_name(source.get("driver") or "", child(path, "driver"))
+    yield from sources.needed(source, path, "volumeHandle")
+    for field in _CSI_SECRETS:
+        reference = source.get(field)
+        if reference is not None:
+            yield from _reference(reference, child(path, field))
+
+
+def _reference(reference: Object, path: str) -> Iterator[FieldError]:
+    for field, check in (("name", names.dns1123_subdomain), ("namespace", names.dns1123_label)):
+        value = reference.get(field) or ""
+        if not value:
+            yield required(child(path, field))
+        else:
+            yield from (invalid(child(path, field), value, text) for text in check(value))
+
+
+def _cinder(source: Object, path: str) -> Iterator[FieldError]:
+    yield from sources.needed(source, path, "volumeID")
+    yield from sources.secret_reference(source, path, "name", "namespace")
+
+
+SOURCES: dict[str, Rule] = {
+    "hostPath": sources.host_path,
+    "gcePersistentDisk": sources.disk("pdName"),
+    "awsElasticBlockStore": sources.disk("volumeID"),
+    "glusterfs": _glusterfs,
+    "flocker": sources.flocker,
+    "nfs": sources.nfs,
+    "rbd": sources.only("monitors", "image"),
+    "quobyte": sources.quobyte,
+    "cephfs": sources.only("monitors"),
+    "iscsi": _iscsi,
+    "cinder": _cinder,
+    "fc": sources.fibre_channel,
+    "flexVolume": sources.flex,
+    "azureFile": _azure_file,
+    "vsphereVolume": sources.only("volumePath"),
+    "photonPersistentDisk": sources.only("pdID"),
+    "portworxVolume": sources.only("volumeID"),
+    "azureDisk": sources.azure_disk,
+    "scaleIO": _scale_io,
+    "local": _local,
+    "storageos": _storage_os,
+    "csi": _csi,
+}
+
+
+# --- changes -----------------------------------------------------------------------------------------------
+
+
+def update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    before, after = ({kind: spec[kind] for kind in SOURCES if kind in spec} for spec in (old, new))
+    _let_in_expansion_secret(after, before)
+    if before != after:
+        text = "spec.persistentvolumesource is immutable after creation\n"
+        difference = struct_difference("core.PersistentVolumeSource", before, after)
+        yield forbidden("spec.persistentvolumesource", text + difference)
+    if new.get("volumeMode") != old.get("volumeMode"):
+        yield invalid("volumeMode", new.get("volumeMode"), IMMUTABLE)
+    affinity, was = new.get("nodeAffinity"), old.get("nodeAffinity")
+    if was is not None and affinity != was and _renamed(was, affinity) != affinity:
+        text = "field is immutable, except for updating from beta label to GA"
+        yield invalid("nodeAffinity", affinity, text)
+    if old.get("volumeAttributesClassName") is not None and new.get("volumeAttributesClassName") is None:
+        yield forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden")
+
+
+def _let_in_expansion_secret(after: Object, before: Object) -> None:
+    """The secret to expand a volume with may be added later."""
+    now, then = after.get("csi"), before.get("csi")
+    if now and then and then.get("controllerExpandSecretRef") is None:
+        after["csi"] = {name: value for name, value in now.items() if name != "controllerExpandSecretRef"}
+
+
+def _renamed(old: Object, new: Object | None) -> Object:
+    """The old affinity with those beta labels renamed that the new one has under their later names."""
+    terms = (((new or {}).get("required") or {}).get("nodeSelectorTerms")) or []
+    names_now = {one.get("key") for term in terms for one in term.get("matchExpressions") or ()}
+    required_terms = ((old.get("required") or {}).get("nodeSelectorTerms")) or []
+
+    def renamed(expression: Object) -> Object:
+        later = _BETA_LABELS.get(expression.get("key") or "")
+        return {**expression, "key": later} if later in names_now else expression
+
+    changed = [
+        {**term, "matchExpressions": [renamed(one) for one in term["matchExpressions"]]}
+        if term.get("matchExpressions")
+        else term
+        for term in required_terms
+    ]
+    return {**old, "required": {**(old.get("required") or {}), "nodeSelectorTerms": changed}}
