@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from apimachinery import errors
+from apimachinery.errors import GroupResource
 from apimachinery.fields import FieldSelector
 from apimachinery.labels import LabelSelector, SelectorError
 from apiserver.parameters import ListOptions
@@ -50,7 +51,7 @@ def selection(request: Request, registry: Registry, options: ListOptions) -> Sel
     known = _known(registry)
     for term in fields.terms:
         if term.field not in known:
-            raise errors.bad_request(_unknown(registry, term.field))
+            raise errors.bad_request(_unknown(registry, request.info.version, term.field))
     name = fields.exact_match("metadata.name") or ""
     in_path = request.info.parts[1] if len(request.info.parts) > 1 else ""
     if in_path and name and name != in_path:
@@ -68,7 +69,13 @@ def _known(registry: Registry) -> set[str]:
     return {"metadata.name", "metadata.namespace", *own}
 
 
-def _unknown(registry: Registry, label: str) -> str:
-    if registry.strategy.field_labels or registry.resource.custom:
+def _unknown(registry: Registry, version: str, label: str) -> str:
+    """What is said of a label that cannot be selected by: each kind's conversion has words of its own."""
+    resource = registry.resource
+    if resource.group_resource == GroupResource("batch", "jobs"):
+        return f'field label "{label}" not supported for batchv1.Job'
+    if resource.group_resource == GroupResource("resource.k8s.io", "resourceslices"):
+        return f"field label not supported for {resource.group}/{version}, Kind={resource.kind}: {label}"
+    if registry.strategy.field_labels or resource.custom:
         return f"field label not supported: {label}"
     return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -20,7 +20,7 @@ async def get(request: Request, scope: Scope) -> Response:
         await wait(store, parse_cached_revision(asked))
     else:
         await store.refresh()
-    entry = store.get(scope.registry.key(info.namespace, info.name))
+    entry = store.get(scope.registry.requested_key(info.namespace, info.name))
     if entry is None:
         raise errors.not_found(scope.resource.group_resource, info.name)
     await scope.registry.prepare(entry)

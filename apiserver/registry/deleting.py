@@ -18,7 +18,7 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
 
 async def delete(registry: Registry, name: str, options: Object, write: Write) -> Written:
-    """Delete by `options` (DeleteOptions, checked); raises 404 and 409."""
+    """Delete by `options` (DeleteOptions, checked); raises 400, 404 and 409."""
 
     async def attempt(entry: Entry | None) -> Written:
         if entry is None:
@@ -26,7 +26,7 @@ async def delete(registry: Registry, name: str, options: Object, write: Write) -
         await registry.prepare(entry)
         return await _delete(registry, entry, options, write)
 
-    return await settle(registry.services.store, registry.key(write.namespace, name), attempt)
+    return await settle(registry.services.store, registry.requested_key(write.namespace, name), attempt)
 
 
 async def _delete(registry: Registry, entry: Entry, options: Object, write: Write) -> Written:

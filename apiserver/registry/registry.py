@@ -6,9 +6,11 @@ The verbs that write are functions in `creating`, `updating` and `deleting`.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from apimachinery.errors import GroupKind, Object, not_found
+from apimachinery import field
+from apimachinery.errors import GroupKind, Object, bad_request, not_found
 from apimachinery.managedfields import FieldSet
 from apimachinery.resources import Resource
+from apimachinery.validation.names import path_segment
 from apiserver.admission import Attributes
 from apiserver.definitions.instances import InstanceStatusStrategy, InstanceStrategy
 from apiserver.definitions.model import CustomResource
@@ -63,11 +65,17 @@ class Registry:
     def key(self, namespace: str, name: str) -> Key:
         return Key(self.resource.storage_resource, namespace if self.resource.namespaced else "", name)
 
+    def requested_key(self, namespace: str, name: str) -> Key:
+        """The key of the object that a request names; raises 400 if nothing can be called so."""
+        if texts := path_segment(name):
+            raise bad_request(f"Name parameter invalid: {field.show(name)}: {';'.join(texts)}")
+        return self.key(namespace, name)
+
     # --- reading -------------------------------------------------------------------------------------------
 
     def entry(self, namespace: str, name: str) -> Entry:
-        """The current object; raises 404."""
-        entry = self.services.store.get(self.key(namespace, name))
+        """The current object; raises 400 and 404."""
+        entry = self.services.store.get(self.requested_key(namespace, name))
         if entry is None:
             raise not_found(self.resource.group_resource, name)
         return entry

@@ -35,7 +35,7 @@ async def update(
 ) -> Written:
     """Write what `transform` makes of the object. `uid` is a precondition if it is not empty.
 
-    Raises 404, 409 (the transformed object names another resourceVersion), 422.
+    Raises 400, 404, 409 (the transformed object names another resourceVersion), 422.
     """
 
     async def attempt(entry: Entry | None) -> Written:
@@ -46,7 +46,7 @@ async def update(
         await registry.prepare(entry)
         return await _update(registry, entry, transform, write)
 
-    return await settle(registry.services.store, registry.key(write.namespace, name), attempt)
+    return await settle(registry.services.store, registry.requested_key(write.namespace, name), attempt)
 
 
 async def _create(

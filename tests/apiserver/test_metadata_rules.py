@@ -119,3 +119,21 @@ async def test_bundles_are_named_after_their_signer() -> None:
         assert made.status == 201, made.body
     finally:
         await close_server(server)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (f"{MAPS}/a%25b", "Name parameter invalid: \"a%b\": may not contain '%'"),
+        ("/apis/batch/v1/jobs?fieldSelector=x%3Dy", 'field label "x" not supported for batchv1.Job'),
+        (
+            "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=x%3Dy",
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: x",
+        ),
+        ("/api/v1/pods?fieldSelector=x%3Dy", "field label not supported: x"),
+    ],
+)
+async def test_what_cannot_be_asked_for(api: Caller, path: str, expected: str) -> None:
+    """Names and labels that there cannot be are refused in each kind's words."""
+    answer = await api.get(path)
+    assert (answer.status, answer.body["message"]) == (400, expected)
