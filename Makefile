@@ -5,12 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STATE ?= .kubeskew
 
-.PHONY: run test test-slow check up down kubectl bench clean
+.PHONY: run test test-slow check up down kubectl node bench clean
 
 run: $(STAMP)  ## The main job: the matrix, with a report in report/
 	$(BIN)/kubeskew matrix --report report
 
-test: check kubectl  ## Static checks and the whole test suite
+test: check kubectl node  ## Static checks and the whole test suite
 	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow"
 
 test-slow: $(STAMP) kubectl  ## The long tests
@@ -31,6 +31,9 @@ down: $(STAMP)  ## Stop it and remove its data
 kubectl: $(STAMP)  ## Fetch kubectl 1.20, 1.32 and 1.36 into .kubectl
 	hack/fetch-kubectl .kubectl
 
+node:  ## Install the JavaScript client of the tests into .node
+	hack/fetch-node-client .node
+
 bench: $(STAMP)  ## The API server's rows of the table of numbers
 	$(BIN)/python -m benchmarks
 
@@ -40,4 +43,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .kubectl report
+	rm -rf $(VENV) .kubectl .node report
