@@ -34,17 +34,21 @@ Users compile an expression once (`compile` caches) in an environment and evalua
   `Object{...}` and `JSONPatch{...}`; `mutations.check_names(value)` sees to the names of what was made.
 """
 
-from apimachinery.cel import authorizer, mutations, types
-from apimachinery.cel.declarations import Declared
-from apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
-from apimachinery.cel.errors import CELError, CompileError, EvaluationError
-from apimachinery.cel.names import escape, unescape
-from apimachinery.cel.program import Program
-from apimachinery.cel.program import compile_expression as compile  # noqa: A004  # said as `cel.compile`
-from apimachinery.cel.schemas import declare
-from apimachinery.cel.types import Type
-from apimachinery.cel.values import Lazy
-from apimachinery.cel.views import to_json, to_value
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from apimachinery.cel import authorizer, mutations, types
+    from apimachinery.cel.declarations import Declared
+    from apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
+    from apimachinery.cel.errors import CELError, CompileError, EvaluationError
+    from apimachinery.cel.names import escape, unescape
+    from apimachinery.cel.program import Program
+    from apimachinery.cel.program import compile_expression as compile  # noqa: A004  # said as `cel.compile`
+    from apimachinery.cel.schemas import declare
+    from apimachinery.cel.types import Type
+    from apimachinery.cel.values import Lazy
+    from apimachinery.cel.views import to_json, to_value
 
 __all__ = [
     "BINDINGS",
@@ -69,3 +73,37 @@ __all__ = [
     "types",
     "unescape",
 ]
+
+# Where each public name is. Most servers never see an expression, and all of this takes a while to import.
+_MODULES = {
+    "BINDINGS": "environments",
+    "JSON_PATCH": "environments",
+    "CELError": "errors",
+    "CompileError": "errors",
+    "Declared": "declarations",
+    "Environment": "environments",
+    "EvaluationError": "errors",
+    "Lazy": "values",
+    "Library": "environments",
+    "Program": "program",
+    "Type": "types",
+    "compile": "program",
+    "declare": "schemas",
+    "environment": "environments",
+    "escape": "names",
+    "to_json": "views",
+    "to_value": "views",
+    "unescape": "names",
+}
+_RENAMED = {"compile": "compile_expression"}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), _RENAMED.get(name, name))
+    globals()[name] = found
+    return found

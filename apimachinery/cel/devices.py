@@ -4,12 +4,12 @@ Source: k8s.io/dynamic-resource-allocation/cel/compile.go, 1.36. Devices have th
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from apimachinery.cel import types
 from apimachinery.cel.declarations import Declared, declared_map
+from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.cel.environments import BINDINGS, Environment, Library, environment
 from apimachinery.cel.errors import CompileError, EvaluationError
 from apimachinery.cel.estimates import CallEstimate, fixed
@@ -26,16 +26,6 @@ _LISTS = ("bools", "ints", "strings", "versions")
 _VALUE_LENGTH, _DOMAIN_LENGTH, _IDENTIFIER_LENGTH, _PER_DEVICE = 64, 63, 32, 32
 _VALUES_PER_LIST = 48  # attribute values per device
 _COST_LIMIT = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceFeatures:
-    """What the environment of a selector has; `stored` expressions may use all of it."""
-
-    consumable_capacity: bool = False
-    list_attributes: bool = False
-    stored: bool = False
-    minor: int = 36
 
 
 def _includes(value: Any, wanted: Any) -> bool:

@@ -208,8 +208,8 @@ class _Run:
 
 
 def _evaluate(
-    program: cel.Program | None, bindings: Mapping[str, Any]
-) -> tuple[Any, int, cel.EvaluationError | None]:
+    program: "cel.Program | None", bindings: Mapping[str, Any]
+) -> "tuple[Any, int, cel.EvaluationError | None]":
     """Value, cost and error."""
     if program is None:
         return None, 0, None
@@ -219,7 +219,7 @@ def _evaluate(
         return None, failure.cost, failure
 
 
-def _seen_by_rules(value: Any, declared: cel.Declared) -> Any:
+def _seen_by_rules(value: Any, declared: "cel.Declared") -> Any:
     try:
         return cel.to_value(value, declared)
     except cel.EvaluationError as error:

@@ -21,7 +21,7 @@ CALL_LIMIT: Final = 1_000_000  # of one expression
 _REQUEST_BYTES: Final = 3 * 1024 * 1024
 
 Stored: TypeAlias = Callable[[str], bool]  # whether an expression is in storage already
-Variables: TypeAlias = Mapping[str, cel.Type | cel.Declared]
+Variables: TypeAlias = "Mapping[str, cel.Type | cel.Declared]"
 
 
 @dataclass(slots=True)
@@ -29,9 +29,9 @@ class RuleProgram:
     """One rule. Without `program` and `error` it is empty."""
 
     rule: Object
-    program: cel.Program | None = None
+    program: "cel.Program | None" = None
     error: str = ""
-    message: cel.Program | None = None
+    message: "cel.Program | None" = None
     message_error: str = ""
     field_path: str = ""
     uses_old: bool = False
@@ -51,7 +51,7 @@ class RuleNode:
     """The rules at a node, and the nodes below that have some."""
 
     structural: "Structural"
-    declared: cel.Declared
+    declared: "cel.Declared"
     rules: list[RuleProgram]
     items: "RuleNode | None" = None
     properties: dict[str, "RuleNode"] = field(default_factory=dict)
@@ -81,13 +81,17 @@ def build(structural: "Structural", *, root: bool) -> RuleNode | None:
 
 
 def compile_rules(
-    rules: Sequence[Object], props: Object, declared: cel.Declared, minor: int, stored: Stored
+    rules: Sequence[Object], props: Object, declared: "cel.Declared", minor: int, stored: Stored
 ) -> list[RuleProgram]:
     """The programs of one node's rules."""
     return [_compile(rule, props, declared, minor, stored) for rule in rules]
 
 
-def _compile(rule: Object, props: Object, declared: cel.Declared, minor: int, stored: Stored) -> RuleProgram:
+def _compile(
+    rule: Object, props: Object, declared: "cel.Declared", minor: int, stored: Stored
+) -> RuleProgram:
+    rule: Object, props: Object, declared: "cel.Declared", minor: int, stored: Stored
+) -> RuleProgram:
     expression, optional = rule.get("rule") or "", bool(rule.get("optionalOldSelf"))
     found = RuleProgram(rule, optional_old=optional)
     if not expression.strip():
@@ -117,7 +121,7 @@ def _compile(rule: Object, props: Object, declared: cel.Declared, minor: int, st
 
 
 def _compile_message(
-    found: RuleProgram, declared: cel.Declared, variables: Variables, minor: int, stored: Stored
+    found: RuleProgram, declared: "cel.Declared", variables: Variables, minor: int, stored: Stored
 ) -> None:
     expression = found.rule.get("messageExpression") or ""
     if not expression:

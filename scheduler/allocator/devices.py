@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from apimachinery.cel.devices import DeviceFeatures, Selector, device_value
+from apimachinery.cel.device_features import DeviceFeatures
+from apimachinery.cel.devices import Selector, device_value
 from apimachinery.cel.errors import CELError
 from scheduler.node_selectors import selector_matches
 

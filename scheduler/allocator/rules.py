@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from apimachinery.cel.devices import DeviceFeatures
+from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from apimachinery.cel.devices import DeviceFeatures, compile_selector, device_value
+from apimachinery.cel.device_features import DeviceFeatures
+from apimachinery.cel.devices import compile_selector, device_value
 from apimachinery.cel.errors import CompileError, EvaluationError
 from apimachinery.cel.semver import Semver
 

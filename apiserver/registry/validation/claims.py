@@ -6,7 +6,7 @@ Source: pkg/apis/resource/validation/validation.go, 1.34 to 1.37; older minors b
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apimachinery.cel.devices import DeviceFeatures
+from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, forbidden, index, invalid, required
 from apiserver.registry.validation import devices

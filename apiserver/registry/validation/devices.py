@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from apimachinery.cel.devices import DeviceFeatures
+from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.errors import Object
 from apimachinery.field import (
     FieldError,

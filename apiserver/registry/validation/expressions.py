@@ -5,7 +5,7 @@ Source: pkg/apis/resource/validation/validation.go (validateCELSelector), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.cel.devices import DeviceFeatures, compile_selector
+from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.field import ErrorType, FieldError, forbidden, invalid
 
 _MOST_COST = 1_000_000
@@ -14,6 +14,8 @@ _INTERNAL = "program instantiation failed: "
 
 def device_selector_errors(expression: str, path: str, features: DeviceFeatures) -> Iterator[FieldError]:
     """Faults of a selector; one that was stored before may use newer libraries."""
+    from apimachinery.cel.devices import compile_selector  # expressions are rare, and much to import
+
     selector = compile_selector(expression, features)
     if selector.error is None:
         if selector.most_expensive > _MOST_COST:
