@@ -90,8 +90,6 @@ def compile_rules(
 def _compile(
     rule: Object, props: Object, declared: "cel.Declared", minor: int, stored: Stored
 ) -> RuleProgram:
-    rule: Object, props: Object, declared: "cel.Declared", minor: int, stored: Stored
-) -> RuleProgram:
     expression, optional = rule.get("rule") or "", bool(rule.get("optionalOldSelf"))
     found = RuleProgram(rule, optional_old=optional)
     if not expression.strip():
