@@ -10,8 +10,9 @@ from apiserver.registry.strategies.data import ConfigMapStrategy, SecretStrategy
 from apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
 from apiserver.registry.strategies.volumes import VolumeClaimStrategy, VolumeStrategy
 from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext, keep, show
-from apiserver.registry.validation import endpoints, events, nodes, workloads
+from apiserver.registry.validation import endpoints, nodes, workloads
 from apiserver.registry.warnings.services import endpoint_warnings
+from apiserver.user import SERVER
 
 _NAMESPACE_FINALIZER = "kubernetes"
 _NAME_LABEL = "kubernetes.io/metadata.name"
@@ -129,52 +130,6 @@ class ServiceAccountStrategy(BuiltIn):
     returns_deleted_object = True
 
 
-class EventStrategy(BuiltIn):
-    """Events of both groups; the hub has the core names."""
-
-    allow_create_on_update = True
-    field_labels = (
-        "involvedObject.kind",
-        "involvedObject.namespace",
-        "involvedObject.name",
-        "involvedObject.uid",
-        "involvedObject.apiVersion",
-        "involvedObject.resourceVersion",
-        "involvedObject.fieldPath",
-        "reason",
-        "reportingComponent",
-        "source",
-        "type",
-        "regarding.kind",
-        "regarding.namespace",
-        "regarding.name",
-        "regarding.uid",
-        "regarding.apiVersion",
-        "regarding.resourceVersion",
-        "regarding.fieldPath",
-        "reportingController",
-    )
-
-    def name_check(self, name: str, prefix: bool) -> list[str]:
-        return names.path_segment(name, prefix)  # generated names of core events end in a dot
-
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return events.event_errors(obj, newer=ctx.request_group == "events.k8s.io")
-
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return []
-
-    def fields(self, obj: Object) -> Mapping[str, str]:
-        found = dict(super().fields(obj))
-        controller = obj.get("reportingComponent") or ""
-        found["source"] = (obj.get("source") or {}).get("component") or controller
-        found["reportingComponent"] = found["reportingController"] = controller
-        for label in self.field_labels:
-            if label.startswith("regarding."):
-                found[label] = found[label.replace("regarding", "involvedObject")]
-        return found
-
-
 class ReplicationControllerStrategy(WorkloadStrategy):
     status = ReplicaStatus
     scale = ScalePaths()
@@ -187,12 +142,14 @@ class ReplicationControllerStrategy(WorkloadStrategy):
 
 class EndpointsStrategy(CreatedByUpdate):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        strict = ctx.gates.enabled("StrictIPCIDRValidation")
-        return list(endpoints.endpoints_errors(obj, strict=strict))
+        return self._errors(obj, None, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        strict = ctx.gates.enabled("StrictIPCIDRValidation")
-        return list(endpoints.endpoints_errors(new, old, strict=strict))
+        return self._errors(new, old, ctx)
+
+    def _errors(self, new: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
+        strict, local = ctx.gates.enabled("StrictIPCIDRValidation"), ctx.user.name == SERVER.name
+        return list(endpoints.endpoints_errors(new, old, strict=strict, local=local))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return endpoint_warnings(obj) if ctx.version.minor >= _ENDPOINT_WARNINGS_SINCE else []
@@ -204,8 +161,6 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     GroupResource("", "configmaps"): ConfigMapStrategy,
     GroupResource("", "secrets"): SecretStrategy,
     GroupResource("", "serviceaccounts"): ServiceAccountStrategy,
-    GroupResource("", "events"): EventStrategy,
-    GroupResource("events.k8s.io", "events"): EventStrategy,
     GroupResource("", "replicationcontrollers"): ReplicationControllerStrategy,
     GroupResource("", "persistentvolumeclaims"): VolumeClaimStrategy,
     GroupResource("", "persistentvolumes"): VolumeStrategy,

@@ -11,8 +11,13 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _FIELDS = ("addresses", "notReadyAddresses")
 
 
-def endpoints_errors(new: Object, old: Object | None = None, *, strict: bool) -> Iterator[FieldError]:
-    """`strict`: addresses must be written the usual way, unless they were there before."""
+def endpoints_errors(
+    new: Object, old: Object | None = None, *, strict: bool, local: bool = False
+) -> Iterator[FieldError]:
+    """`strict`: addresses must be written the usual way, unless they were there before.
+
+    `local`: the server itself may name an address of this machine.
+    """
     subsets = new.get("subsets") or []
     if old is not None and subsets == (old.get("subsets") or []):
         return
@@ -23,18 +28,25 @@ def endpoints_errors(new: Object, old: Object | None = None, *, strict: bool) ->
         for address in subset.get(field) or ()
     }
     for position, subset in enumerate(subsets):
-        yield from _subset(subset, index("subsets", position), known, strict=strict)
+        yield from _subset(subset, index("subsets", position), known, strict=strict, local=local)
 
 
-def _subset(subset: Object, path: str, known: Collection[str], *, strict: bool) -> Iterator[FieldError]:
+def _subset(
+    subset: Object, path: str, known: Collection[str], *, strict: bool, local: bool
+) -> Iterator[FieldError]:
     if not any(subset.get(field) for field in _FIELDS):
         yield required(path, "must specify `addresses` or `notReadyAddresses`")
     for field in _FIELDS:
         for position, address in enumerate(subset.get(field) or []):
-            yield from _address(address, index(child(path, field), position), known, strict=strict)
+            at = index(child(path, field), position)
+            yield from _address(address, at, known, strict=strict)
+            if not local:
+                yield from addresses.endpoint_errors(child(at, "ip"), address.get("ip") or "")
     ports = subset.get("ports") or []
     for position, port in enumerate(ports):
-        yield from _port(port, index(child(path, "ports"), position), named=len(ports) > 1)
+        at = index(child(path, "ports"), position)
+        if not local or port.get("port"):  # a server that runs inside a test has no port
+            yield from _port(port, at, named=len(ports) > 1)
 
 
 def _address(address: Object, path: str, known: Collection[str], *, strict: bool) -> Iterator[FieldError]:
@@ -44,7 +56,6 @@ def _address(address: Object, path: str, known: Collection[str], *, strict: bool
         yield from (invalid(child(path, "hostname"), host, text) for text in names.dns1123_label(host))
     if node is not None:
         yield from (invalid(child(path, "nodeName"), node, text) for text in names.dns1123_subdomain(node))
-    yield from addresses.endpoint_errors(child(path, "ip"), ip)
 
 
 def _port(port: Object, path: str, *, named: bool) -> Iterator[FieldError]:
