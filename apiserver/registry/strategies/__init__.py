@@ -11,6 +11,7 @@ from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATI
 from apiserver.registry.strategies.core import STRATEGIES as _CORE
 from apiserver.registry.strategies.discovery import STRATEGIES as _DISCOVERY
 from apiserver.registry.strategies.dynamic_resources import STRATEGIES as _DYNAMIC_RESOURCES
+from apiserver.registry.strategies.events import STRATEGIES as _EVENTS
 from apiserver.registry.strategies.flow_control import STRATEGIES as _FLOW_CONTROL
 from apiserver.registry.strategies.limiting import STRATEGIES as _LIMITING
 from apiserver.registry.strategies.networking import STRATEGIES as _NETWORKING
@@ -25,6 +26,7 @@ from apiserver.registry.strategy import Strategy
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
     **_CORE,
+    **_EVENTS,
     **_LIMITING,
     **_CLASSES,
     **_PODS,

@@ -1,0 +1,69 @@
+"""Events, of the core group and of events.k8s.io: one resource, whose hub has the core names.
+
+Source: k8s.io/kubernetes/pkg/registry/core/event/strategy.go, 1.36.
+"""
+
+from collections.abc import Mapping
+
+from apimachinery.errors import GroupResource, Object
+from apimachinery.field import FieldError
+from apimachinery.validation import names, object_meta
+from apiserver.registry.strategies.checked import Checked
+from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.registry.validation import events
+
+_NEWER = "events.k8s.io"
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+class EventStrategy(Checked):
+    """The newer group is strict, and looks at metadata; the older asks for little."""
+
+    allow_create_on_update = True
+    field_labels = (
+        *(f"involvedObject.{name}" for name in _INVOLVED),
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+        *(f"regarding.{name}" for name in _INVOLVED),
+        "reportingController",
+    )
+
+    def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        if ctx.request_group != _NEWER:
+            return []
+        check = names.dns1123_subdomain
+        return object_meta.validate_object_meta(obj["metadata"], ctx.resource.namespaced, check)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self.check_new(obj, ctx, [])
+
+    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
+        found = list(events.event_errors(obj))
+        if ctx.request_group == _NEWER:
+            found += [*metadata, *events.new_event_errors(obj)]
+        return found
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        found = list(events.event_errors(new))
+        if ctx.request_group == _NEWER:
+            found += [*metadata, *events.update_errors(new, old)]
+        return found
+
+    def fields(self, obj: Object) -> Mapping[str, str]:
+        found = dict(super().fields(obj))
+        controller = obj.get("reportingComponent") or ""
+        found["source"] = (obj.get("source") or {}).get("component") or controller
+        found["reportingComponent"] = found["reportingController"] = controller
+        for name in _INVOLVED:
+            found[f"regarding.{name}"] = found[f"involvedObject.{name}"]
+        return found
+
+
+STRATEGIES: dict[GroupResource, type[Strategy]] = {
+    GroupResource("", "events"): EventStrategy,
+    GroupResource(_NEWER, "events"): EventStrategy,
+}
