@@ -34,7 +34,7 @@ kubectl: $(STAMP)  ## Fetch kubectl 1.20, 1.32 and 1.36 into .kubectl
 node:  ## Install the JavaScript client of the tests into .node
 	hack/fetch-node-client .node
 
-bench: $(STAMP)  ## The API server's rows of the table of numbers
+bench: $(STAMP)  ## The table of numbers, measured on this machine
 	$(BIN)/python -m benchmarks
 
 $(STAMP): pyproject.toml constraints.txt

@@ -1,21 +1,72 @@
-"""`python -m benchmarks`: measure the API server on this machine and print the table."""
+"""`python -m benchmarks [PART…]`: measure on this machine and print the table; without parts, all of it."""
 
+import argparse
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import uvloop
 
-from benchmarks.apiserver import Row, all_rows
+from benchmarks import apiserver, clusters, scheduling
+from benchmarks.row import Row
 from benchmarks.server import running_server
 
+Part = Callable[[argparse.Namespace], AsyncIterator[Row]]
 
-async def main() -> list[Row]:
+
+async def _apiserver(_options: argparse.Namespace) -> AsyncIterator[Row]:
     async with running_server() as server:
-        return await all_rows(server)
+        for row in await apiserver.all_rows(server):
+            yield row
+
+
+async def _up(_options: argparse.Namespace) -> AsyncIterator[Row]:
+    yield await clusters.up()
+
+
+async def _cell(_options: argparse.Namespace) -> AsyncIterator[Row]:
+    yield await clusters.cell()
+
+
+def _load(load: scheduling.Load) -> Part:
+    async def part(options: argparse.Namespace) -> AsyncIterator[Row]:
+        chosen = replace(load, nodes=options.nodes, before=options.pods // 2, pods=options.pods // 2)
+        yield await scheduling.schedule(chosen)
+
+    return part
+
+
+PARTS: dict[str, tuple[Part, ...]] = {
+    "apiserver": (_apiserver,),
+    "up": (_up,),
+    "claims": (_load(scheduling.CLAIMS),),
+    "extended": (_load(scheduling.EXTENDED),),
+    "plain": (_load(scheduling.PLAIN),),
+    "scheduler": (_load(scheduling.CLAIMS), _load(scheduling.EXTENDED)),
+    "cell": (_cell,),
+}
+_ALL = ("apiserver", "up", "scheduler", "cell")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--nodes", type=int, default=500, help="of the scheduler's rows")
+    parser.add_argument("--pods", type=int, default=5000, help="of the scheduler's rows; half are measured")
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    return options
+
+
+async def main(options: argparse.Namespace) -> None:
+    print("| what | real | goal | measured |\n| --- | --- | --- | --- |")
+    for part in options.parts or _ALL:
+        for measure in PARTS[part]:
+            async for row in measure(options):
+                print(f"| {row.what} | {row.real} | {row.goal} | {row.measured} |", flush=True)
 
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rows = runner.run(main())
-    print("| what | real | goal | measured |\n| --- | --- | --- | --- |")
-    for row in rows:
-        print(f"| {row.what} | {row.real} | {row.goal} | {row.measured} |")
+        runner.run(main(_options()))

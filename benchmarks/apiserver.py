@@ -5,9 +5,9 @@ import json
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from benchmarks.connection import Connection
+from benchmarks.row import Row
 from benchmarks.server import Server
 
 CONNECTIONS = 16
@@ -31,16 +31,6 @@ POD = {
         ],
     },
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table; `real` and `goal` as the design gives them."""
-
-    what: str
-    real: str
-    goal: str
-    measured: str
 
 
 async def rate(

@@ -5,6 +5,7 @@ A general client library costs more than the server that it measures; this one d
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
@@ -61,7 +62,7 @@ class Connection:
         head = await self._reader.readuntil(b"\r\n\r\n")
         return int(head[9:12]), head.lower()
 
-    async def _chunks(self):  # noqa: ANN202 - an async generator of bytes
+    async def _chunks(self) -> AsyncIterator[bytes]:
         while size := int(await self._reader.readline(), 16):
             yield await self._reader.readexactly(size)
             await self._reader.readexactly(2)

@@ -1,4 +1,4 @@
-"""An API server process of its own, with fresh data, for a benchmark."""
+"""Processes of a cluster of their own, with fresh data, for a benchmark."""
 
 import asyncio
 import ssl
@@ -6,9 +6,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from apimachinery.clock import SystemClock
@@ -41,30 +41,61 @@ class Server:
         return 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """The server, and every process by its name, with the port of each."""
+
+    server: Server
+    running: Mapping[str, subprocess.Popen[bytes]]
+    ports: Mapping[str, int]
+
+
 @asynccontextmanager
 async def running_server() -> AsyncIterator[Server]:
     """An API server alone, TLS and authentication on, its data in a directory that goes with it."""
+    async with running_processes({"apiserver": ()}) as processes:
+        yield processes.server
+
+
+@asynccontextmanager
+async def running_processes(
+    extra_arguments: Mapping[str, Sequence[str]], gates: Mapping[str, bool] | None = None
+) -> AsyncIterator[Processes]:
+    """The API server and the other processes named, each with further arguments; ends them all."""
     with tempfile.TemporaryDirectory(prefix="kubeskew-bench-") as name:
         directory = StateDir(Path(name) / "state")
-        spec = ClusterSpec(nodes=())
         cluster = Cluster(directory, SystemClock(), lambda _: None)
         with directory.locked():
-            state = cluster.create(spec)
-        arguments = launching.arguments(directory, state, state.processes["apiserver"])
-        started = time.perf_counter()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kubeskew", *arguments],
-            stderr=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        try:
-            port = state.processes["apiserver"].port
-            server = Server(port, directory.token.read_text().strip(), directory.ca, process.pid, 0.0)
-            await _ready(server)
-            seconds = time.perf_counter() - started
-            await _admit_pods(server)
-            yield Server(port, server.token, server.ca, process.pid, seconds)
-        finally:
+            state = cluster.create(ClusterSpec(nodes=(), gates=gates or {}))
+        token = directory.token.read_text().strip()
+        ports = {name: state.processes[name].port for name in extra_arguments}
+        running: dict[str, subprocess.Popen[bytes]] = {}
+        with _ended(running):
+            for process, arguments in extra_arguments.items():
+                started = time.perf_counter()
+                known = launching.arguments(directory, state, state.processes[process])
+                running[process] = _started([*known, *arguments])
+                if process == "apiserver":
+                    server = Server(ports[process], token, directory.ca, running[process].pid, 0.0)
+                    await _ready(server)
+                    server = replace(server, start_seconds=time.perf_counter() - started)
+                    await _admit_pods(server)
+            yield Processes(server, running, ports)
+
+
+def _started(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kubeskew", *arguments], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+
+
+@contextmanager
+def _ended(running: Mapping[str, subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Whatever has been put into `running` is ended, the API server last."""
+    try:
+        yield
+    finally:
+        for process in reversed(list(running.values())):
             process.terminate()
             process.wait(20)
 

@@ -1,0 +1,29 @@
+"""What processes cost: their CPU seconds, from the kernel's books."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time that the process has used so far; 0 if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return 0.0
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / _TICKS
+
+
+class Meter:
+    """CPU seconds of named processes since it was made: comparable however busy the machine is otherwise."""
+
+    def __init__(self, running: Mapping[str, subprocess.Popen[bytes]]) -> None:
+        self._pids = {name: process.pid for name, process in running.items()}
+        self._before = {name: cpu_seconds(pid) for name, pid in self._pids.items()}
+
+    def read(self) -> dict[str, float]:
+        return {name: cpu_seconds(pid) - self._before[name] for name, pid in self._pids.items()}

@@ -1,0 +1,13 @@
+"""A line of the table."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`real` and `goal` are as the design gives them."""
+
+    what: str
+    real: str
+    goal: str
+    measured: str
