@@ -10,7 +10,7 @@ from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Schema
 from apiserver import bodies, parameters, rendering
 from apiserver.handlers.creating import write_of
-from apiserver.handlers.listing import page_of
+from apiserver.handlers.listing import metadata_of, objects, page_of
 from apiserver.registry import deleting
 from apiserver.registry.writes import Written
 from apiserver.request import Request, Response
@@ -71,17 +71,22 @@ async def _body(request: Request, scope: Scope) -> Object:
     try:
         value = decoding.parse(body, content_type, schema).value
     except ValueError as error:
-        why = decoding.unreadable(error, content_type)
-        raise decoding.unrecognized("DeleteOptions", why, body) from None
+        raise errors.bad_request(decoding.unreadable(error, content_type)) from None
     if value is None:
         return {}
-    if not isinstance(value, dict) or (value.get("kind") or "DeleteOptions") != "DeleteOptions":
+    if not isinstance(value, dict):
+        raise errors.bad_request(decoding.no_object(value))
+    if (value.get("kind") or "DeleteOptions") != "DeleteOptions":  # of any version
         raise errors.bad_request("decoded object cannot be converted to DeleteOptions")
-    return decoding.decode_value(Parsed(value), _KIND, schema, "Ignore").object
+    try:
+        return decoding.decode_value(Parsed(value), _KIND, schema, "Ignore").object
+    except errors.StatusError as error:  # upstream hands on what its decoder says
+        why = error.message.partition("cannot be handled as a DeleteOptions: ")[2] or error.message
+        raise errors.bad_request(why) from None
 
 
 async def delete_collection(request: Request, scope: Scope) -> Response:
-    """Delete every selected object; answers the list of them."""
+    """Delete every selected object; answers the list of them as they were."""
     form = rendering.form_of(request)
     watch_list = scope.services.world.gates.enabled("WatchList")
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
@@ -89,18 +94,14 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
     how = parameters.delete_options(request, await _body(request, scope))
     write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
     write.collection = True
-    page = await page_of(scope, request.info.namespace or None, options, wanted)
-    items = []
+    namespace = request.info.namespace or None
+    page = await page_of(scope, namespace, options, wanted)
+    items, metadata = objects(scope, page.entries), metadata_of(scope, page, namespace, wanted)
     for entry in page.entries:
         write.namespace = entry.key.namespace
         try:
-            result = await deleting.delete(scope.registry, entry.key.name, dict(how), write)
+            await deleting.delete(scope.registry, entry.key.name, dict(how), write)
         except errors.StatusError as error:
             if not is_reason(error, "NotFound"):
                 raise
-            continue
-        items.append(scope.services.codec.convert(result.obj, scope.resource))
-    metadata = {"resourceVersion": str(scope.services.store.revision)}
-    if scope.resource.custom:
-        metadata["continue"] = ""
     return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)

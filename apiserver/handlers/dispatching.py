@@ -79,7 +79,7 @@ class Dispatcher:
         if resource is None:
             return await self._unknown(request)
         if not self._is_placed(info, resource):
-            return not_found()
+            return self._misplaced(info, resource)
         if warning := deprecation_warning(resource, self._services.world.version):
             request.warnings.append(warning)
         scope = self._scope(info, resource)
@@ -123,6 +123,14 @@ class Dispatcher:
         if not resource.namespaced:
             return not info.namespace
         return bool(info.namespace) or (info.verb in {"list", "watch", "create"} and not info.subresource)
+
+    def _misplaced(self, info: RequestInfo, resource: Resource) -> Response:
+        """Built-in kinds are looked for by upstream's router, which knows the list of all namespaces."""
+        if resource.custom:
+            return not_found()
+        if resource.namespaced and len(info.parts) == 1:
+            raise _refused(info, resource)
+        raise errors.unknown_path()
 
     def _handler(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
         if len(info.parts) > 3 and not resource.custom and info.subresource != "proxy":

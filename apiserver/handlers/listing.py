@@ -31,7 +31,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     wanted = selection(request, scope.registry, options)
     namespace = request.info.namespace or None
     page = await page_of(scope, namespace, options, wanted)
-    metadata = _metadata(scope, page, namespace, wanted)
+    metadata = metadata_of(scope, page, namespace, wanted)
     if form == _PLAIN:
         response = Response(200, _body(scope, page.entries, metadata))
     else:
@@ -65,7 +65,8 @@ async def _in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
-def _metadata(scope: Scope, page: Page, namespace: str | None, wanted: Selection) -> Object:
+def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selection) -> Object:
+    """The metadata of a list that is a page."""
     metadata: Object = {"resourceVersion": str(page.revision)}
     if page.last is not None:
         metadata["continue"] = continuing.token(page.revision, page.last, namespace)

@@ -108,6 +108,7 @@ async def update(request: Request, scope: Scope) -> Response:
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
     sent = await _read(request, scope, schema, options.field_validation)
     sent.setdefault("metadata", {})
+    bodies.check_namespace(sent, scope, request.info.namespace)
     bodies.check_name(sent, request.info.name)
     change = partial(_managed, request, schema, options.field_manager, lambda _: copy.deepcopy(sent))
     result = await _write(request, scope, change, dry_run=options.dry_run)
