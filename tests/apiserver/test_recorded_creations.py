@@ -15,7 +15,6 @@ from apimachinery.clock import SeededEntropy
 from apimachinery.conversion import convert
 from apimachinery.errors import StatusError, invalid
 from apimachinery.gating import drop_disabled
-from apimachinery.validation import object_meta, structural
 from apimachinery.versions import Version
 from apiserver.registry.strategies import STRATEGIES
 from apiserver.registry.strategy import Strategy, StrategyContext
@@ -102,8 +101,7 @@ def _create(path: list[str], body: Any) -> dict[str, Any]:
     ctx = _context(catalogue, resource)
     strategy.prepare_for_create(obj, ctx)
     drop_disabled(obj, None, resource.schema, catalogue.gates)
-    errors = object_meta.validate_object_meta(obj["metadata"], resource.namespaced, strategy.name_check)
-    errors += structural.validate(obj, resource.schema) + strategy.validate(obj, ctx)
+    errors = strategy.check_new(obj, ctx, strategy.metadata_errors(obj, ctx))
     if errors:
         raise invalid(resource.group_kind, metadata["name"], errors)
     return convert(obj, served.gvk, catalogue)
