@@ -82,3 +82,37 @@ async def test_labels_count_in_slices(api: Caller) -> None:
     annotated = await api.patch(f"{SLICES}/x", {"metadata": {"annotations": {"a": "b"}}})
     labelled = await api.patch(f"{SLICES}/x", {"metadata": {"labels": {"a": "b"}}})
     assert [one.body["metadata"]["generation"] for one in (annotated, labelled)] == [1, 2]
+
+
+EVENTS, CORE_EVENTS = (
+    f"{group}/namespaces/default/events" for group in ("/apis/events.k8s.io/v1", "/api/v1")
+)
+EVENT = {
+    "metadata": {"name": "e"},
+    "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+    "reason": "Seen",
+    "action": "See",
+    "type": "Normal",
+    "note": "text",
+    "eventTime": "2024-01-01T00:00:00.000000Z",
+    "reportingController": "x.io/c",
+    "reportingInstance": "i",
+}
+SEEN_AGAIN = {"count": 2, "lastObservedTime": "2024-01-01T00:00:00.000000Z"}
+
+
+async def test_only_the_series_of_an_event_changes(api: Caller) -> None:
+    """In the newer group; the older lets everything be written, and looks at no metadata."""
+    assert (await api.post(EVENTS, EVENT)).status == 201
+    change = {"note": "other", "type": "Warning", "series": {**SEEN_AGAIN, "count": 1}}
+    assert faults(await api.patch(f"{EVENTS}/e", change)) == [
+        'series.count: Invalid value: "": should be at least 2',
+        'message: Invalid value: "other": field is immutable',
+        'type: Invalid value: "Warning": field is immutable',
+    ]
+    assert (await api.patch(f"{EVENTS}/e", {"series": SEEN_AGAIN})).status == 200
+    assert (await api.patch(f"{CORE_EVENTS}/e", {"message": "other"})).status == 200
+
+    named = {"metadata": {"name": "Odd_"}, "involvedObject": {"namespace": "default"}}
+    assert (await api.post(CORE_EVENTS, named)).status == 201
+    assert faults(await api.post(EVENTS, {**EVENT, "metadata": {"name": "Odd_"}}))
