@@ -48,7 +48,7 @@ def selection(request: Request, registry: Registry, options: ListOptions) -> Sel
         fields = FieldSelector.parse(options.field_selector)
     except SelectorError as error:
         raise errors.bad_request(str(error)) from None
-    known = _known(registry)
+    known = _known(registry, request.info.group)
     for term in fields.terms:
         if term.field not in known:
             raise errors.bad_request(_unknown(registry, request.info.version, term.field))
@@ -61,9 +61,9 @@ def selection(request: Request, registry: Registry, options: ListOptions) -> Sel
     return Selection(registry, labels, fields, in_path or name, request.info.namespace or None)
 
 
-def _known(registry: Registry) -> set[str]:
+def _known(registry: Registry, group: str) -> set[str]:
     """The fields that may be named; where a kind says itself which, only those below a namespace have one."""
-    resource, own = registry.resource, registry.strategy.field_labels
+    resource, own = registry.resource, registry.strategy.labels_in(group)
     if not resource.namespaced and (own or resource.custom):
         return {"metadata.name", *own}
     return {"metadata.name", "metadata.namespace", *own}

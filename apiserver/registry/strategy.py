@@ -159,6 +159,10 @@ class Strategy:
 
     # --- reading -------------------------------------------------------------------------------------------
 
+    def labels_in(self, group: str) -> tuple[str, ...]:
+        """The fields that requests of a group may select by: events are in two."""
+        return self.field_labels
+
     def fields(self, obj: Object) -> Mapping[str, str]:
         """The values of selectable fields. The default reads `field_labels` as paths into the object."""
         metadata = obj.get("metadata", {})

@@ -131,6 +131,7 @@ async def test_bundles_are_named_after_their_signer() -> None:
             "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: x",
         ),
         ("/api/v1/pods?fieldSelector=x%3Dy", "field label not supported: x"),
+        ("/api/v1/events?fieldSelector=regarding.kind%3Dy", "field label not supported: regarding.kind"),
     ],
 )
 async def test_what_cannot_be_asked_for(api: Caller, path: str, expected: str) -> None:

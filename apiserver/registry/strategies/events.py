@@ -53,6 +53,11 @@ class EventStrategy(Checked):
             found += [*metadata, *events.update_errors(new, old)]
         return found
 
+    def labels_in(self, group: str) -> tuple[str, ...]:
+        own, others = ("regarding.", "reportingController"), ("involvedObject.", "reportingComponent")
+        refused = others if group == _NEWER else own
+        return tuple(label for label in self.field_labels if not label.startswith(refused))
+
     def fields(self, obj: Object) -> Mapping[str, str]:
         found = dict(super().fields(obj))
         controller = obj.get("reportingComponent") or ""
