@@ -3,22 +3,36 @@
 from collections.abc import Mapping
 
 from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, not_supported, required
-from apiserver.registry.strategies.apps import template_options
-from apiserver.registry.strategies.shared import Counted
+from apimachinery.field import FieldError, invalid
+from apiserver.registry.strategies.apps import host_name_warnings, template_options
+from apiserver.registry.strategies.shared import Counted, SpecKeptStatus
 from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import workloads
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.pod_spec import template_errors
+from apiserver.registry.validation import cron_jobs, job_changes, job_status, jobs, workloads
+from apiserver.registry.warnings.pods import template_warnings
 
-_RESTART = ("OnFailure", "Never")
+_ELASTIC_SINCE = 31
+_MANY, _MANY_AT_ONCE = 100_000, 10_000
+_TOO_MANY = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
+    "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+)
+_ZONE = (
+    "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
 _CONTROLLER_UID, _JOB_NAME = "controller-uid", "job-name"
 _PREFIX = "batch.kubernetes.io/"
+
+
+class JobStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(job_status.status_errors(new, old, strict=ctx.gates.enabled("JobManagedBy")))
 
 
 class JobStrategy(Counted):
     """A job selects its pods by its own uid, unless it says otherwise."""
 
+    status = JobStatus
     field_labels = ("status.successful",)
     default_propagation = "Orphan"
 
@@ -39,27 +53,26 @@ class JobStrategy(Counted):
             metadata["labels"] = dict(labels)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        spec = obj["spec"]
-        errors = [] if spec.get("selector") else [required("spec.selector")]
-        errors += workloads.not_negative(
-            spec,
-            "spec",
-            "parallelism",
-            "completions",
-            "activeDeadlineSeconds",
-            "backoffLimit",
-            "ttlSecondsAfterFinished",
-        )
-        return errors + _template(spec, "spec.template", template_options(ctx))
+        return jobs.job_errors(obj, template_options(ctx), prefixed=True)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = self.validate(new, ctx)
-        for name in ("completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
-            errors += workloads.immutable(new["spec"].get(name), old["spec"].get(name), f"spec.{name}")
-        if not old["spec"].get("suspend"):
-            before, after = old["spec"].get("template"), new["spec"].get("template")
-            errors += workloads.immutable(after, before, "spec.template")
-        return errors
+        """The spec's faults are told twice, as upstream checks it twice."""
+        options, spec = template_options(ctx), new["spec"]
+        labels = workloads.template_labels(old["spec"])
+        prefixed = all(jobs.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME))
+        return [
+            *jobs.job_errors(new, options, prefixed=prefixed),
+            *jobs.spec_errors(spec, options),
+            *job_changes.change_errors(spec, old["spec"], _allowed(old, ctx)),
+        ]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return [*host_name_warnings(obj), *_job_warnings(obj["spec"], "spec", ctx)]
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if new["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return _job_warnings(new["spec"], "spec", ctx)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         found = dict(super().fields(obj))
@@ -67,35 +80,57 @@ class JobStrategy(Counted):
         return found
 
 
-def _template(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
+def _allowed(old: Object, ctx: StrategyContext) -> job_changes.JobChanges:
+    """Jobs that are suspended and have no pods may be placed and sized anew."""
+    suspended, status, on = bool(old["spec"].get("suspend")), old.get("status") or {}, ctx.gates.enabled
+    conditions = status.get("conditions") or ()
+    at_rest = not status.get("active") and any(
+        one.get("type") == "Suspended" and one.get("status") == "True" for one in conditions
+    )
+    placing = suspended and status.get("startTime") is None
+    if on("MutableSchedulingDirectivesForSuspendedJobs"):
+        placing = placing or (suspended and at_rest)
+    resources = suspended and on("MutablePodResourcesForSuspendedJobs")
+    return job_changes.JobChanges(
+        elastic=on("ElasticIndexedJob") or ctx.version.minor >= _ELASTIC_SINCE,
+        placing=placing,
+        resources=resources and (status.get("startTime") is None or at_rest),
+    )
+
+
+def _job_warnings(spec: Object, path: str, ctx: StrategyContext) -> list[str]:
+    found = []
+    many = (spec.get("completions") or 0) > _MANY and (spec.get("parallelism") or 0) > _MANY_AT_ONCE
+    if spec.get("completionMode") == "Indexed" and many:
+        found.append(f"{path}: {_TOO_MANY}")
     template = spec.get("template") or {}
-    errors = template_errors(template, path, options)
-    policy = (template.get("spec") or {}).get("restartPolicy") or ""
-    if policy not in _RESTART:
-        at = f"{path}.spec.restartPolicy"
-        if policy == "Always":
-            errors.append(required(at, 'valid values: "OnFailure", "Never"'))
-        else:
-            errors.append(not_supported(at, policy, _RESTART))
-    return errors
+    return [*found, *template_warnings(template, f"{path}.template", ctx.version.minor)]
 
 
 class CronJobStrategy(Counted):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        spec = obj["spec"]
-        errors = [] if spec.get("schedule") else [required("spec.schedule")]
-        policy = spec.get("concurrencyPolicy")
-        if policy not in {"Allow", "Forbid", "Replace"}:
-            at = "spec.concurrencyPolicy"
-            errors.append(not_supported(at, policy or "", ("Allow", "Forbid", "Replace")))
-        errors += workloads.not_negative(
-            spec, "spec", "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"
-        )
-        return errors + _template(
-            (spec.get("jobTemplate") or {}).get("spec") or {},
-            "spec.jobTemplate.spec.template",
-            template_options(ctx),
-        )
+        errors = cron_jobs.spec_errors(obj["spec"], None, template_options(ctx))
+        name = obj["metadata"].get("name") or ""
+        if len(name) > cron_jobs.MAX_NAME:
+            text = f"must be no more than {cron_jobs.MAX_NAME} characters"
+            errors.append(invalid("metadata.name", name, text))
+        return errors
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return cron_jobs.spec_errors(new["spec"], old["spec"], template_options(ctx))
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return [*host_name_warnings(obj), *self._template_warnings(obj, ctx)]
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        found = [_ZONE] if "TZ" in (new["spec"].get("schedule") or "") else []
+        if new["metadata"].get("generation") == old["metadata"].get("generation"):
+            return found
+        return [*found, *self._template_warnings(new, ctx)]
+
+    def _template_warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        spec = (obj["spec"].get("jobTemplate") or {}).get("spec") or {}
+        return _job_warnings(spec, "spec.jobTemplate.spec", ctx)
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
