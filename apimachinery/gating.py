@@ -29,6 +29,10 @@ _NEVER_DROPPED = {
     ("DeviceSubRequest", "tolerations"),
     ("DeviceRequestAllocationResult", "tolerations"),
 }
+# With these, so many of the objects around a dropped field go as well, if nothing else is in them.
+_HOLLOW = {"PodLifecycleSleepAction": 2, "ContainerStopSignals": 1}
+_RULES, _IMAGES = "ContainerRestartRules", "ImageVolume"
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _MAX_DEPTH = 40  # recursive types (JSONSchemaProps) have no gated fields deeper down
 
 
@@ -36,13 +40,16 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
     """Remove from `new` what the gates do not allow and `old` does not use already. Changes `new`."""
     if not _may_have(new, _branches(schema, gates)):
         return
-    for paths in _off(schema, gates).values():
+    for needed, paths in _off(schema, gates).items():
         if not any(_has(new, path) for path in paths):
             continue
         if old is not None and any(_has(old, path) for path in paths):
             continue
         for path in paths:
-            _remove(new, path)
+            if needed == (_IMAGES,):
+                _remove_volumes(new, path)
+            else:
+                _remove(new, path, _HOLLOW.get(needed[0], 0))
 
 
 def uses(obj: Object, schema: Schema, gate: str) -> bool:
@@ -114,6 +121,8 @@ def _find(schema: Schema | None, path: Steps, above: frozenset[int]) -> Iterator
         at = (*path, name)
         if field.gates and not _is_left_alone(schema, name):
             yield tuple(field.gates), at
+            if field.gates == (_RULES,) and path[-2:-1] != ("initContainers",):
+                yield (_RULES,), (*path, "restartPolicy")  # of init containers, it is older
         yield from _find(field.schema, at, above)
 
 
@@ -145,6 +154,40 @@ def _is_set(value: Any) -> bool:
     return value is not None and value != [] and value != {}
 
 
-def _remove(obj: Object, path: Steps) -> None:
-    for holder in _ends(obj, path):
-        holder.pop(path[-1], None)
+def _remove(value: Any, path: Steps, hollow: int) -> int:
+    """Remove a field, and up to `hollow` of the objects around it that are empty then.
+
+    Returns how many are left to go of those around an empty `value`.
+    """
+    step, rest = path[0], path[1:]
+    if step == "*":
+        for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            _remove(item, rest, hollow)
+        return 0
+    if not isinstance(value, dict) or value.get(step) is None:
+        return 0
+    if rest:
+        left = _remove(value[step], rest, hollow)
+        if not left or value[step]:
+            return 0
+        hollow = left - 1
+    del value[step]
+    return 0 if value else hollow
+
+
+def _remove_volumes(obj: Object, path: Steps) -> None:
+    """Remove whole volumes that have the field, and their mounts. `path` ends in `volumes`, `*`, field."""
+    for spec in _ends(obj, path[:-2]):
+        volumes = spec.get("volumes") or []
+        gone = {one.get("name") for one in volumes if one.get(path[-1]) is not None}
+        _keep(spec, "volumes", [one for one in volumes if one.get("name") not in gone])
+        for container in (one for field in _CONTAINERS for one in spec.get(field) or ()):
+            mounts = container.get("volumeMounts") or ()
+            _keep(container, "volumeMounts", [one for one in mounts if one.get("name") not in gone])
+
+
+def _keep(holder: Object, field: str, items: list[Object]) -> None:
+    if items:
+        holder[field] = items
+    else:
+        holder.pop(field, None)

@@ -33,6 +33,7 @@ FIELD_GATES = {
     "apps.v1.DeploymentStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
     "apps.v1.ReplicaSetStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
     "core.v1.PodSpec.hostUsers": "UserNamespacesSupport",
+    "core.v1.Lifecycle.stopSignal": "ContainerStopSignals",
     "core.v1.PodSpec.schedulingGates": "PodSchedulingReadiness",
     "core.v1.PodStatus.hostIPs": "PodHostIPs",
     "core.v1.PersistentVolumeStatus.lastPhaseTransitionTime": "PersistentVolumeLastPhaseTransitionTime",
@@ -43,7 +44,7 @@ FIELD_GATES = {
     "core.v1.TopologySpreadConstraint.minDomains": "MinDomainsInPodTopologySpread",
     "core.v1.PodAffinityTerm.matchLabelKeys": "MatchLabelKeysInPodAffinity",
     "core.v1.PodAffinityTerm.mismatchLabelKeys": "MatchLabelKeysInPodAffinity",
-    "policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy": "PodDisruptionBudgetPodHealthyPolicy",
+    "policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy": "PDBUnhealthyPodEvictionPolicy",
 }
 # ObjectMeta.creationTimestamp: `omitzero` leaves an unset one out; before, it was null (pull request 130989).
 _CREATION_TIMESTAMP_OMITTED_SINCE = 34

@@ -29,6 +29,8 @@ OVERLAY: dict[str, Row] = {
 }
 _CAMEL = re.compile(r"^[A-Z][a-zA-Z0-9]+$")
 _COMPONENTS = {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"}
+# Gates that were released under another name than their proposal gives.
+_RENAMED = {"PodDisruptionBudgetPodHealthyPolicy": "PDBUnhealthyPodEvictionPolicy"}
 _LOCK_LIFETIME = 2  # a locked gate stays two more releases, then its code goes
 
 
@@ -93,7 +95,7 @@ def gate_table(facts: Facts) -> dict[str, Any]:
     for name, proposals in facts["fromKEP"].items():
         row = _from_proposal(proposals[0]) if _CAMEL.match(name) and proposals else None
         if row is not None:
-            rows[name] = row
+            rows[_RENAMED.get(name, name)] = row
     rows |= {name: _removed(fact) for name, fact in facts["removed"].items()}
     rows |= {name: _current(specs) for name, specs in facts["gates"].items()}
     for name, specs in facts["laterThanThisTable"].items():

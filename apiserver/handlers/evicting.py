@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go, 1.36.
 from apimachinery import field
 from apimachinery.clock import timestamp
 from apimachinery.errors import GroupKind, Object, StatusError, bad_request, invalid, not_found
+from apimachinery.gates import FeatureGates
 from apimachinery.schema import Field, Kind, Schema
 from apiserver import bodies, parameters
 from apiserver.admission.requests import admit_posted
@@ -26,6 +27,7 @@ _UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 _TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 _REASON, _MESSAGE = "EvictionByEvictionAPI", "Eviction API: evicting"
 _TRIES = 20
+_GATE = "PDBUnhealthyPodEvictionPolicy"
 
 
 def _schema(metadata: Schema, options: Schema) -> Schema:
@@ -107,7 +109,7 @@ class Eviction:
             return False
         (budget,) = found
         name = budget["metadata"]["name"]
-        if not _is_ready(pod) and _lets_unhealthy_go(budget):
+        if not _is_ready(pod) and _lets_unhealthy_go(budget, self._scope.services.world.gates):
             self._budget = name
             return True
         await budgets.take(name, pod, dry_run=self._dry_run)
@@ -188,10 +190,11 @@ def _is_ready(pod: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def _lets_unhealthy_go(budget: Object) -> bool:
+def _lets_unhealthy_go(budget: Object, gates: FeatureGates) -> bool:
     """Whether a pod that is not ready may go without using the budget up."""
     status = budget.get("status") or {}
-    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+    asked = (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+    if asked and (not gates.knows(_GATE) or gates.enabled(_GATE)):
         return True
     desired = status.get("desiredHealthy") or 0
     return desired > 0 and (status.get("currentHealthy") or 0) >= desired
