@@ -101,7 +101,7 @@ async def _run(processes: Processes, load: Load, start: int, end: int) -> None:
     while await _scheduled(processes.ports["scheduler"]) < end:
         if time.perf_counter() > give_up:
             raise TimeoutError(f"{load.what}: not all of {end} pods are scheduled")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.25)
     await creating
 
 

@@ -21,7 +21,8 @@ from scheduler.framework.status import SUCCESS, Code, Status, failed
 from scheduler.metrics import Metrics
 from scheduler.placement import NO_NODES, NodeFinder
 from scheduler.pods import PodInfo
-from scheduler.queue import QueuedPod, SchedulingQueue
+from scheduler.queue import SchedulingQueue
+from scheduler.waiting import QueuedPod
 
 Object = dict[str, Any]
 

@@ -7,53 +7,23 @@ another try. Events that come while a pod is being tried are remembered and judg
 import asyncio
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from apimachinery.clock import Clock
-from scheduler.backoff import backoff_seconds
-from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent, EventResource
+from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent
 from scheduler.framework.profile import Profile
 from scheduler.metrics import Metrics
 from scheduler.pods import PodInfo
+from scheduler.waiting import Happened, Interests, QueuedPod, WaitingPods
 
 Object = dict[str, Any]
 
 LEFTOVER_SECONDS = 300.0  # a rejected pod is tried again after this long, whatever happened
 FLUSH_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 3600.0
-
-
-@dataclass(slots=True)
-class QueuedPod:
-    """A pod with its history in the queue. Times are monotonic."""
-
-    info: PodInfo
-    enqueued: float
-    first_enqueued: float
-    attempts: int = 0
-    failures: int = 0
-    tried: float = 0.0  # when the last attempt ended
-    rejected_by: set[str] = field(default_factory=set)
-    pending_by: set[str] = field(default_factory=set)
-    gated_by: str = ""
-
-    @property
-    def uid(self) -> str:
-        return self.info.uid
-
-    @property
-    def ready_at(self) -> float:
-        """When its backoff ends."""
-        return self.tried + backoff_seconds(self.failures)
-
-
-@dataclass(frozen=True, slots=True)
-class _Happened:
-    event: ClusterEvent
-    old: Object | None
-    new: Object | None
 
 
 class SchedulingQueue:
@@ -66,9 +36,10 @@ class SchedulingQueue:
         self._active: dict[str, QueuedPod] = {}
         self._heap: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
         self._backoff: dict[str, QueuedPod] = {}
-        self._waiting: dict[str, QueuedPod] = {}  # rejected or gated
+        self._interests = Interests(profile.hints)
+        self._waiting = WaitingPods(self._interests)  # rejected or gated
         self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
-        self._happened: list[_Happened] = []
+        self._happened: deque[Happened] = deque()
         self._forgotten = 0  # how many events were dropped from the front of `_happened`
         self._serial = itertools.count()
         self._changed = asyncio.Event()
@@ -86,74 +57,67 @@ class SchedulingQueue:
         queued = self._find(pod.uid)
         if queued is None:
             if pod.uid in self._in_flight:
-                self._remember(_Happened(event, old, pod.pod) for event in events)
+                self._remember(Happened(event, old, pod.pod) for event in events)
             else:
                 self.add(pod)
             return
         queued.info = pod
         if pod.uid not in self._waiting:
             return
-        if queued.gated_by or any(self._helps(queued, _Happened(event, old, pod.pod)) for event in events):
-            del self._waiting[pod.uid]
+        self._waiting.add(queued)
+        if queued.gated_by or any(
+            self._interests.helps(queued, Happened(event, old, pod.pod)) for event in events
+        ):
+            self._waiting.pop(pod.uid)
             self._requeue(queued, events[0].label if events else "UnscheduledPodUpdate")
 
     def delete(self, uid: str) -> None:
-        for queue in (self._active, self._backoff, self._waiting):
-            queued = queue.pop(uid, None)
+        popped = (self._active.pop(uid, None), self._backoff.pop(uid, None), self._waiting.pop(uid))
+        for queued in popped:
             if queued is not None:
                 self._blame(queued, -1)
 
     def give_back(self, queued: QueuedPod) -> None:
         """After a failed attempt; `rejected_by` says who rejected it, nobody means an error."""
         seen = self._in_flight.get(queued.uid)
-        since = [] if seen is None else self._happened[seen - self._forgotten :]
+        since = [] if seen is None else [*islice(self._happened, seen - self._forgotten, None)]
         self.done(queued.uid)
         queued.tried = queued.enqueued = self._clock.monotonic()
         queued.failures += 1
         self._blame(queued, 1)
-        if queued.pending_by and any(self._helps(queued, each) for each in since):
+        if queued.pending_by and any(self._interests.helps(queued, each) for each in since):
             queued.tried = float("-inf")  # no backoff for a pod that only waited
-        if not queued.rejected_by or any(self._helps(queued, each) for each in since):
+        if not queued.rejected_by or any(self._interests.helps(queued, each) for each in since):
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
-            self._waiting[queued.uid] = queued
+            self._waiting.add(queued)
             self._count("unschedulable", "ScheduleAttemptFailure")
 
     def done(self, uid: str) -> None:
         """The attempt is over: the pod is bound, gone, or about to be given back."""
         self._in_flight.pop(uid, None)
-        if not self._in_flight:
-            self._forgotten += len(self._happened)
-            self._happened.clear()
+        # Pods are taken out one after the other: the first in flight has seen the least.
+        seen = next(iter(self._in_flight.values()), self._forgotten + len(self._happened))
+        while self._forgotten < seen:
+            self._happened.popleft()
+            self._forgotten += 1
 
     # -- events
 
     def move(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
         """Something changed: requeue the pods for which it may matter."""
-        happened = _Happened(event, old, new)
+        if not self._interests.anybody(event):
+            return
+        happened = Happened(event, old, new)
         if self._in_flight:
             self._happened.append(happened)
-        for queued in [each for each in self._waiting.values() if self._helps(each, happened)]:
-            del self._waiting[queued.uid]
+        for queued in self._waiting.helped_by(happened):
+            self._waiting.pop(queued.uid)
             self._requeue(queued, event.label)
 
-    def _remember(self, events: Iterator[_Happened]) -> None:
+    def _remember(self, events: Iterator[Happened]) -> None:
         if self._in_flight:
             self._happened.extend(events)
-
-    def _helps(self, queued: QueuedPod, happened: _Happened) -> bool:
-        concerned = {queued.gated_by} if queued.gated_by else queued.rejected_by | queued.pending_by
-        if not concerned or happened.event.resource is EventResource.ANY:
-            return True
-        return any(self._asked_for(plugin, queued, happened) for plugin in concerned)
-
-    def _asked_for(self, plugin: str, queued: QueuedPod, happened: _Happened) -> bool:
-        for registered in self._profile.hints.get(plugin, ()):
-            if registered.event.covers(happened.event) and (
-                registered.hint is None or registered.hint(queued.info.pod, happened.old, happened.new)
-            ):
-                return True
-        return False
 
     # -- out
 
@@ -204,9 +168,9 @@ class SchedulingQueue:
         if now - self._flushed < FLUSH_SECONDS:
             return
         self._flushed = now
-        stale = [each for each in self._waiting.values() if now - each.enqueued > LEFTOVER_SECONDS]
+        stale = [each for each in self._waiting if now - each.enqueued > LEFTOVER_SECONDS]
         for queued in stale:
-            del self._waiting[queued.uid]
+            self._waiting.pop(queued.uid)
             self._requeue(queued, UNSCHEDULABLE_TIMEOUT.label)
 
     # -- placing
@@ -225,7 +189,7 @@ class SchedulingQueue:
         for plugin in self._profile.pre_enqueue:
             if not plugin.pre_enqueue(queued.info).is_success:
                 queued.gated_by = plugin.name
-                self._waiting[queued.uid] = queued
+                self._waiting.add(queued)
                 self._count("gated", event)
                 return
         queued.enqueued = self._clock.monotonic()
@@ -253,7 +217,7 @@ class SchedulingQueue:
     @property
     def sizes(self) -> dict[str, int]:
         """Pods per queue, by upstream's names."""
-        gated = sum(1 for each in self._waiting.values() if each.gated_by)
+        gated = sum(1 for each in self._waiting if each.gated_by)
         return {
             "active": len(self._active),
             "backoff": len(self._backoff),

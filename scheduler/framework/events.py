@@ -1,6 +1,6 @@
 """What happens in the cluster, and which of it may make a rejected pod schedulable."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from enum import IntFlag, StrEnum, auto
 from typing import Any
@@ -56,11 +56,20 @@ Hint = Callable[[Object, Object | None, Object | None], bool]
 
 
 @dataclass(frozen=True, slots=True)
+class Topics:
+    """Which pods a change can concern: a hint says no for every pod that shares no topic with the change."""
+
+    of_pod: Callable[[Object], Collection[Hashable]]
+    of_change: Callable[[Object | None, Object | None], Collection[Hashable] | None]  # None: any pod
+
+
+@dataclass(frozen=True, slots=True)
 class EventHint:
     """A plugin's interest in an event; without a hint, every such event requeues the pod."""
 
     event: ClusterEvent
     hint: Hint | None = None
+    topics: Topics | None = None  # spares asking the hint for pods that the change cannot concern
 
 
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, Action.ANY, "UnschedulableTimeout")

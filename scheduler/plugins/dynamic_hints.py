@@ -1,9 +1,17 @@
 """Which events may help a pod that DynamicResources rejected."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Object
-from scheduler.resource_claims import ClaimNotUsable, allocation, is_for_pod, is_special
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Object, Topics
+from scheduler.resource_claims import (
+    ClaimNotUsable,
+    allocation,
+    claim_names,
+    controller_of,
+    display,
+    is_for_pod,
+    is_special,
+)
 
 PodClaims = Callable[[Object], Sequence[Object]]
 
@@ -21,6 +29,7 @@ def hints(pod_claims: PodClaims) -> Sequence[EventHint]:
         EventHint(
             ClusterEvent(EventResource.RESOURCE_CLAIM, changed | Action.DELETE),
             _after_claim_change(pod_claims),
+            Topics(_topics_of_pod, _topics_of_claim),
         ),
         EventHint(ClusterEvent(EventResource.DEVICE_CLASS, changed)),
         EventHint(ClusterEvent(EventResource.RESOURCE_SLICE, changed)),
@@ -42,8 +51,8 @@ def _after_pod_change(pod_claims: PodClaims) -> Hint:
 
 def _after_claim_change(pod_claims: PodClaims) -> Hint:
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
-        if old is not None and allocation(old) is not None and (new is None or allocation(new) is None):
-            return True  # devices became free
+        if _frees_devices(old, new):
+            return True
         changed = new or old
         if changed is not None and is_special(changed) and is_for_pod(changed, pod):
             return new is None  # the leftover is gone
@@ -52,6 +61,33 @@ def _after_claim_change(pod_claims: PodClaims) -> Hint:
         return old is None or old.get("status") != new.get("status")
 
     return hint
+
+
+def _frees_devices(old: Object | None, new: Object | None) -> bool:
+    return old is not None and allocation(old) is not None and (new is None or allocation(new) is None)
+
+
+def _topics_of_claim(old: Object | None, new: Object | None) -> list[Hashable] | None:
+    """The claim's name, and for whom it was made; free devices concern everybody."""
+    changed = new or old
+    if changed is None or _frees_devices(old, new):
+        return None
+    topics: list[Hashable] = [("claim", display(changed))]
+    owner = controller_of(changed)
+    if owner is not None:
+        topics.append(("pod", owner.get("uid")))
+    return topics
+
+
+def _topics_of_pod(pod: Object) -> list[Hashable]:
+    """The pod itself, and the claims that it names."""
+    metadata, namespace = pod["metadata"], pod["metadata"].get("namespace", "")
+    topics: list[Hashable] = [("pod", metadata.get("uid"))]
+    try:
+        topics += [("claim", f"{namespace}/{name}") for name, _ in claim_names(pod)]
+    except ClaimNotUsable:
+        return topics  # no claim can help before the pod itself changes
+    return topics
 
 
 def _uses(pod: Object, claim: Object, pod_claims: PodClaims) -> bool:
