@@ -28,7 +28,10 @@ _TIME = re.compile(
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """The emitter, with Go's choice of styles."""
+    """The emitter, with Go's choice of styles; a value that stands in two places is written twice."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
 
 
 def _text(dumper: Any, value: str) -> Any:

@@ -31,13 +31,13 @@ def v3_index(table: ResourceTable, version: Version) -> Document:
     for group, versions in table.groups():
         for served in versions:
             path = base_path(group, served).removeprefix("/")
-            digest = _digest(table, version, group, served)
+            digest = v3_hash(table, version, group, served)
             paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
     return {"paths": paths}
 
 
-def _digest(table: ResourceTable, version: Version, group: str, served: str) -> str:
-    """Of what makes the document, so that the index does not build all of them."""
+def v3_hash(table: ResourceTable, version: Version, group: str, served: str) -> str:
+    """The hash of what makes a document, so that the index does not build all of them."""
     listed = [
         [one.plural, one.kind, one.list_kind, one.namespaced, sorted(one.verbs), sorted(one.subresources)]
         + ([one.structural.props] if one.structural is not None else [])

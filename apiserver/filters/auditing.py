@@ -19,7 +19,8 @@ def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock, entropy:
             response = statuses.response(request, error)
         metrics.observe(request.info, response.status, clock.monotonic() - begun)
         response.headers.append(("Audit-Id", request.request_id))
-        response.headers.append(("Cache-Control", "no-cache, private"))
+        if not any(name == "Cache-Control" for name, _ in response.headers):
+            response.headers.append(("Cache-Control", "no-cache, private"))
         return response
 
     return audit

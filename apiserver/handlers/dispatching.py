@@ -82,6 +82,8 @@ class Dispatcher:
             return self._misplaced(info, resource)
         if warning := deprecation_warning(resource, self._services.world.version):
             request.warnings.append(warning)
+        if request.method == "HEAD" and not resource.custom:  # which has no route upstream
+            raise _refused(info, resource)
         scope = self._scope(info, resource)
         try:
             if info.verb == "watch" and request.method != "GET":  # a path below /watch
@@ -122,7 +124,10 @@ class Dispatcher:
             return True
         if not resource.namespaced:
             return not info.namespace
-        return bool(info.namespace) or (info.verb in {"list", "watch", "create"} and not info.subresource)
+        if resource.custom:
+            return bool(info.namespace) or info.verb in {"list", "watch"}
+        everywhere = info.verb in {"list", "watch", "create"} and len(info.parts) == 1
+        return bool(info.namespace) or everywhere
 
     def _misplaced(self, info: RequestInfo, resource: Resource) -> Response:
         """Built-in kinds are looked for by upstream's router, which knows the list of all namespaces."""

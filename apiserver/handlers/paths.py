@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import platform
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from apimachinery import errors
 from apiserver import media_types
@@ -59,7 +60,8 @@ class Paths:
         if first in {"api", "apis"}:
             found = await self._discovery.serve(request)
         elif request.path.startswith("/openapi/v3/"):
-            found = await self._openapi_v3_group(request, request.path.removeprefix("/openapi/v3/"))
+            path = request.path.removeprefix("/openapi/v3/")
+            return await self._openapi_v3_group(request, path) or text(404, "")
         return found or text(404, "404 page not found\n")
 
     async def _index(self, request: Request) -> Response:
@@ -147,10 +149,26 @@ class Paths:
         if served not in dict(table.groups()).get(group, ()):
             return None
         fixed = None if table.defines(group, served) else 0
-        name = f"v3/{path}"
-        return await self._document(
-            request, table, name, lambda: dumps(openapi.v3(table, version, group, served)), generation=fixed
+        name, digest = f"v3/{path}", openapi.v3_hash(table, version, group, served)
+        asked = request.param("hash")
+        if asked and asked != digest:  # the address of an older state
+            address = f"/openapi/v3/{path}?hash={digest}"
+            return Response(301, b"", media_types.JSON, [("Location", address), ("Vary", "Accept")])
+        found = await self._document(
+            request,
+            table,
+            name,
+            lambda: dumps(openapi.v3(table, version, group, served)),
+            generation=fixed,
+            digest=digest,
         )
+        if asked:
+            found.headers += [("Cache-Control", "public, immutable"), ("Expires", self._in_a_year())]
+        return found
+
+    def _in_a_year(self) -> str:
+        now = self._services.world.clock.now()
+        return (now + timedelta(days=365)).strftime("%a, %d %b %Y %H:%M:%S UTC")
 
     async def _document(
         self,
@@ -161,13 +179,14 @@ class Paths:
         content_type: str = media_types.JSON,
         *,
         generation: int | None = None,
+        digest: str = "",
     ) -> Response:
         """A document that is made once per generation of the table, with an ETag."""
         state = table.generation if generation is None else generation
         found = self._documents.get(name)
         if found is None or found[0] < state:
             body = await asyncio.to_thread(make)  # large: other requests go on meanwhile
-            found = state, body, etag(body)
+            found = state, body, f'"{digest}"' if digest else etag(body)
             if len(self._documents) >= _DOCUMENTS_MAX:  # of definitions that have gone, mostly
                 self._documents.clear()
             self._documents[name] = found

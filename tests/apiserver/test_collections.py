@@ -48,6 +48,8 @@ PATHS = [
     ("DELETE", "/api/v1/configmaps", _NO_METHOD),
     ("PUT", "/api/v1/configmaps", _NO_METHOD),
     ("GET", "/api/v1/configmaps/a", _NO_RESOURCE),
+    ("GET", "/api/v1/watch/configmaps/a", _NO_RESOURCE),
+    ("HEAD", "/api/v1/namespaces/default", _NO_METHOD),
     ("GET", "/api/v1/namespaces/default/nodes", _NO_RESOURCE),
     ("GET", "/api/v1/namespaces/default/nodes/a", _NO_RESOURCE),
 ]

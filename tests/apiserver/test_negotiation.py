@@ -113,3 +113,22 @@ def test_keys_in_yaml():
     assert [line.removesuffix(": 1").strip("'") for line in written] == [
         ".", "B", "a", "a9", "a10", "f:b", "k:{}",
     ]  # fmt: skip
+
+
+def test_values_in_two_places_in_yaml():
+    """A value that two keys share is written twice: no anchors."""
+    shared = {"x": 1}
+    assert to_yaml({"a": shared, "b": [shared]}).decode() == "a:\n  x: 1\nb:\n- x: 1\n"
+
+
+async def test_hashes_of_openapi_documents(api):
+    """The address with the right hash may be kept for a year; an old one leads to it."""
+    address = (await api.get("/openapi/v3")).body["paths"]["apis/apps/v1"]["serverRelativeURL"]
+    found = await api.get(address)
+    assert (found.headers["Cache-Control"], "Expires" in found.headers) == ("public, immutable", True)
+    assert found.headers["Etag"].strip('"') == address.partition("hash=")[2]
+    moved = await api.get("/openapi/v3/apis/apps/v1?hash=OLD")
+    assert (moved.status, moved.headers["Location"]) == (301, address)
+    plain = await api.get("/openapi/v3/apis/apps/v1")
+    assert plain.headers["Cache-Control"] == "no-cache, private"
+    assert (await api.get("/openapi/v3/apis/none/v1")).raw == b""
