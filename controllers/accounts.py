@@ -27,6 +27,7 @@ _ACCOUNTS = {
     "daemonset-controller": "daemon-set-controller",
     "endpoints-controller": "endpoint-controller",
     "garbage-collector-controller": "generic-garbage-collector",
+    "horizontal-pod-autoscaler-controller": "horizontal-pod-autoscaler",
     "node-lifecycle-controller": "node-controller",
     "persistentvolume-binder-controller": "persistent-volume-binder",
     "persistentvolume-protection-controller": "pv-protection-controller",

@@ -12,6 +12,7 @@ from apimachinery.client.rest import user_agent
 from apimachinery.component import ComponentContext
 from controllers.account_tokens import AccountTokensController
 from controllers.accounts import AccountClients
+from controllers.autoscaling.controller import HorizontalController
 from controllers.base import Controller, ControllerContext
 from controllers.certificates.approving import ApprovingController
 from controllers.certificates.cleaning import CleaningController
@@ -25,6 +26,7 @@ from controllers.job.controller import JobController
 from controllers.job.ttl import TTLAfterFinishedController
 from controllers.namespace import NamespaceController
 from controllers.namespace_furniture import RootCAPublisher, ServiceAccountController
+from controllers.node_ttl import NodeTTLController
 from controllers.nodelifecycle.eviction import TaintEvictionController
 from controllers.nodelifecycle.health import NodeLifecycleController
 from controllers.podgc import PodGarbageCollector
@@ -58,6 +60,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (JobController, ""),
     (CronJobController, ""),
     (TTLAfterFinishedController, ""),
+    (HorizontalController, ""),
     (DisruptionController, ""),
     (PersistentVolumeController, ""),
     (ClaimProtectionController, ""),
@@ -67,6 +70,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (ResourceQuotaController, ""),
     (NodeLifecycleController, ""),
     (TaintEvictionController, ""),
+    (NodeTTLController, ""),
     (PodGarbageCollector, ""),
     (EndpointsController, ""),
     (EndpointSliceController, ""),
@@ -90,6 +94,7 @@ ALIASES = {
     "endpoint": "endpoints-controller",
     "endpointslice": "endpointslice-controller",
     "ephemeral-volume": "ephemeral-volume-controller",
+    "horizontalpodautoscaling": "horizontal-pod-autoscaler-controller",
     "garbagecollector": "garbage-collector-controller",
     "job": "job-controller",
     "namespace": "namespace-controller",
@@ -105,6 +110,7 @@ ALIASES = {
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
     "serviceaccount": "serviceaccount-controller",
     "statefulset": "statefulset-controller",
+    "ttl": "ttl-controller",
     "ttl-after-finished": "ttl-after-finished-controller",
 }
 

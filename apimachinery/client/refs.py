@@ -65,6 +65,9 @@ DEPLOYMENTS = Ref("apps", "v1", "deployments", True, "Deployment")
 REPLICA_SETS = Ref("apps", "v1", "replicasets", True, "ReplicaSet")
 STATEFUL_SETS = Ref("apps", "v1", "statefulsets", True, "StatefulSet")
 JOBS = Ref("batch", "v1", "jobs", True, "Job")
+HORIZONTAL_POD_AUTOSCALERS = Ref(
+    "autoscaling", "v2", "horizontalpodautoscalers", True, "HorizontalPodAutoscaler"
+)
 CRON_JOBS = Ref("batch", "v1", "cronjobs", True, "CronJob")
 
 ENDPOINT_SLICES = Ref("discovery.k8s.io", "v1", "endpointslices", True, "EndpointSlice")

@@ -8,6 +8,7 @@ from apimachinery.client.refs import EVENTS, LEASES, NODES, PODS
 from apimachinery.clock import micro_timestamp
 from apimachinery.errors import StatusError
 from apimachinery.versions import Version
+from controllers.node_ttl import ANNOTATION, NodeTTLController
 from controllers.nodelifecycle import taints
 from controllers.nodelifecycle.eviction import TaintEvictionController
 from controllers.nodelifecycle.health import NodeLifecycleController
@@ -242,3 +243,22 @@ async def test_a_node_unknown_to_the_informer_is_looked_up(cluster):
     await asyncio.sleep(70)
 
     assert lookups
+
+
+async def test_nodes_learn_how_long_secrets_may_be_kept(cluster):
+    """Not at all in a small cluster, a quarter of a minute beyond a hundred nodes, at their next change."""
+    for number in range(100):
+        await cluster.client.create(NODES, node(f"n{number}"))
+    await cluster.start(NodeTTLController)
+
+    async def told(seconds):
+        items = (await cluster.client.list(NODES))["items"]
+        found = {(item["metadata"].get("annotations") or {}).get(ANNOTATION) for item in items}
+        return found == {seconds}
+
+    await cluster.until(lambda: told("0"))
+    await cluster.client.create(NODES, node("n100"))
+    for number in range(100):
+        body = {"metadata": {"labels": {"seen": "1"}}}
+        await cluster.client.patch(NODES, f"n{number}", "", body)
+    await cluster.until(lambda: told("15"))

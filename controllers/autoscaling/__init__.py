@@ -1,0 +1,1 @@
+"""Autoscalers, as far as they need no metrics."""

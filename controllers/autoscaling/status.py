@@ -1,0 +1,61 @@
+"""What an autoscaler's status says. Pure.
+
+Source: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from apimachinery.clock import timestamp
+from apimachinery.errors import Object
+
+ABLE_TO_SCALE, SCALING_ACTIVE = "AbleToScale", "ScalingActive"
+GOT_SCALE = ("SucceededGetScale", "the HPA controller was able to get the target's current scale")
+_NOT_SERVED = "the server could not find the requested resource"
+
+
+def with_condition(
+    conditions: list[Object], kind: str, status: bool | str, reason: str, message: str, now: datetime
+) -> list[Object]:
+    """The conditions with one of them set; its time moves with its status only, and new ones come last."""
+    text = str(status)
+    made: Object = {"type": kind, "status": text, "lastTransitionTime": timestamp(now)}
+    made |= {"reason": reason, "message": message}
+    found = list(conditions)
+    for position, one in enumerate(found):
+        if one["type"] == kind:
+            if one["status"] == text and one.get("lastTransitionTime"):
+                made["lastTransitionTime"] = one["lastTransitionTime"]
+            found[position] = made
+            return found
+    return [*found, made]
+
+
+def rescaling(current: int, least: int, most: int) -> tuple[int, str] | None:
+    """(the new size, why) where the limits alone decide."""
+    if current > most:
+        return most, "Current number of replicas above Spec.MaxReplicas"
+    if current < least:
+        return least, "Current number of replicas below Spec.MinReplicas"
+    return None
+
+
+def failure(metric: dict[str, Any]) -> tuple[str, str, str]:
+    """(reason, what is told of it, what the sum of all says) of a metric in a cluster that serves none."""
+    kind = metric["type"]
+    if kind in {"Resource", "ContainerResource"}:
+        source = metric["resource" if kind == "Resource" else "containerResource"]
+        name = source["name"]
+        why = (
+            f"unable to get metrics for resource {name}: unable to fetch metrics from resource metrics API: "
+        )
+        why += f"{_NOT_SERVED} (get pods.metrics.k8s.io)"
+        if source["target"]["type"] == "Utilization":
+            why = f"failed to get {name} utilization: {why}"
+        what = "resource" if kind == "Resource" else "container"
+        return f"FailedGet{kind}Metric", why, f"failed to get {name} {what} metric value: {why}"
+    name = metric[kind[0].lower() + kind[1:]]["metric"]["name"]
+    api = "external" if kind == "External" else "custom"
+    why = f"unable to get metric {name}: unable to fetch metrics from {api} metrics API: "
+    why += f"no {api} metrics API ({api}.metrics.k8s.io) registered"
+    return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {why}"
