@@ -10,7 +10,6 @@ from typing import Any
 
 import lightkube
 import pytest
-from conftest import ROOT
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import ConfigMap, Namespace
@@ -19,6 +18,7 @@ from lightkube.types import PatchType
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
 HERE = Path(__file__).parent
+NODE = HERE.parent.parent / ".node"
 SESSION, KR8S_SESSION = HERE / "javascript" / "session.mjs", HERE / "kr8s_session.py"
 NAMES = itertools.count()
 WORKLOAD = {
@@ -128,7 +128,7 @@ EXPECTED = [
 
 def test_client_node(cluster: Any, namespace: str):
     """The JavaScript client: typed objects and dates, patches, a watch, an informer, scale, pages, exec."""
-    directory = ROOT / ".node"
+    directory = NODE
     if not (directory / "installed").exists():
         error = directory / "error"
         why = error.read_text() if error.exists() else ""
