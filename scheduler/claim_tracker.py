@@ -36,6 +36,7 @@ class ClaimTracker:
         self._claims: dict[Key, Object] = {}
         self._special: dict[str, Key] = {}  # pod uid → its claim for extended resources
         self._uses: dict[DeviceID, int] = {}
+        self._releases = 0
         self._pending: dict[str, list[DeviceID]] = {}  # claim uid → devices
         self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
         self.listener: Listener = lambda *_: None
@@ -57,6 +58,10 @@ class ClaimTracker:
     def devices_in_use(self) -> Set[DeviceID]:
         """A live view."""
         return self._uses.keys()
+
+    def releases(self) -> int:
+        """How often a device has become free so far."""
+        return self._releases
 
     def is_pending(self, uid: str) -> bool:
         return uid in self._pending
@@ -114,9 +119,9 @@ class ClaimTracker:
     # -- books
 
     def _store(self, key: Key, claim: Object) -> None:
+        self._count(allocated_devices(allocation(claim)), 1)  # first, so that what it keeps is never free
         self._drop(key)
         self._claims[key] = claim
-        self._count(allocated_devices(allocation(claim)), 1)
         owner = controller_of(claim) if is_special(claim) else None
         if owner is not None:
             self._special[owner["uid"]] = key
@@ -137,3 +142,4 @@ class ClaimTracker:
                 self._uses[device] = uses
             else:
                 del self._uses[device]
+                self._releases += 1

@@ -1,9 +1,9 @@
 """The way in: `Allocator(rules, classes, slices, allocated).allocate(node, claims)`."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from scheduler.allocator.devices import DeviceID
+from scheduler.allocator.devices import Device, DeviceID
 from scheduler.allocator.pools import NodePools, NodeView, SliceIndex
 from scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
 from scheduler.allocator.results import allocation_result
@@ -33,12 +33,19 @@ class Allocator:
     """Allocates devices that are not in `allocated`, which may change between calls."""
 
     def __init__(
-        self, rules: AllocatorRules, classes: ClassLister, slices: SliceIndex, allocated: Set[DeviceID]
+        self,
+        rules: AllocatorRules,
+        classes: ClassLister,
+        slices: SliceIndex,
+        allocated: Set[DeviceID],
+        releases: Callable[[], int] | None = None,
     ) -> None:
+        """`releases` counts how often a device left `allocated`; it spares looking at devices again."""
         self._rules = rules
         self._classes = classes
         self._slices = slices
         self._allocated = allocated
+        self._releases = releases
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
         """What does not depend on the node: once per pod."""
@@ -58,13 +65,31 @@ class Allocator:
 
     def _first_fit(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:
         """What the search does when there is one device to find: most pods, on every node."""
-        allocated, key = self._allocated, request.key
-        for device in pools.candidates:
-            if device.id in allocated or not (device.verdicts.get(key) or request.selects(device)):
-                continue
-            if device.usable and (not device.per_node or device.is_on(node.labels, node.name)):
-                return [[Choice(request, device)]]
-        return None
+        position = start = self._first_to_ask(request, pools)
+        found: Solution | None = None
+        for position in range(start, len(pools.candidates)):
+            device = pools.candidates[position]
+            if self._can_have(request, device, node):
+                found = [[Choice(request, device)]]
+                break
+        else:
+            position = len(pools.candidates)
+        if position != start and self._releases is not None:
+            pools.starts[request.key] = (self._releases(), position)
+        return found
+
+    def _first_to_ask(self, request: RequestPlan, pools: NodePools) -> int:
+        """Where the last search ended, if no device has become free since: until then nothing else changes
+        what a request with the same selectors gets of the node."""
+        known = pools.starts.get(request.key)
+        return known[1] if known is not None and self._releases and known[0] == self._releases() else 0
+
+    def _can_have(self, request: RequestPlan, device: Device, node: NodeView) -> bool:
+        if device.id in self._allocated:
+            return False
+        if not (device.verdicts.get(request.key) or request.selects(device)) or not device.usable:
+            return False
+        return not device.per_node or device.is_on(node.labels, node.name)
 
     def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
         """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""

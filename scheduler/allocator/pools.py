@@ -1,7 +1,7 @@
 """Pools of devices, kept up to date slice by slice, and what a node sees of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from scheduler.allocator.devices import Device, DeviceID, on_node
@@ -48,6 +48,8 @@ class NodePools:
     pools: Sequence[Pool]
     candidates: Sequence[Device]  # of the pools that can be used
     any_invalid: bool
+    # By RequestPlan.key: (count of releases, the candidate before which none can be had until the next one).
+    starts: dict[object, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -72,7 +72,7 @@ class DynamicResources:
         self._classes = classes
         self._special = SpecialClaims(rules, claims, extended, entropy) if extended is not None else None
         self._binder = ClaimBinder(claims, writer, entropy, metrics if rules.claim_metric else None)
-        self._allocator = Allocator(allocator_rules, classes, slices, claims.devices_in_use)
+        self._allocator = Allocator(allocator_rules, classes, slices, claims.devices_in_use, claims.releases)
 
     def events_to_register(self) -> Sequence[EventHint]:
         return dynamic_hints.hints(self.pod_claims)
@@ -150,17 +150,25 @@ class DynamicResources:
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: PodState = state.read(NAME)
-        special = self._special.on_node(own, pod, node) if self._special is not None else None
-        if isinstance(special, Status):
-            return special
-        elsewhere = [
-            index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
-        ]
-        if elsewhere:
-            own.unavailable.update(elsewhere)
+        special = None
+        if self._special is not None and own.special is not None:
+            found = self._special.on_node(own, own.special, pod, node)
+            if isinstance(found, Status):
+                return found
+            special = found
+        if own.pinned and self._is_elsewhere(own, node):
             return unresolvable("resourceclaim not available on the node")
         plans = own.plans if special is None else [*own.plans, special.plan]
         return self._choose(own, plans, special, node)
+
+    @staticmethod
+    def _is_elsewhere(own: PodState, node: NodeInfo) -> bool:
+        """Whether a claim is allocated where the node cannot use it."""
+        elsewhere = [
+            index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
+        ]
+        own.unavailable.update(elsewhere)
+        return bool(elsewhere)
 
     def _choose(
         self, own: PodState, plans: Sequence[ClaimPlan], special: SpecialPlan | None, node: NodeInfo

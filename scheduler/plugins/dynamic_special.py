@@ -46,11 +46,10 @@ class SpecialClaims:
         claim = extended_claims.new_claim(pod, self._entropy.uid())
         return SpecialClaim(claim, exists=False, resources=resources)
 
-    def on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> SpecialPlan | Status | None:
+    def on_node(
+        self, own: PodState, special: SpecialClaim, pod: PodInfo, node: NodeInfo
+    ) -> SpecialPlan | Status | None:
         """The claim as the node needs it; None if device plugins there have all that is asked for."""
-        special = own.special
-        if special is None:
-            return None
         if special.exists:
             return unresolvable("cannot schedule extended resource claim")
         backed: list[str] = []
