@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _MAX_ANNOTATION = 10 * 1024
+_ACTIONS_SINCE = 27
 
 
 class Denial(NamedTuple):
@@ -39,6 +40,8 @@ class ValidatingAdmissionPolicy(Plugin):
 
     def __init__(self, services: "Services") -> None:
         self._services = services
+        # 1.26 has no actions; from then on a binding stored without any does nothing.
+        self._implied = ("Deny",) if services.world.version.minor < _ACTIONS_SINCE else ()
         self._policies: Policies[Evaluator] = Policies(
             services, "validatingadmissionpolicies", lambda spec: Evaluator(services, spec)
         )
@@ -76,7 +79,7 @@ class ValidatingAdmissionPolicy(Plugin):
             bound = await self._bindings(invocation, versioned)
             for param in params:
                 result = policy.evaluator.decide({**bound, "params": param})
-                denials += _enforce(policy, binding, result, attributes)
+                denials += _enforce(policy, binding, result, attributes, self._implied)
                 for key, value in result.annotations:
                     published.setdefault(key, []).append(value[:_MAX_ANNOTATION])
         for key, values in published.items():
@@ -102,11 +105,15 @@ def _misconfigured(policy: Policy[Evaluator], binding: str, message: str) -> lis
 
 
 def _enforce(
-    policy: Policy[Evaluator], binding: Binding, result: Result, attributes: Attributes
+    policy: Policy[Evaluator],
+    binding: Binding,
+    result: Result,
+    attributes: Attributes,
+    implied: tuple[str, ...],
 ) -> list[Denial]:
-    """Do what the binding wants done about denials; gives those that refuse the request."""
+    """Do what the binding wants, or what is `implied`, about denials; gives those that refuse the request."""
     denials: list[Denial] = []
-    actions = binding.spec.get("validationActions") or ("Deny",)  # 1.26 knows no others
+    actions = binding.spec.get("validationActions") or implied
     for decision in result.decisions:
         if not decision.message:
             continue

@@ -63,14 +63,16 @@ async def test_validating_policies_of_old_releases(opened: Open) -> None:
     assert (await oldest.post(path.format("v1alpha1", "ybindings"), binding)).status == 201
     refused = await creation(oldest, "a")
     assert (refused.status, "denied request" in refused.body["message"]) == (422, True)
+    later = await opened(27, **version)  # has actions, and this binding has none
+    assert (await creation(later, "b")).status == 201
     new = await opened(30)
     await old.delete(path.format("v1beta1", "ybindings/p"))
     assert (await creation(new, "a")).status == 201
     bound = {"metadata": {"name": "q"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}}
     assert (await old.post(path.format("v1beta1", "ybindings"), bound)).status == 201
-    assert (await creation(new, "b")).status == 422
+    assert (await creation(new, "c")).status == 422
     off = await opened(29)  # its gate is off by default
-    assert (await creation(off, "b")).status == 201
+    assert (await creation(off, "c")).status == 201
 
 
 async def test_mutating_policies_follow_their_gate(opened: Open) -> None:
