@@ -31,6 +31,8 @@ _NEVER_DROPPED = {
 }
 # With these, so many of the objects around a dropped field go as well, if nothing else is in them.
 _HOLLOW = {"PodLifecycleSleepAction": 2, "ContainerStopSignals": 1}
+# With these a field gets this value instead of going; the value itself is no use of the gate.
+_FORCED = {"ProcMountType": "Default"}
 _RULES, _IMAGES = "ContainerRestartRules", "ImageVolume"
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _MAX_DEPTH = 40  # recursive types (JSONSchemaProps) have no gated fields deeper down
@@ -43,10 +45,13 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
     for needed, paths in _off(schema, gates).items():
         if not any(_has(new, path) for path in paths):
             continue
-        if old is not None and any(_has(old, path) for path in paths):
+        forced = _FORCED.get(needed[0])
+        if old is not None and any(_has(old, path, forced) for path in paths):
             continue
         for path in paths:
-            if needed == (_IMAGES,):
+            if forced is not None:
+                _force(new, path, forced)
+            elif needed == (_IMAGES,):
                 _remove_volumes(new, path)
             else:
                 _remove(new, path, _HOLLOW.get(needed[0], 0))
@@ -145,8 +150,16 @@ def _ends(value: Any, path: Steps) -> Iterator[Object]:
         yield from _ends(value[step], rest)
 
 
-def _has(obj: Object, path: Steps) -> bool:
-    return any(_is_set(holder.get(path[-1])) for holder in _ends(obj, path))
+def _has(obj: Object, path: Steps, but: str | None = None) -> bool:
+    """Whether the field is set to anything but one value."""
+    found = (holder.get(path[-1]) for holder in _ends(obj, path))
+    return any(_is_set(value) and (but is None or value != but) for value in found)
+
+
+def _force(obj: Object, path: Steps, value: str) -> None:
+    for holder in _ends(obj, path):
+        if holder.get(path[-1]) is not None:
+            holder[path[-1]] = value
 
 
 def _is_set(value: Any) -> bool:

@@ -33,6 +33,7 @@ FIELD_GATES = {
     "apps.v1.DeploymentStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
     "apps.v1.ReplicaSetStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
     "core.v1.PodSpec.hostUsers": "UserNamespacesSupport",
+    "core.v1.SecurityContext.procMount": "ProcMountType",
     "core.v1.Lifecycle.stopSignal": "ContainerStopSignals",
     "core.v1.PodSpec.schedulingGates": "PodSchedulingReadiness",
     "core.v1.PodStatus.hostIPs": "PodHostIPs",

@@ -136,6 +136,21 @@ def found(obj: Any, path: str) -> bool:
     return obj is not None
 
 
+async def test_proc_mounts_are_forced_to_the_default() -> None:
+    """While the gate is off, what asks for another way gets the default; what asks for none gets none."""
+    server = await open_server(31, gates={"ProcMountType": False})
+    try:
+        api = Caller(server)
+        for number, (asked, got) in enumerate((("Unmasked", "Default"), (None, None))):
+            containers = [{**CONTAINER, "securityContext": {"procMount": asked} if asked else {}}]
+            spec = {"hostUsers": False, "containers": containers}
+            path = "/api/v1/namespaces/default/pods"
+            made = await api.post(path, {"metadata": {"name": f"n-{number}"}, "spec": spec})
+            assert made.body["spec"]["containers"][0]["securityContext"].get("procMount") == got
+    finally:
+        await close_server(server)
+
+
 @pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
 @pytest.mark.parametrize("minor", sorted({case.minor for case in CASES}))
 async def test_fields_depend_on_their_gates(minor: int, on: bool) -> None:
