@@ -33,7 +33,7 @@ CHECKED_BY_STRATEGY: Final = frozenset(
         ),
         ("core", ("v1",), ("PersistentVolumeClaim", "PodTemplate", "ReplicationController", "Endpoints")),
         ("core", ("v1",), ("ResourceQuota", "LimitRange", "PersistentVolume")),
-        ("apps", ("v1",), ("Deployment", "ReplicaSet", "DaemonSet", "StatefulSet")),
+        ("apps", ("v1",), ("Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "ControllerRevision")),
         ("batch", ("v1",), ("Job", "CronJob")),
         ("events", ("v1",), ("Event",)),
         ("coordination", ("v1",), ("Lease",)),

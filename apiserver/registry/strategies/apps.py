@@ -80,7 +80,6 @@ class DeploymentStrategy(SelectingStrategy):
 class ReplicaSetStrategy(SelectingStrategy):
     status = ReplicaStatus
     scale = ScalePaths()
-    field_labels = ("status.replicas",)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return workloads.replica_set_errors(obj["spec"], template_options(ctx))

@@ -140,8 +140,10 @@ def ip_warnings(path: str, text: str) -> list[str]:
         return []
     if _plain(text) is None or _is_mapped(text):
         return [
-            (f'{path}: non-standard IP address "{text}" will be considered invalid in a future Kubernetes '
-            f'release: use "{address}"')
+            (
+                f'{path}: non-standard IP address "{text}" will be considered invalid in a future Kubernetes '
+                f'release: use "{address}"'
+            )
         ]
     if address.version == 6 and str(address) != text:
         return [f'{path}: IPv6 address "{text}" should be in RFC 5952 canonical format ("{address}")']

@@ -76,3 +76,9 @@ def node_term(term: Object) -> Object:
 def update_strategy(strategy: Object) -> Object:
     """Of a deployment, a daemon set or a stateful set."""
     return {"Type": strategy.get("type") or "", "RollingUpdate": _nested(strategy.get("rollingUpdate"))}
+
+
+def success_policy(policy: Object) -> Object:
+    rule = {"succeededIndexes": None, "succeededCount": None}
+    rules = policy.get("rules")
+    return {"Rules": None if rules is None else [_shown(one, rule) for one in rules]}

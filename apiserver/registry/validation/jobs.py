@@ -8,6 +8,7 @@ from apimachinery.validation import names
 from apimachinery.validation.domains import prefixed_path_errors
 from apiserver.registry.validation import job_policies, selectors
 from apiserver.registry.validation.amounts import NOT_NEGATIVE
+from apiserver.registry.validation.internal_values import success_policy
 from apiserver.registry.validation.pod_options import PodOptions
 from apiserver.registry.validation.pod_spec import template_errors
 from apiserver.registry.validation.workloads import matches, template_labels
@@ -135,7 +136,7 @@ def _policies(spec: Object, path: str) -> Iterator[FieldError]:
     if spec.get("successPolicy") is not None:
         at = child(path, "successPolicy")
         if spec.get("completionMode") != _INDEXED:
-            yield invalid(at, spec["successPolicy"], _NEEDS_INDEXES)
+            yield invalid(at, success_policy(spec["successPolicy"]), _NEEDS_INDEXES)
         else:
             yield from job_policies.success_errors(spec, at)
     policy = spec.get("podReplacementPolicy")

@@ -95,7 +95,7 @@ def _config_errors(source: Object, path: str, *, stored: bool) -> Iterator[Field
     """Where a kubelet's configuration was once found; `stored`: as the status tells it."""
     config, at = source.get("configMap"), child(path, "configMap")
     if config is None:
-        yield invalid(path, source, _ONE_SUBFIELD)
+        yield invalid(path, {"ConfigMap": source.get("configMap")}, _ONE_SUBFIELD)
         return
     for name in ("uid", "resourceVersion"):
         if stored and not config.get(name):

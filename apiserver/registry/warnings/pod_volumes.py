@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from apimachinery.errors import Object
 from apimachinery.field import child, index
 from apiserver.registry.warnings.claims import claim_warnings
+from apiserver.registry.warnings.overlaps import overlap_warnings
 
 # (field, text, the first minor that says so), in upstream's order
 _KINDS = (
@@ -25,6 +26,7 @@ _KINDS = (
 _SHOWN_AS = {"storageos": "storageOS"}
 _FUNCTIONAL = ", non-functional in v1.31+"
 _GIT_SINCE, _TOKENS_SINCE, _GONE_SINCE = 33, 30, 31
+_OVERLAPS_SINCE = 34  # (from memory) all paths are compared, not those of tokens alone
 
 
 def volume_warnings(volumes: list[Object], path: str, minor: int) -> Iterator[str]:
@@ -42,7 +44,9 @@ def volume_warnings(volumes: list[Object], path: str, minor: int) -> Iterator[st
             if kind == "gitRepo" and minor >= _GIT_SINCE:
                 shown += ", and disabled by default in v1.33+"
             yield f"{child(at, _SHOWN_AS.get(kind, kind))}: {shown}"
-    if minor >= _TOKENS_SINCE:
+    if minor >= _OVERLAPS_SINCE:
+        yield from overlap_warnings(volumes)
+    elif minor >= _TOKENS_SINCE:
         yield from _hidden_tokens(volumes, path)
 
 

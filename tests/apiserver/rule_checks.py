@@ -1,0 +1,91 @@
+"""What the rules of a kind say about an object, without a server around them."""
+
+import json
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import Any
+
+from apimachinery import decoding, defaulting
+from apimachinery.catalogue import catalogue_for
+from apimachinery.clock import SeededEntropy
+from apimachinery.gating import drop_disabled
+from apimachinery.versions import Version
+from apiserver.registry.strategies import STRATEGIES
+from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.user import SERVER
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def merged(base: Any, patch: Any) -> Any:
+    """`base` with the entries of `patch`, as a JSON merge patch does it."""
+    if not isinstance(base, dict) or not isinstance(patch, dict):
+        return deepcopy(patch)
+    found = {**base, **{name: merged(base.get(name), value) for name, value in patch.items()}}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+class Rules:
+    """The rules of one kind at one minor."""
+
+    def __init__(self, group: str, resource: str, minor: int = 36) -> None:
+        catalogue = catalogue_for(Version(minor))
+        found = catalogue.resource(group, "v1", resource)
+        assert found is not None
+        self.resource, self.catalogue = found, catalogue
+        self.strategy: Strategy = STRATEGIES[found.group_resource]()
+        self.context = StrategyContext(
+            version=catalogue.version,
+            gates=catalogue.gates,
+            now=NOW,
+            entropy=SeededEntropy(1),
+            catalogue=catalogue,
+            resource=found,
+            user=SERVER,
+            list_entries=lambda *_: (),
+            get_entry=lambda *_: None,
+        )
+
+    def read(self, body: Any) -> Any:
+        """An object as the server has it before its rules."""
+        whole = {"apiVersion": "/".join(filter(None, (self.resource.gvk.group, "v1")))}
+        whole |= {"kind": self.resource.gvk.kind, **body}
+        sent = json.dumps(whole).encode()
+        obj = decoding.decode(sent, "application/json", self.resource, self.catalogue).object
+        context = defaulting.DefaultingContext(self.catalogue.version, self.catalogue.gates, NOW)
+        obj = defaulting.apply_defaults(obj, self.resource.schema, context)
+        obj["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        if self.resource.namespaced:
+            obj["metadata"]["namespace"] = "run"
+        return obj
+
+    def made(self, body: Any) -> Any:
+        obj = self.read(body)
+        self.strategy.prepare_for_create(obj, self.context)
+        drop_disabled(obj, None, self.resource.schema, self.catalogue.gates)
+        return obj
+
+    def faults(self, body: Any) -> list[str]:
+        """What is wrong with a new object."""
+        obj = self.made(body)
+        metadata = self.strategy.metadata_errors(obj, self.context)
+        return [str(error) for error in self.strategy.check_new(obj, self.context, metadata)]
+
+    def change_faults(self, body: Any, change: Any, status: Any = None) -> list[str]:
+        """What is wrong with a change of an object that has `status`."""
+        old = self.made(body)
+        if status is not None:
+            old["status"] = status
+        new = self.read(merged(deepcopy(old), change))
+        self.strategy.prepare_for_update(new, old, self.context)
+        return [str(error) for error in self.strategy.validate_update(new, old, self.context)]
+
+    def status_faults(self, body: Any, status: Any, old_status: Any) -> list[str]:
+        old = {**self.made(body), "status": old_status}
+        new = {**deepcopy(old), "status": status}
+        rules = self.strategy.status()
+        rules.prepare_for_update(new, old, self.context)
+        return [str(error) for error in rules.validate_update(new, old, self.context)]
+
+    def warnings(self, body: Any) -> list[str]:
+        return self.strategy.warnings(self.made(body), self.context)

@@ -1,0 +1,70 @@
+"""Rules of core, apps and batch: what is wrong with an object, where, in which words and order."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rule_checks import Rules, merged
+
+ROWS = yaml.safe_load((Path(__file__).parents[1] / "data" / "core-rules.yaml").read_text())
+
+
+@cache
+def rules(kind: str, minor: int = 36) -> Rules:
+    return Rules(ROWS["bases"][kind]["group"], kind, minor)
+
+
+def whole(kind: str, row: dict[str, Any]) -> Any:
+    return merged(ROWS["bases"][kind]["object"], row.get("object") or {})
+
+
+def _new() -> list[Any]:
+    return [
+        pytest.param(kind, row, id=f"{kind}-{number}")
+        for kind, rows in ROWS["new"].items()
+        for number, row in enumerate(rows)
+    ]
+
+
+def _numbered(part: str) -> list[Any]:
+    return [pytest.param(row, id=f"{row['kind']}-{number}") for number, row in enumerate(ROWS[part])]
+
+
+@pytest.mark.parametrize(("kind", "row"), _new())
+def test_a_new_object(kind: str, row: dict[str, Any]) -> None:
+    """Each fault of a new object is told."""
+    assert rules(kind).faults(whole(kind, row)) == row["faults"]
+
+
+@pytest.mark.parametrize("kind", ROWS["bases"])
+def test_the_plain_object_is_right(kind: str) -> None:
+    """What the rows start from has no fault at any minor."""
+    for minor in (28, 31, 33, 34, 35, 36):
+        assert rules(kind, minor).faults(ROWS["bases"][kind]["object"]) == []
+
+
+@pytest.mark.parametrize("row", _numbered("changes"))
+def test_a_change(row: dict[str, Any]) -> None:
+    """What may not change is told, before the difference that the texts may end in."""
+    kind = row["kind"]
+    faults = rules(kind).change_faults(whole(kind, row), row["change"], row.get("status"))
+
+    assert len(faults) == len(row["faults"])
+    for fault, start in zip(faults, row["faults"], strict=True):
+        assert fault.startswith(start)
+
+
+@pytest.mark.parametrize("row", _numbered("statuses"))
+def test_a_status(row: dict[str, Any]) -> None:
+    """What a status may not say is told."""
+    kind = row["kind"]
+    assert rules(kind).status_faults(whole(kind, {}), row["new"], row["old"]) == row["faults"]
+
+
+@pytest.mark.parametrize("row", _numbered("warnings"))
+def test_warnings(row: dict[str, Any]) -> None:
+    """What is allowed but doubtful is warned of."""
+    kind = row["kind"]
+    assert rules(kind).warnings(whole(kind, row)) == row["warnings"]
