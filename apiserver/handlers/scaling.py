@@ -9,7 +9,7 @@ from functools import partial
 
 from apimachinery import errors, field
 from apimachinery.clock import timestamp
-from apimachinery.errors import Object
+from apimachinery.errors import GroupResource, Object
 from apimachinery.labels import LabelSelector
 from apimachinery.managedfields import FieldManager, objects
 from apimachinery.managedfields.path_elements import Path
@@ -111,7 +111,8 @@ async def update(request: Request, scope: Scope) -> Response:
     bodies.check_namespace(sent, scope, request.info.namespace)
     bodies.check_name(sent, request.info.name)
     change = partial(_managed, request, schema, options.field_manager, lambda _: copy.deepcopy(sent))
-    result = await _write(request, scope, change, dry_run=options.dry_run)
+    uid = sent["metadata"].get("uid") or ""
+    result = await _write(request, scope, change, dry_run=options.dry_run, uid=uid)
     return rendering.render(request, scope, scale_of(scope, result.obj), form)
 
 
@@ -191,9 +192,12 @@ def _applied(
 
 
 async def _write(
-    request: Request, scope: Scope, change: Callable[[Object, str], Object], *, dry_run: bool
+    request: Request, scope: Scope, change: Callable[[Object, str], Object], *, dry_run: bool, uid: str = ""
 ) -> Written:
-    """Write what `change` makes of the live Scale (and the time) into its object, owners included."""
+    """Write what `change` makes of the live Scale (and the time) into its object, owners included.
+
+    `uid` is a precondition if it is not empty.
+    """
     services, registry, paths = scope.services, scope.registry, _paths(scope)
     write = write_of(request, scope, dry_run=dry_run)
 
@@ -207,6 +211,7 @@ async def _write(
         await services.admission.validate(attributes)
         replicas = (scale.get("spec") or {}).get("replicas") or 0
         _check(scope, request.info.name, replicas)
+        _check_uid(scope, request.info.name, scale, current)
         new = {**current, "metadata": dict(current["metadata"])}
         _set(new, paths.spec_replicas, replicas)
         revision = scale["metadata"].get("resourceVersion")
@@ -219,7 +224,7 @@ async def _write(
 
     # The write is one of the object: its own strategy, its generation. Admission sees the Scale.
     write.subresource, write.admitted = "", True
-    return await updating.update(registry, request.info.name, transform, write)
+    return await updating.update(registry, request.info.name, transform, write, uid=uid)
 
 
 def _live(scope: Scope, current: Object) -> Object:
@@ -253,6 +258,15 @@ def _check(scope: Scope, name: str, replicas: int) -> None:
     elif replicas < 0:
         what = field.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise errors.invalid(errors.GroupKind(GVK.group, GVK.kind), name, [what])
+
+
+def _check_uid(scope: Scope, name: str, scale: Object, current: Object) -> None:
+    """Raise 409 if a patch gave the Scale a uid that is not its object's; a custom resource does not ask."""
+    uid, found = scale["metadata"].get("uid"), current["metadata"]["uid"]
+    if uid and uid != found and not scope.resource.custom:
+        target = GroupResource(scope.resource.group, f"{scope.resource.plural}/scale")
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+        raise errors.conflict(target, name, why)
 
 
 def _set(obj: Object, path: str, value: int) -> None:

@@ -9,6 +9,7 @@ from webhook_server import CERTIFICATE
 OWNER = {"uid": "u", "name": "p", "kind": "Pod", "apiVersion": "v1"}
 SHOWN = '{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}'
 OTHER = SHOWN.replace('"u"', '"v"')
+LABELS = {"app": "a"}
 TWO = "Only one reference can have Controller set to true"
 
 
@@ -138,3 +139,31 @@ async def test_what_cannot_be_asked_for(api: Caller, path: str, expected: str) -
     """Names and labels that there cannot be are refused in each kind's words."""
     answer = await api.get(path)
     assert (answer.status, answer.body["message"]) == (400, expected)
+
+
+async def test_a_scale_of_another_object(api: Caller) -> None:
+    """The uid of a Scale that is put is asked of the store; one that is patched in, of the object itself."""
+    path = "/apis/apps/v1/namespaces/default/replicasets"
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    body = {
+        "metadata": {"name": "a"},
+        "spec": {"selector": {"matchLabels": LABELS}, "template": template},
+    }
+    made = await api.post(path, body)
+    assert made.status == 201, made.body
+    uid = made.body["metadata"]["uid"]
+    failed = f"Precondition failed: UID in precondition: other, UID in object meta: {uid}"
+    scale: dict[str, Any] = {
+        "metadata": {"name": "a", "namespace": "default", "uid": "other"},
+        "spec": {"replicas": 2},
+    }
+    put = await api.put(f"{path}/a/scale", {"kind": "Scale", "apiVersion": "autoscaling/v1", **scale})
+    where = "StorageError: invalid object, Code: 4, Key: /registry/replicasets/default/a, ResourceVersion: 0"
+    begin = 'Operation cannot be fulfilled on replicasets.apps "a"'
+    assert (put.status, put.body["message"]) == (409, f"{begin}: {where}, AdditionalErrorMsg: {failed}")
+    patched = await api.patch(f"{path}/a/scale", {"metadata": {"uid": "other"}}, "merge")
+    begin = 'Operation cannot be fulfilled on replicasets/scale.apps "a"'
+    assert (patched.status, patched.body["message"]) == (409, f"{begin}: {failed}")
+    scale["metadata"]["uid"] = uid
+    put = await api.put(f"{path}/a/scale", {"kind": "Scale", "apiVersion": "autoscaling/v1", **scale})
+    assert (put.status, put.body["spec"]) == (200, {"replicas": 2}), put.body
