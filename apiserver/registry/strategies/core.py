@@ -17,6 +17,12 @@ from apiserver.user import SERVER
 _NAMESPACE_FINALIZER = "kubernetes"
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _ENDPOINT_WARNINGS_SINCE = 33
+_ENFORCING_DEPRECATED_SINCE = 32
+_ENFORCE = "kubernetes.io/enforce-mountable-secrets"
+_ENFORCED = (
+    f"metadata.annotations[{_ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to "
+    "mounted secrets"
+)
 _NODE_WARNINGS = {
     "configSource": "spec.configSource: the feature is no longer supported",
     "externalID": "spec.externalID: deprecated since v1.11; this field is unused and ignored",
@@ -128,6 +134,14 @@ class NodeStrategy(BuiltIn):
 
 class ServiceAccountStrategy(BuiltIn):
     returns_deleted_object = True
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        told = ctx.version.minor >= _ENFORCING_DEPRECATED_SINCE
+        return [_ENFORCED] if told and _ENFORCE in (obj["metadata"].get("annotations") or {}) else []
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        had = _ENFORCE in (old["metadata"].get("annotations") or {})
+        return [] if had else self.warnings(new, ctx)
 
 
 class ReplicationControllerStrategy(WorkloadStrategy):
