@@ -132,6 +132,9 @@ def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[
             {**obj, "value": value, "globalDefault": False, "description": description},
         )
     yield from _service(services, options, port)
+    tracking = _object("v1", "ConfigMap", "kube-apiserver-legacy-service-account-token-tracking")
+    tracking["data"] = {"since": services.world.clock.now().date().isoformat()}
+    yield "/api/v1/namespaces/kube-system/configmaps", tracking
     if options.client_ca_file:
         config = _object("v1", "ConfigMap", "extension-apiserver-authentication")
         config["data"] = {"client-ca-file": Path(options.client_ca_file).read_text()}

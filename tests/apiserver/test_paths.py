@@ -1,5 +1,7 @@
 """The paths that are no resources, as people look at them with `kubectl get --raw`."""
 
+import re
+
 import pytest
 from server_in_process import Caller, close_server, open_server
 
@@ -134,3 +136,11 @@ async def test_health_as_metrics(api):
 
     assert 'kubernetes_healthcheck{name="etcd",type="healthz"} 1' in lines
     assert 'kubernetes_healthcheck{name="shutdown",type="readyz"} 1' in lines
+
+
+async def test_a_new_cluster_says_since_when_old_tokens_are_watched(api):
+    """The config map that upstream's controller of legacy tokens keeps."""
+    name = "kube-apiserver-legacy-service-account-token-tracking"
+    found = await api.get(f"/api/v1/namespaces/kube-system/configmaps/{name}")
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.body["data"]["since"])
