@@ -20,8 +20,8 @@ _ENDPOINT_WARNINGS_SINCE = 33
 _ENFORCING_DEPRECATED_SINCE = 32
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 _ENFORCED = (
-    f"metadata.annotations[{_ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to "
-    "mounted secrets"
+    f"metadata.annotations[{_ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access "
+    "to mounted secrets"
 )
 _NODE_WARNINGS = {
     "configSource": "spec.configSource: the feature is no longer supported",
