@@ -5,7 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (strategicPatchObject, 
 
 from typing import Any
 
-from apimachinery import decoding, errors, field
+from apimachinery import decoding, errors, field, shapes
 from apimachinery.decoding import Decoded
 from apimachinery.errors import Object
 from apimachinery.normalising import WrongShape, normalise_and_report
@@ -17,6 +17,8 @@ from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Schema
 from apimachinery.shapes import Repeated, ShapeError
 
+_MAP = "map[string]interface {}"
+
 
 def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, validation: str) -> Decoded:
     """`live` with the patch, typed; raises StatusError. A kind that the patch sets is not looked at.
@@ -24,6 +26,9 @@ def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, va
     `validation` is the request's fieldValidation. What does not fit is 422, and the value is the patch.
     """
     patch = load_strategic(body)
+    if not isinstance(patch, dict | None):
+        found = shapes.found(patch)
+        raise errors.bad_request(f"json: cannot unmarshal {found} into Go value of type {_MAP}")
     try:
         told = [] if validation == "Ignore" else _repeated(body)
         merged = merge_strategic(live, patch, schema)

@@ -108,3 +108,14 @@ async def test_a_patch_cannot_make_another_kind(api):
     answer = await api.patch(f"{MAPS}/a", {"kind": "Secret", "apiVersion": "v2"}, "strategic")
 
     assert (answer.status, answer.body["kind"], answer.body["apiVersion"]) == (200, "ConfigMap", "v1")
+
+
+@pytest.mark.parametrize(("body", "found"), [(b"[1]", "array"), (b'"x"', "string"), (b"1", "number")])
+async def test_a_patch_is_an_object(api, body, found):
+    """What is something else is refused in the decoder's words."""
+    await api.post(MAPS, config_map("a"))
+
+    answer = await api.patch(f"{MAPS}/a", body, "strategic")
+
+    why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    assert (answer.status, answer.body["message"]) == (400, why)
