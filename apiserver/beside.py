@@ -1,10 +1,12 @@
 """Long work done beside the event loop, so that other requests are served meanwhile."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import TypeVar
 
 _LARGE = 64 * 1024  # bytes of JSON; checking and converting so many takes some ten milliseconds
+_COLLECTED_AFTER = 32 << 20  # bytes of large objects worked on
 _Made = TypeVar("_Made")
 
 
@@ -13,4 +15,27 @@ async def beside(size: int, work: Callable[[], _Made]) -> _Made:
 
     In a thread `work` may change what is its request's alone, and read what is replaced but never changed.
     """
-    return await asyncio.to_thread(work) if size > _LARGE else work()
+    if size <= _LARGE:
+        return work()
+    _collected.count(size)
+    return await asyncio.to_thread(work)
+
+
+class _Collected:
+    """Large garbage does not wait for its turn.
+
+    The collector counts objects, not bytes, and looks at old ones rarely here: errors refer to their frames,
+    and these to bodies of megabytes.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def count(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > _COLLECTED_AFTER:
+            self._bytes = 0
+            gc.collect(1)
+
+
+_collected = _Collected()

@@ -7,6 +7,7 @@ from apimachinery import errors
 from apimachinery.errors import GroupResource
 from apimachinery.fields import FieldSelector
 from apimachinery.labels import LabelSelector, SelectorError
+from apiserver.beside import beside
 from apiserver.parameters import ListOptions
 from apiserver.registry.registry import Registry
 from apiserver.request import Request
@@ -41,8 +42,13 @@ class Selection:
         return self.matches(entry.value, entry.revision)
 
 
-def selection(request: Request, registry: Registry, options: ListOptions) -> Selection:
-    """The selection of a request; raises 400."""
+async def selection(request: Request, registry: Registry, options: ListOptions) -> Selection:
+    """The selection of a request; raises 400. Selectors may be as long as a head, and take a second."""
+    size = len(options.label_selector) + len(options.field_selector)
+    return await beside(size, lambda: _parsed(request, registry, options))
+
+
+def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selection:
     try:
         labels = LabelSelector.parse(options.label_selector)
         fields = FieldSelector.parse(options.field_selector)

@@ -37,7 +37,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     """Those that are selected."""
     form = rendering.form_of(request)
     options = parameters.list_options(request, watch=False, watch_list=False)
-    wanted = selection(request, scope.registry, options)
+    wanted = await selection(request, scope.registry, options)
     await scope.services.store.refresh()
     items = [
         _component(scope, name)

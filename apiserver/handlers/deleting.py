@@ -90,7 +90,7 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     watch_list = scope.services.world.gates.enabled("WatchList")
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
-    wanted = selection(request, scope.registry, options)
+    wanted = await selection(request, scope.registry, options)
     how = parameters.delete_options(request, await _body(request, scope))
     write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
     write.collection = True

@@ -28,7 +28,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     watch_list = scope.services.world.gates.enabled("WatchList")
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
-    wanted = selection(request, scope.registry, options)
+    wanted = await selection(request, scope.registry, options)
     namespace = request.info.namespace or None
     page = await page_of(scope, namespace, options, wanted)
     metadata = metadata_of(scope, page, namespace, wanted)

@@ -24,6 +24,7 @@ from apiserver.services import Scope
 
 # Makes the new object, in the request's version, of the live one.
 Patcher = Callable[[Object], Object]
+_COPIED = 3 << 20  # bytes that copies may add, however short the patch
 
 
 async def patch(request: Request, scope: Scope) -> Response:
@@ -44,7 +45,8 @@ async def patch(request: Request, scope: Scope) -> Response:
             raise errors.not_found(registry.resource.group_resource, request.info.name)
         entry = scope.services.store.get(registry.key(request.info.namespace, request.info.name))
         stored = len(entry.value) if entry is not None else 0
-        return await beside(max(write.size, stored), lambda: made(current))
+        grown = _COPIED if content_type == JSON_PATCH and b"copy" in body else 0
+        return await beside(max(write.size, stored, grown), lambda: made(current))
 
     def made(current: Object | None) -> Object:
         live = codec.convert(current, scope.resource) if current is not None else None

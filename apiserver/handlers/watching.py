@@ -51,7 +51,7 @@ async def watch(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     watch_list = scope.services.world.gates.enabled("WatchList")
     options = parameters.list_options(request, watch=True, watch_list=watch_list)
-    wanted = selection(request, scope.registry, options)
+    wanted = await selection(request, scope.registry, options)
     revision = parse_cached_revision(options.resource_version)
     media_types.streamed(form)
     encoder = Encoder(request, scope, form)
