@@ -106,10 +106,10 @@ class ResourceQuotaController(Controller):
         known = True
         for evaluator in evaluators:
             monitor = self._monitors.get(evaluator.resource)
+            if monitor is not None:
+                await monitor.settled()
             if monitor is None or monitor.is_unserved:
                 known = False
-            else:
-                await monitor.synced()
         return known
 
     async def _monitor(self, evaluators: Iterable[Evaluator]) -> None:

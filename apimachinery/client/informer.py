@@ -20,6 +20,7 @@ from apimachinery.errors import StatusError
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.05, 1.0
+_UNDECODABLE = "is registered for version"  # in what is said of an object of a version unknown to the server
 _SHORT_WATCH_SECONDS = 1.0  # a watch without events that ends sooner is treated as a failure
 
 # Answers after which only a fresh list helps: a position the server cannot serve (410 compacted, 504 in the
@@ -95,6 +96,7 @@ class Informer:
         self._indexes: dict[str, _Index] = {}
         self._handlers: list[Handler] = []
         self._synced = asyncio.Event()
+        self._settled = asyncio.Event()
         self._unserved = False
         self._task: asyncio.Task[None] | None = None
         self._resource_version = ""
@@ -143,7 +145,10 @@ class Informer:
 
     @property
     def is_unserved(self) -> bool:
-        """The server did not know the resource when last asked: nothing will come until it does."""
+        """When last asked, the server did not know the resource or could not decode what is stored of it:
+
+        nothing will come until it does, perhaps not before another version of it runs.
+        """
         return self._unserved
 
     @property
@@ -159,6 +164,10 @@ class Informer:
     async def synced(self) -> None:
         """Return when the first list has been delivered to the handlers."""
         await self._synced.wait()
+
+    async def settled(self) -> None:
+        """Return when the first list has been delivered, or the resource was found to be unserved."""
+        await self._settled.wait()
 
     async def stop(self) -> None:
         task, self._task = self._task, None
@@ -176,7 +185,11 @@ class Informer:
                 await self._recover(error)
 
     async def _recover(self, error: Exception) -> None:
-        self._unserved = isinstance(error, StatusError) and error.code == 404
+        self._unserved = isinstance(error, StatusError) and (
+            error.code == 404 or (error.code == 500 and _UNDECODABLE in error.message)
+        )
+        if self._unserved:
+            self._settled.set()
         if isinstance(error, StatusError) and error.code in _POSITION_LOST:
             self._resource_version = ""
             if error.code == 410:
@@ -198,6 +211,7 @@ class Informer:
         self._backoff = FIRST_BACKOFF_SECONDS
         self._unserved = False
         self._synced.set()
+        self._settled.set()
 
     async def _watch(self) -> None:
         began, quiet = self._clock.monotonic(), True

@@ -139,6 +139,32 @@ async def test_the_backoff_grows_to_one_second(server, informer):
     assert not informer.has_synced
 
 
+@pytest.mark.parametrize(
+    ("refusal", "unserved"),
+    [
+        (errors.StatusError(404, "NotFound", "the server could not find the requested resource"), True),
+        (errors.StatusError(500, "", 'no kind "A" is registered for version "b/v1" in scheme "s"'), True),
+        (errors.StatusError(500, "InternalError", "trouble"), False),
+    ],
+)
+async def test_what_cannot_be_had_is_known(client, informer, monkeypatch, refusal, unserved):
+    """Nobody needs to wait for what the server does not have or cannot decode; it may come later."""
+    refusals = [refusal] * 3
+    ask = client.list
+
+    async def answer(*arguments, **more):
+        if refusals:
+            raise refusals.pop()
+        return await ask(*arguments, **more)
+
+    monkeypatch.setattr(client, "list", answer)
+    informer.start()
+    await informer.settled()
+    assert (informer.is_unserved, informer.has_synced) == (unserved, not unserved)
+    await informer.synced()
+    assert not informer.is_unserved
+
+
 async def test_a_refused_watch_keeps_its_position(client, server, informer, seen):
     """503 from a server that starts is no reason to list again."""
     informer.start()
