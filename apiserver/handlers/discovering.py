@@ -4,7 +4,6 @@ Source: k8s.io/apiserver/pkg/endpoints/discovery, 1.36.
 """
 
 import hashlib
-import re
 
 from apimachinery import discovery
 from apimachinery.discovery import Document
