@@ -24,7 +24,7 @@ async def main(ctx: ComponentContext) -> None:
     from scheduler.service import SchedulerService
 
     service = SchedulerService(ctx.world, ctx.client, ctx.health.registry, ctx.identity.partition("_")[0])
-    ctx.health.add_check("leading and informers synced", lambda: service.ready)
+    ctx.health.add_check("leading and informers synced", service.readiness)
     service.start()
     try:
         if ctx.options.leader_elect:

@@ -77,6 +77,11 @@ class SchedulerService:
     def ready(self) -> bool:
         return self.leading and self._informers.has_synced
 
+    def readiness(self) -> bool | str:
+        """Whether it is ready, or what it waits for, as far as that is known."""
+        unserved = ", ".join(map(str, self._informers.unserved))
+        return self.ready or (f"the API server cannot list {unserved}" if unserved else False)
+
     def start(self) -> None:
         """Begin to follow the cluster."""
         self._informers.start()

@@ -318,6 +318,11 @@ class InformerFactory:
     def has_synced(self) -> bool:
         return all(informer.has_synced for informer in self._informers.values())
 
+    @property
+    def unserved(self) -> list[Ref]:
+        """What the server does not have, or cannot decode."""
+        return [informer.ref for informer in self._informers.values() if informer.is_unserved]
+
     def start(self) -> None:
         """Start those not yet started."""
         for informer in self._informers.values():
