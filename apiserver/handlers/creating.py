@@ -18,6 +18,7 @@ from apiserver.services import Scope
 async def create(request: Request, scope: Scope) -> Response:
     """Decode, wipe what a client may not say, note the manager, and hand over to the registry."""
     form = rendering.form_of(request)
+    bodies.type_of(request, None if scope.resource.custom else scope.resource.schema)  # before the options
     options = parameters.write_options(request, "CreateOptions")
     obj = await bodies.read_object(request, scope, options.field_validation)
     bodies.check_namespace(obj, scope, request.info.namespace)

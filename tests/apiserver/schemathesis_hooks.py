@@ -19,6 +19,7 @@ _ENDLESS_PARAMETERS = {"watch", "follow", "timeoutSeconds", "sendInitialEvents"}
 _UPSTREAMS = (
     "resourceVersion should not be set on objects to be created",
     "strconv.ParseUint: parsing",
+    "object has no apiVersion field",
     "does not contain declared merge key",
     "expected a map",
     "unknown patch type",

@@ -132,3 +132,10 @@ async def test_hashes_of_openapi_documents(api):
     plain = await api.get("/openapi/v3/apis/apps/v1")
     assert plain.headers["Cache-Control"] == "no-cache, private"
     assert (await api.get("/openapi/v3/apis/none/v1")).raw == b""
+
+
+async def test_bodies_before_options(maps):
+    """A create looks at the body's type before its options, an update after them."""
+    odd = {"content_type": "text/plain"}
+    assert (await maps.post(f"{MAPS}?dryRun=x", {}, **odd)).status == 415
+    assert (await maps.put(f"{MAPS}/a?dryRun=x", {}, **odd)).status == 422
