@@ -17,7 +17,7 @@ from apiserver.definitions.model import CustomResource
 from apiserver.encoding import loads, object_of
 from apiserver.generations import Generations
 from apiserver.registry.field_managers import field_manager
-from apiserver.registry.strategies import STRATEGIES
+from apiserver.registry.strategies import strategy_of
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.writes import Write
 from apiserver.storage.interfaces import Entry, Key
@@ -45,7 +45,7 @@ class Registry:
             self.strategy: Strategy = InstanceStrategy(resource)
             status: Strategy = InstanceStatusStrategy(resource)
         else:
-            self.strategy = STRATEGIES.get(resource.group_resource, Strategy)()
+            self.strategy = strategy_of(resource.group_resource)()
             status = self.strategy.status()
         self._subresources: dict[str, Strategy] = {"": self.strategy, "status": status}
         for name, strategy in self.strategy.subresources.items():

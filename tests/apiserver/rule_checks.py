@@ -10,7 +10,6 @@ from apimachinery.catalogue import catalogue_for
 from apimachinery.clock import SeededEntropy
 from apimachinery.gating import drop_disabled
 from apimachinery.versions import Version
-from apiserver.registry.strategies import STRATEGIES
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.user import SERVER
 
@@ -33,7 +32,7 @@ class Rules:
         found = catalogue.resource(group, "v1", resource)
         assert found is not None
         self.resource, self.catalogue = found, catalogue
-        self.strategy: Strategy = STRATEGIES[found.group_resource]()
+        self.strategy: Strategy = strategy_of(found.group_resource)()
         self.context = StrategyContext(
             version=catalogue.version,
             gates=catalogue.gates,

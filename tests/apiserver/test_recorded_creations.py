@@ -16,8 +16,8 @@ from apimachinery.conversion import convert
 from apimachinery.errors import StatusError, invalid
 from apimachinery.gating import drop_disabled
 from apimachinery.versions import Version
-from apiserver.registry.strategies import STRATEGIES
-from apiserver.registry.strategy import Strategy, StrategyContext
+from apiserver.registry.strategies import strategy_of
+from apiserver.registry.strategy import StrategyContext
 from apiserver.user import SERVER
 
 DATA = Path(__file__).parents[1] / "data" / "core-1.20"
@@ -97,7 +97,7 @@ def _create(path: list[str], body: Any) -> dict[str, Any]:
         metadata["namespace"] = "run"
     served, resource = resource, catalogue.by_kind(*resource.storage) or resource
     obj = convert(obj, resource.gvk, catalogue)
-    strategy = STRATEGIES.get(resource.group_resource, Strategy)()
+    strategy = strategy_of(resource.group_resource)()
     ctx = _context(catalogue, resource)
     strategy.prepare_for_create(obj, ctx)
     drop_disabled(obj, None, resource.schema, catalogue.gates)

@@ -1,6 +1,5 @@
 """The Table document around the cells."""
 
-
 import pytest
 from server_in_process import Caller
 from table_rows import FIVE_MINUTES_AGO, NOW, resource, table

@@ -1,49 +1,46 @@
-"""What is particular to the built-in kinds; `STRATEGIES` is the one place where they are registered."""
+"""What is particular to the built-in kinds: the one place that says which module has it.
+
+A module is imported with the first of its kinds that somebody asks for: all of them together take longer to
+import than the rest of the server.
+"""
+
+from functools import cache
+from importlib import import_module
 
 from apimachinery.errors import GroupResource
-from apiserver.definitions.strategy import DefinitionStrategy
-from apiserver.registry.strategies.access import STRATEGIES as _ACCESS
-from apiserver.registry.strategies.aggregation import STRATEGIES as _AGGREGATION
-from apiserver.registry.strategies.apps import STRATEGIES as _APPS
-from apiserver.registry.strategies.batch import STRATEGIES as _BATCH
-from apiserver.registry.strategies.classes import STRATEGIES as _CLASSES
-from apiserver.registry.strategies.coordination import STRATEGIES as _COORDINATION
-from apiserver.registry.strategies.core import STRATEGIES as _CORE
-from apiserver.registry.strategies.discovery import STRATEGIES as _DISCOVERY
-from apiserver.registry.strategies.dynamic_resources import STRATEGIES as _DYNAMIC_RESOURCES
-from apiserver.registry.strategies.events import STRATEGIES as _EVENTS
-from apiserver.registry.strategies.flow_control import STRATEGIES as _FLOW_CONTROL
-from apiserver.registry.strategies.limiting import STRATEGIES as _LIMITING
-from apiserver.registry.strategies.networking import STRATEGIES as _NETWORKING
-from apiserver.registry.strategies.others import STRATEGIES as _OTHERS
-from apiserver.registry.strategies.pods import STRATEGIES as _PODS
-from apiserver.registry.strategies.policy import STRATEGIES as _POLICY
-from apiserver.registry.strategies.registration import STRATEGIES as _REGISTRATION
-from apiserver.registry.strategies.services import STRATEGIES as _SERVICES
-from apiserver.registry.strategies.storage import STRATEGIES as _STORAGE
-from apiserver.registry.strategies.trust import STRATEGIES as _TRUST
 from apiserver.registry.strategy import Strategy
 
-STRATEGIES: dict[GroupResource, type[Strategy]] = {
-    **_CORE,
-    **_EVENTS,
-    **_LIMITING,
-    **_CLASSES,
-    **_PODS,
-    **_SERVICES,
-    **_APPS,
-    **_BATCH,
-    **_COORDINATION,
-    **_DYNAMIC_RESOURCES,
-    **_REGISTRATION,
-    **_AGGREGATION,
-    **_FLOW_CONTROL,
-    **_NETWORKING,
-    **_POLICY,
-    **_DISCOVERY,
-    **_TRUST,
-    **_STORAGE,
-    **_OTHERS,
-    **_ACCESS,
-    GroupResource("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy,
+# Group → the modules whose tables STRATEGIES have kinds of it.
+MODULES: dict[str, tuple[str, ...]] = {
+    "": ("core", "services", "pods", "limiting", "events"),
+    "admissionregistration.k8s.io": ("registration",),
+    "apiextensions.k8s.io": ("extensions",),
+    "apiregistration.k8s.io": ("aggregation",),
+    "apps": ("apps",),
+    "autoscaling": ("policy",),
+    "batch": ("batch",),
+    "certificates.k8s.io": ("access", "trust"),
+    "coordination.k8s.io": ("coordination",),
+    "discovery.k8s.io": ("discovery",),
+    "events.k8s.io": ("events",),
+    "flowcontrol.apiserver.k8s.io": ("flow_control",),
+    "internal.apiserver.k8s.io": ("others",),
+    "networking.k8s.io": ("networking",),
+    "node.k8s.io": ("classes",),
+    "policy": ("policy",),
+    "rbac.authorization.k8s.io": ("access",),
+    "resource.k8s.io": ("dynamic_resources",),
+    "scheduling.k8s.io": ("classes", "others"),
+    "storage.k8s.io": ("classes", "storage"),
+    "storagemigration.k8s.io": ("others",),
 }
+
+
+@cache
+def strategy_of(kind: GroupResource) -> type[Strategy]:
+    """The strategy of a kind; the general one if nothing is particular to it."""
+    for name in MODULES.get(kind.group, ()):
+        table: dict[GroupResource, type[Strategy]] = import_module(f"{__name__}.{name}").STRATEGIES
+        if kind in table:
+            return table[kind]
+    return Strategy
