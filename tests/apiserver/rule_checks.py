@@ -10,6 +10,7 @@ from apimachinery.catalogue import catalogue_for
 from apimachinery.clock import SeededEntropy
 from apimachinery.gating import drop_disabled
 from apimachinery.versions import Version
+from apiserver.registry.strategies import strategy_of
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.user import SERVER
 
