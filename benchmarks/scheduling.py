@@ -71,7 +71,7 @@ async def schedule(load: Load) -> Row:
         "controller-manager": ("--controllers=resourceclaim-controller",),
     }
     async with running_processes(arguments, {"DRAExtendedResource": True}) as processes:
-        await _create_all(processes, _cluster(load))
+        await _create_all(processes, cluster(load))
         await _trust_nodes(processes, load)
         await _run(processes, load, 0, load.before)
         meter, started = Meter(processes.running), time.perf_counter()
@@ -146,7 +146,7 @@ async def _scheduled(port: int) -> int:
     return 0
 
 
-def _cluster(load: Load) -> list[tuple[str, Object]]:
+def cluster(load: Load) -> list[tuple[str, Object]]:
     """Nodes, slices, the class and the template."""
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
     device_class: Object = {

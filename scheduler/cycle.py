@@ -56,14 +56,14 @@ class Scheduler:
         metrics: Metrics,
     ) -> None:
         """`current` gives the informer's newest version of a pod (namespace, name)."""
-        self._profile = profile
+        self.profile = profile
         self._queue = queue
         self._cache = cache
         self._reporter = reporter
         self._current = current
         self._clock = clock
         self._metrics = metrics
-        self._finder = NodeFinder(profile, cache, entropy, self._observe_point, clock)
+        self.finder = NodeFinder(profile, cache, entropy, self._observe_point, clock)
         self._binding: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -121,7 +121,7 @@ class Scheduler:
     async def _scheduling_cycle(self, state: CycleState, queued: QueuedPod, began: float) -> str | None:
         """The node that the pod now counts as running on, or None after the failure has been handled."""
         pod = queued.info
-        found = self._finder.find(state, pod)
+        found = self.finder.find(state, pod)
         self._metrics.algorithm_seconds.observe(self._clock.monotonic() - began)
         if isinstance(found, Status):
             await self._fail(queued, found, None, began)
@@ -131,7 +131,7 @@ class Scheduler:
             return None
         self._cache.assume(pod, found)
         reserving = self._clock.monotonic()
-        status = self._profile.run_reserves(state, pod, found)
+        status = self.profile.run_reserves(state, pod, found)
         self._observe_point("Reserve", status, reserving)
         if not status.is_success:
             await self._undo(state, pod, found)
@@ -159,14 +159,14 @@ class Scheduler:
             return
         self._queue.done(pod.uid)
         self._reporter.scheduled(pod, node)
-        self._profile.run_post_binds(state, pod, node)
+        self.profile.run_post_binds(state, pod, node)
         self._observe_success(queued, began)
 
     async def _bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         steps = {
-            "Permit": self._profile.run_permits,
-            "PreBind": self._profile.run_pre_binds,
-            "Bind": self._profile.run_binds,
+            "Permit": self.profile.run_permits,
+            "PreBind": self.profile.run_pre_binds,
+            "Bind": self.profile.run_binds,
         }
         for point, step in steps.items():
             began = self._clock.monotonic()
@@ -178,7 +178,7 @@ class Scheduler:
 
     async def _undo(self, state: CycleState, pod: PodInfo, node: str) -> None:
         try:
-            await self._profile.run_unreserves(state, pod, node)
+            await self.profile.run_unreserves(state, pod, node)
         finally:
             self._cache.forget(pod.uid)
 
@@ -187,9 +187,9 @@ class Scheduler:
     async def _reject(self, state: CycleState, queued: QueuedPod, diagnosis: Diagnosis, began: float) -> None:
         """The pod fits nowhere: see whether a PostFilter helps, then put the pod aside."""
         result = None
-        if self._profile.post_filters and diagnosis.nodes:
+        if self.profile.post_filters and diagnosis.nodes:
             asked = self._clock.monotonic()
-            result = await self._profile.run_post_filters(
+            result = await self.profile.run_post_filters(
                 state, queued.info, diagnosis.rejected, self._cache.nodes()
             )
             self._observe_point("PostFilter", result.status, asked)
@@ -238,13 +238,13 @@ class Scheduler:
     # -- numbers
 
     def _observe(self, result: str, began: float) -> None:
-        labels = {"result": result, "profile": self._profile.name}
+        labels = {"result": result, "profile": self.profile.name}
         self._metrics.attempts.labels(**labels).inc()
         self._metrics.attempt_seconds.labels(**labels).observe(self._clock.monotonic() - began)
 
     def _observe_point(self, point: str, status: Status, began: float) -> None:
         seconds = self._clock.monotonic() - began
-        self._metrics.observe_point(point, status.code.value, self._profile.name, seconds)
+        self._metrics.observe_point(point, status.code.value, self.profile.name, seconds)
 
     def _observe_success(self, queued: QueuedPod, began: float) -> None:
         self._observe("scheduled", began)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from scheduler.allocator.devices import Device, DeviceID
-from scheduler.allocator.pools import NodePools, NodeView, SliceIndex
+from scheduler.allocator.pools import NodePools, NodeView, SliceIndex, Start
 from scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
 from scheduler.allocator.results import allocation_result
 from scheduler.allocator.rules import AllocatorRules
@@ -65,24 +65,26 @@ class Allocator:
 
     def _first_fit(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:
         """What the search does when there is one device to find: most pods, on every node."""
-        position = start = self._first_to_ask(request, pools)
-        found: Solution | None = None
+        known = pools.starts.get(request.key)
+        start = 0
+        if known is not None and self._releases is not None and known.releases == self._releases():
+            # Until a device becomes free, nothing changes for such a request but that its device is taken.
+            if known.device is None:
+                return None
+            if known.device.id not in self._allocated:
+                return [[Choice(request, known.device)]]
+            start = known.position
         for position in range(start, len(pools.candidates)):
             device = pools.candidates[position]
             if self._can_have(request, device, node):
-                found = [[Choice(request, device)]]
-                break
-        else:
-            position = len(pools.candidates)
-        if position != start and self._releases is not None:
-            pools.starts[request.key] = (self._releases(), position)
-        return found
+                self._remember(request, pools, position, device)
+                return [[Choice(request, device)]]
+        self._remember(request, pools, len(pools.candidates), None)
+        return None
 
-    def _first_to_ask(self, request: RequestPlan, pools: NodePools) -> int:
-        """Where the last search ended, if no device has become free since: until then nothing else changes
-        what a request with the same selectors gets of the node."""
-        known = pools.starts.get(request.key)
-        return known[1] if known is not None and self._releases and known[0] == self._releases() else 0
+    def _remember(self, request: RequestPlan, pools: NodePools, position: int, device: Device | None) -> None:
+        if self._releases is not None:
+            pools.starts[request.key] = Start(self._releases(), position, device)
 
     def _can_have(self, request: RequestPlan, device: Device, node: NodeView) -> bool:
         if device.id in self._allocated:

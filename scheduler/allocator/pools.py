@@ -40,6 +40,14 @@ class NodeView(Protocol):
     def labels(self) -> Mapping[str, str]: ...
 
 
+class Start(NamedTuple):
+    """Where a search for one device ended; it holds until a device becomes free."""
+
+    releases: int  # the count of those so far
+    position: int  # of the candidate that was found: none before it can be had
+    device: Device | None  # the candidate, or that there was none
+
+
 @dataclass(frozen=True, slots=True)
 class NodePools:
     """All pools with devices for a node, in the order in which they are searched."""
@@ -48,8 +56,7 @@ class NodePools:
     pools: Sequence[Pool]
     candidates: Sequence[Device]  # of the pools that can be used
     any_invalid: bool
-    # By RequestPlan.key: (count of releases, the candidate before which none can be had until the next one).
-    starts: dict[object, tuple[int, int]] = field(default_factory=dict)
+    starts: dict[object, Start] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -35,7 +35,12 @@ class NodeResourcesFit:
         return hints
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        state.write(NAME, [(name, asked) for name, asked in pod.requests.items() if asked and name != "pods"])
+        asked = [
+            (name, amount, self._has_class(name))
+            for name, amount in pod.requests.items()
+            if amount and name != "pods"
+        ]
+        state.write(NAME, asked)
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
@@ -46,8 +51,9 @@ class NodeResourcesFit:
 
     def _enough(self, state: CycleState, node: NodeInfo) -> bool:
         allocatable, requested = node.allocatable, node.requested
-        for name, asked in state.read(NAME):
-            if asked > allocatable.get(name, 0) - requested.get(name, 0) and not self._by_dra(name, node):
+        for name, asked, has_class in state.read(NAME):
+            has = allocatable.get(name, 0)
+            if asked > has - requested.get(name, 0) and not (has_class and has <= 0):
                 return False
         return True
 
@@ -57,18 +63,16 @@ class NodeResourcesFit:
         resolvable = True
         if len(node.pods) + 1 > node.max_pods:
             reasons.append("Too many pods")
-        for name, asked in state.read(NAME):
+        for name, asked, has_class in state.read(NAME):
             has = node.allocatable.get(name, 0)
-            if asked > has - node.requested.get(name, 0) and not self._by_dra(name, node):
+            if asked > has - node.requested.get(name, 0) and not (has_class and has <= 0):
                 reasons.append(f"Insufficient {name}")
                 resolvable = resolvable and asked <= has
         return tuple(reasons), resolvable
 
-    def _by_dra(self, name: str, node: NodeInfo) -> bool:
-        """A class is known for the resource, and no device plugin has any of it on the node."""
-        if self._extended is None or node.allocatable.get(name, 0) > 0:
-            return False
-        return self._extended.class_for(name) is not None
+    def _has_class(self, name: str) -> bool:
+        """Whether DRA provides the resource on nodes where no device plugin has any of it."""
+        return self._extended is not None and self._extended.class_for(name) is not None
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """LeastAllocated: the mean of what stays free of cpu and memory."""
