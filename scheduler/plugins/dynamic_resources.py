@@ -43,7 +43,7 @@ NAME = "DynamicResources"
 
 Object = dict[str, Any]
 
-_CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
+_CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of(NAME)
 
 
 def _never() -> bool:

@@ -13,7 +13,7 @@ NAME = "NodeUnschedulable"
 REASON = "node(s) were unschedulable"
 
 _TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-_REJECTED = unresolvable(REASON)
+_REJECTED = unresolvable(REASON).of(NAME)
 
 
 class NodeUnschedulable:
