@@ -339,3 +339,30 @@ def test_no_device_is_given_twice_and_all_are_wanted(pools, claims, used):
 
 def _expression(wanted, least):
     return f"device.attributes['{DRIVER}'].index {'>=' if least else '=='} {wanted}"
+
+
+def test_searches_go_on_until_a_device_becomes_free():
+    """A search that remembers where the last one ended finds what one that does not remember finds."""
+    rules = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
+    used, releases = set(), 0
+    allocator = Allocator(
+        rules,
+        ListedClasses([_class()]),
+        SliceIndex.of(rules, [_slice([_device("a"), _device("b")])]),
+        used,
+        lambda: releases,
+    )
+
+    def given():
+        found = allocator.allocate(NODE, [_claim(_request("r", 1))])
+        return found and found[0]["devices"]["results"][0]["device"]
+
+    a, b = DeviceID(DRIVER, "pool-1", "a"), DeviceID(DRIVER, "pool-1", "b")
+    assert (given(), given()) == ("a", "a")
+    used.add(a)
+    assert given() == "b"
+    used.add(b)
+    assert (given(), given()) == (None, None)
+    used.remove(a)
+    releases += 1
+    assert given() == "a"

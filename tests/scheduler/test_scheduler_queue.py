@@ -6,7 +6,7 @@ import pytest
 
 from apimachinery.clock import SystemClock
 from scheduler.backoff import backoff_seconds
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Topics
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import SUCCESS, unresolvable
 from scheduler.plugins.priority_sort import PrioritySort
@@ -174,3 +174,24 @@ async def test_pop_waits_for_a_pod(looptime):
 
     assert (await popping).info.name == "a"
     assert looptime == pytest.approx(5, abs=0.01)
+
+
+async def test_only_pods_that_a_change_concerns_are_asked():
+    """A hint with topics is asked about the pods that share one with the change; without any, about all."""
+    asked = []
+
+    class Narrow(_Picky):
+        def events_to_register(self):
+            topics = Topics(lambda pod: [pod["metadata"]["name"]], lambda old, new: new["names"])
+            event = ClusterEvent(EventResource.NODE, Action.ADD)
+            return (EventHint(event, lambda pod, old, new: asked.append(pod["metadata"]["name"]), topics),)
+
+    queue = SchedulingQueue(SystemClock(), Profile([PrioritySort(), Narrow()]))
+    for name in ("a", "b"):
+        queue.add(_pod(name, held=True))
+
+    queue.move(NODE_ADDED, None, {"names": ["b", "c"]})
+    queue.move(POD_DELETED, {}, None)
+    assert asked == ["b"]
+    queue.move(NODE_ADDED, None, {"names": None})
+    assert asked == ["b", "a", "b"]
