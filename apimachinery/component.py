@@ -274,7 +274,7 @@ def settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(20_000, 10, 10)
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
