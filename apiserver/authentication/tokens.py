@@ -3,13 +3,16 @@
 Source: k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go, 1.36.
 """
 
+import base64
+import binascii
 import csv
 from collections.abc import Iterable, Sequence
 
-from apiserver.authentication import Identity
+from apiserver.authentication import Identity, TokenError
 from apiserver.request import Request
 from apiserver.user import AUTHENTICATED_GROUP, User
 
+WEBSOCKET_TOKEN = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - what stands before a token
 _COLUMNS = 3
 
 
@@ -35,6 +38,27 @@ def bearer_token(request: Request) -> str:
     """The token of the Authorization header, empty if there is none."""
     scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def websocket_token(request: Request) -> str:
+    """The token that a browser's WebSocket carries among its protocols, empty if there is none.
+
+    Raises TokenError (k8s.io/apiserver/pkg/authentication/request/websocket/protocol.go, 1.36): the token is
+    no protocol that could be chosen, so another has to be offered with it.
+    """
+    offered = request.headers.get("sec-websocket-protocol", "")
+    if WEBSOCKET_TOKEN not in offered or "websocket" not in request.headers.get("upgrade", "").lower():
+        return ""
+    protocols = [one.strip() for one in offered.split(",")]
+    tokens = [one.removeprefix(WEBSOCKET_TOKEN) for one in protocols if one.startswith(WEBSOCKET_TOKEN)]
+    if len(tokens) > 1:
+        raise TokenError("multiple base64.bearer.authorization tokens specified")
+    if tokens and len(protocols) == 1:
+        raise TokenError("missing additional subprotocol")
+    try:
+        return base64.urlsafe_b64decode(tokens[0] + "=" * (-len(tokens[0]) % 4)).decode() if tokens else ""
+    except (binascii.Error, ValueError):
+        raise TokenError("invalid base64.bearer.authorization token encoding") from None
 
 
 def _read(lines: Iterable[str]) -> Iterable[tuple[str, User]]:

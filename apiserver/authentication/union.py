@@ -1,17 +1,14 @@
 """The authenticators of a server, in upstream's order, and what happens when none knows the user."""
 
-import base64
-import binascii
 from collections.abc import Sequence
 
 from apiserver.authentication import Authenticator, Identity, TokenError, TokenSource
-from apiserver.authentication.tokens import bearer_token
+from apiserver.authentication.tokens import bearer_token, websocket_token
 from apiserver.request import Request
 from apiserver.user import ANONYMOUS, UNAUTHENTICATED_GROUP, User
 
 ANONYMOUS_USER = User(ANONYMOUS, groups=(UNAUTHENTICATED_GROUP,))
 WRONG_TOKEN = "invalid bearer token"  # noqa: S105 - a text
-_WEBSOCKET = "base64url.bearer.authorization.k8s.io."
 
 
 class UnionAuthenticator:
@@ -37,12 +34,12 @@ class UnionAuthenticator:
         user = self._certificates.authenticate(request)
         if user is not None:
             return user
-        token = bearer_token(request) or _websocket_token(request)
-        if token:
-            try:
+        try:
+            token = bearer_token(request) or websocket_token(request)
+            if token:
                 return self.identify(token, self.audiences).user
-            except TokenError:
-                return None
+        except TokenError:
+            return None
         if "authorization" in request.headers or not self._anonymous:
             return None
         return ANONYMOUS_USER
@@ -59,16 +56,3 @@ class UnionAuthenticator:
                 if found is not None:
                     return found
         raise TokenError(f"[{', '.join([WRONG_TOKEN, *errors])}]" if errors else WRONG_TOKEN)
-
-
-def _websocket_token(request: Request) -> str:
-    """The token that a browser's WebSocket carries among its protocols."""
-    for protocol in request.headers.get("sec-websocket-protocol", "").split(","):
-        name = protocol.strip()
-        if name.startswith(_WEBSOCKET):
-            text = name.removeprefix(_WEBSOCKET)
-            try:
-                return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-            except (binascii.Error, ValueError):
-                return ""
-    return ""

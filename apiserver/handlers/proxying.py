@@ -5,6 +5,7 @@ Source: pkg/registry/core/{pod,service,node}/rest (proxy.go, subresources.go), s
 fake pods: what goes to one is asked of its node's kubelet.
 """
 
+import ipaddress
 import re
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -20,6 +21,7 @@ from apiserver.request import Request, Response
 from apiserver.services import Scope, Services
 
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
+_LAST_PORT = 65535
 _NOBODY_LISTENS = 502  # said by a kubelet of a fake pod's port
 
 
@@ -120,27 +122,46 @@ async def _service(services: Services, namespace: str, wanted: Wanted) -> Backen
             if (one.get("name") or "") != port:
                 continue
             for address in subset.get("addresses") or []:
-                return _endpoint(services, address, str(one["port"]))
+                pod = _pod_behind(services, namespace, address)
+                if pod is not None:
+                    return _inside(services, pod, str(one["port"]))
     joined = ":".join(part for part in wanted if part)
     raise errors.service_unavailable(f'no endpoints available for service "{joined}"')
 
 
-def _endpoint(services: Services, address: Object, port: str) -> Backend:
+def _pod_behind(services: Services, namespace: str, address: Object) -> Object | None:
+    """The pod that an endpoint leads to, if it is one of the namespace and has that address.
+
+    Endpoints are written by users: without the check they could send the server anywhere.
+    """
     target = address.get("targetRef") or {}
-    if target.get("kind") == "Pod":
-        pod = stored(services, "pods", target.get("namespace", ""), target.get("name", ""))
-        if pod is not None:
-            return _inside(services, pod, port)
-    found = Address(str(address["ip"]), int(port))
-    return found, "", str(found)
+    if (target.get("namespace") or "") != namespace:
+        return None
+    pod = stored(services, "pods", namespace, target.get("name") or "")
+    known = ((pod or {}).get("status") or {}).get("podIPs") or ()
+    return pod if any(one.get("ip") == address["ip"] for one in known) else None
 
 
 async def _node(services: Services, _namespace: str, wanted: Wanted) -> Backend:
     address = services.nodes.address(services, wanted.name)
     if wanted.port in {"", str(address.port)}:
         return address, "", str(address)
+    if _is_local(address.host):
+        raise errors.bad_request("address not allowed")
+    if not re.fullmatch(r"\d{1,5}", wanted.port) or int(wanted.port) > _LAST_PORT:
+        why = f"dial tcp: lookup tcp/{wanted.port}: unknown port"
+        raise errors.service_unavailable(f"error trying to reach service: {why}")
     found = Address(address.host, int(wanted.port))
     return found, "", str(found)
+
+
+def _is_local(host: str) -> bool:
+    """Whether only the server's own machine, or link, has that address (IsProxyableIP)."""
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified
 
 
 _BACKENDS = {"pods": _pod, "services": _service, "nodes": _node}

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable
 
 from apimachinery.errors import StatusError
 from apimachinery.streaming.websocket import WebSocket, accept_key
+from apiserver.authentication.tokens import WEBSOCKET_TOKEN
 from apiserver.encoding import dumps
 from apiserver.nodes.exchange import Address, Answer, DialError, Headers, join_pipes, send
 from apiserver.request import Request, Response, Tunnel, Upgrade
 
+_PROTOCOLS = "sec-websocket-protocol"
 _V5 = "v5.channel.k8s.io"
 _ERROR_CHANNEL = b"\x03"
 _BODY_LIMIT = 16 << 20
@@ -23,6 +25,7 @@ _KEPT_BACK = frozenset(
         "transfer-encoding", "upgrade", "authorization", "content-length", "expect",
     }
 )  # fmt: skip
+_KEPT_BACK_PREFIXES = ("impersonate-", "x-remote-")
 _KEPT_BACK_ANSWERS = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length"})
 
 
@@ -37,7 +40,7 @@ def is_websocket(request: Request) -> bool:
 
 def offered_protocols(request: Request) -> list[str]:
     """The subprotocols of a WebSocket that the client offers."""
-    values = [value for name, value in request.headers.items() if name.lower() == "sec-websocket-protocol"]
+    values = [value for name, value in request.headers.items() if name.lower() == _PROTOCOLS]
     return [name.strip() for value in values for name in value.split(",")]
 
 
@@ -101,7 +104,7 @@ def _told_inside(request: Request, why: str) -> Response:
 async def pass_on(request: Request, address: Address, target: str) -> Answer:
     """The backend's answer to the request as it is. Raises 503 if there is no backend."""
     body = await request.read_body(_BODY_LIMIT)
-    headers = [("Connection", "close"), *_without(list(request.headers.items()), _KEPT_BACK)]
+    headers = [("Connection", "close"), *passed_on(request)]
     if body or request.method in {"POST", "PUT", "PATCH"}:
         headers.append(("Content-Length", str(len(body))))
     try:
@@ -118,8 +121,15 @@ def streamed(answer: Answer, **changed: str) -> Response:
 
 
 def _upgrade_headers(request: Request) -> Headers:
-    headers = _without(list(request.headers.items()), _KEPT_BACK)
-    return [("Connection", "Upgrade"), ("Upgrade", request.headers["upgrade"]), *headers]
+    return [("Connection", "Upgrade"), ("Upgrade", request.headers["upgrade"]), *passed_on(request)]
+
+
+def passed_on(request: Request) -> Headers:
+    """What of a request's headers a backend gets: nothing by which it could act as who asks."""
+    headers = _without(list(request.headers.items()), _KEPT_BACK | {_PROTOCOLS})
+    kept = [(name, value) for name, value in headers if not name.lower().startswith(_KEPT_BACK_PREFIXES)]
+    protocols = [one for one in offered_protocols(request) if not one.startswith(WEBSOCKET_TOKEN)]
+    return [*kept, ("Sec-WebSocket-Protocol", ", ".join(protocols))] if protocols else kept
 
 
 def _without(headers: Headers, names: frozenset[str]) -> Headers:

@@ -161,9 +161,14 @@ async def test_a_browser(api):
     """A WebSocket carries its token among the protocols."""
     encoded = base64.urlsafe_b64encode((await token(api)).encode()).rstrip(b"=").decode()
     protocols = f"v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.{encoded}"
-    answer = await Caller(api.server, None).get("/api/v1/nodes", sec_websocket_protocol=protocols)
-
+    browser, upgrade = Caller(api.server, None), {"connection": "Upgrade", "upgrade": "websocket"}
+    answer = await browser.get("/api/v1/nodes", sec_websocket_protocol=protocols, **upgrade)
     assert 'User "system:serviceaccount:default:bot"' in answer.body["message"]
+    plain = await browser.get("/api/v1/nodes", sec_websocket_protocol=protocols)
+    assert 'User "system:anonymous"' in plain.body["message"]
+    for wrong in (protocols.split(", ")[1], f"{protocols}, {protocols}", f"{protocols[:-3]}==="):
+        answer = await browser.get("/api/v1/nodes", sec_websocket_protocol=wrong, **upgrade)
+        assert answer.status == 401
 
 
 async def test_what_others_need(api):

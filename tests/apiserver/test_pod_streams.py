@@ -15,6 +15,7 @@ from apimachinery.gates import FeatureGates
 from apimachinery.streaming import spdy
 from apimachinery.streaming.websocket import WebSocket
 from apimachinery.versions import Version
+from apiserver.nodes.passing import passed_on
 from apiserver.request import Peer, Request, Upgrade
 from kubelet.behaviour import behaviour_of
 from kubelet.program import program_of
@@ -342,6 +343,7 @@ async def test_proxies(bench: Bench):
     assert (await bench.api.post(services, {"apiVersion": "v1", "kind": "Service", **service})).status == 201
     status, text = await bench.read(f"{services}/s:9/proxy/")
     assert json.loads(text)["message"] == 'no service port 9 found for service "s"'
+    pod = (await bench.api.get(f"{PODS}/p")).body
     endpoints = {
         "apiVersion": "v1",
         "kind": "Endpoints",
@@ -349,7 +351,7 @@ async def test_proxies(bench: Bench):
         "subsets": [
             {
                 "addresses": [
-                    {"ip": "10.1.2.3", "targetRef": {"kind": "Pod", "namespace": "default", "name": "p"}}
+                    {"ip": pod["status"]["podIP"], "targetRef": {"namespace": "default", "name": "p"}}
                 ],
                 "ports": [{"port": 80}],
             }
@@ -359,6 +361,46 @@ async def test_proxies(bench: Bench):
     assert made.status == 201, made.body
     status, text = await bench.read(f"{services}/s:8080/proxy/hi")
     assert (status, json.loads(text)["pod"]) == (200, "p")
+
+
+async def test_endpoints_lead_to_pods_of_their_namespace_only(bench: Bench):
+    """Who may write endpoints cannot send the server to other namespaces, or to any address."""
+    ip = (await bench.api.get(f"{PODS}/p")).body["status"]["podIP"]
+    assert (await bench.api.post("/api/v1/namespaces", {"metadata": {"name": "other"}})).status == 201
+    for place, address in (
+        ("default", {"ip": ip}),
+        ("default", {"ip": "10.1.2.3", "targetRef": {"namespace": "default", "name": "p"}}),
+        ("other", {"ip": ip, "targetRef": {"namespace": "default", "name": "p"}}),
+    ):
+        there = f"/api/v1/namespaces/{place}"
+        endpoints = {
+            "metadata": {"name": "e"},
+            "subsets": [{"addresses": [address], "ports": [{"port": 80}]}],
+        }
+        assert (await bench.api.post(f"{there}/endpoints", endpoints)).status == 201
+        status, text = await bench.read(f"{there}/services/e/proxy/")
+        assert (status, json.loads(text)["message"]) == (503, 'no endpoints available for service "e"')
+        await bench.api.delete(f"{there}/endpoints/e")
+
+
+@pytest.mark.parametrize("port", ["22", "x", "99999"])
+async def test_other_ports_of_a_local_node_are_not_reached(bench: Bench, port: str):
+    """A node that is on the server's own machine is asked at its kubelet's port alone."""
+    status, text = await bench.read(f"/api/v1/nodes/node-1:{port}/proxy/")
+    assert (status, json.loads(text)["message"]) == (400, "address not allowed")
+
+
+def test_credentials_are_not_passed_on():
+    """A backend learns neither the client's token nor whom it acts as."""
+    headers = {
+        "Authorization": "Bearer secret",
+        "Impersonate-User": "me",
+        "X-Remote-Group": "system:masters",
+        "Sec-WebSocket-Protocol": "v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0",
+        "Accept": "text/plain",
+    }
+    kept = [("accept", "text/plain"), ("Sec-WebSocket-Protocol", "v4.channel.k8s.io")]
+    assert passed_on(Request.of("GET", "/", headers)) == kept
 
 
 async def test_an_older_server_refuses_what_it_does_not_know(bench: Bench, monkeypatch):
