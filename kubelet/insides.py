@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FORESEEN_STEPS = 1_000  # a program that has not ended by then is taken to run until it is stopped
 _FORESEEN_TIME = timedelta(days=3650)
+_OVERFLOWN = 139  # 128 + SIGSEGV: the stack is full
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -93,6 +94,8 @@ async def run_program(process: Process, argv: Sequence[str]) -> int:
         return await interpreter.run(process, [*argv])
     except ExitError as end:
         return end.code
+    except RecursionError:
+        return _OVERFLOWN
     except BreakError:
         return 0
 

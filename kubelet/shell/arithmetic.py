@@ -6,6 +6,8 @@ from collections.abc import Callable
 _TOKEN = re.compile(r"\s*(\d+|\$?[A-Za-z_]\w*|\*\*|==|!=|<=|>=|&&|\|\||[-+*/%()<>!])")
 _OPEN = "("
 _LEVELS = (("||",), ("&&",), ("==", "!="), ("<", ">", "<=", ">="), ("+", "-"), ("*", "/", "%"))
+_HALF = 1 << 63  # numbers are of 64 bits and wrap around
+_MOST_DIGITS = 19
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "||": lambda a, b: int(bool(a or b)),
     "&&": lambda a, b: int(bool(a and b)),
@@ -54,8 +56,13 @@ def _level(tokens: list[str], level: int, variable: Callable[[str], str]) -> int
             quotient = abs(value) // abs(other) * (1 if (value < 0) == (other < 0) else -1)
             value = quotient if operator == "/" else value - quotient * other
         else:
-            value = _OPERATIONS[operator](value, other)
+            value = (_OPERATIONS[operator](value, other) + _HALF) % (2 * _HALF) - _HALF
     return value
+
+
+def _number(digits: str) -> int:
+    """A literal; one that is too large is the largest."""
+    return min(int(digits), _HALF - 1) if len(digits) <= _MOST_DIGITS else _HALF - 1
 
 
 def _atom(tokens: list[str], variable: Callable[[str], str]) -> int:
@@ -71,9 +78,9 @@ def _atom(tokens: list[str], variable: Callable[[str], str]) -> int:
         value = _atom(tokens, variable)
         return {"-": -value, "+": value, "!": int(not value)}[token]
     if token.isdigit():
-        return int(token)
+        return _number(token)
     if token[0] == "$" or token[0].isalpha() or token[0] == "_":
         text = variable(token.lstrip("$")).strip()
         if re.fullmatch(r"[-+]?\d+", text):
-            return int(text)
+            return _number(text.lstrip("-+")) * (-1 if text[0] == "-" else 1)
     raise ExpressionError("syntax error")

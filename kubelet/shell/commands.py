@@ -10,6 +10,7 @@ from kubelet.shell.text_commands import TEXT_COMMANDS
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 
+_AT_ONCE = 1 << 14  # numbers between two turns
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "0": "\0", "e": "\x1b"}
 
@@ -157,7 +158,10 @@ async def _unset(process: Process, argv: list[str]) -> int:
 
 
 async def _set(process: Process, argv: list[str]) -> int:
-    for word in argv[1:]:
+    for number, word in enumerate(argv[1:], 1):
+        if word == "--" or word[:1] not in {"-", "+"}:
+            process.arguments[1:] = argv[number + (word == "--") :]
+            break
         flags = process.variables.get("-", "")
         if word.startswith("-"):
             process.variables["-"] = flags + word[1:]
@@ -252,11 +256,14 @@ async def _seq(process: Process, argv: list[str]) -> int:
     numbers = [int(word) for word in argv[1:] if re.fullmatch(r"-?\d+", word)]
     if not numbers:
         return process.complain("seq: missing operand")
-    first, step, last = [(1, 1, numbers[0]), (numbers[0], 1, numbers[-1]), tuple(numbers)][
+    first, step, last = [(1, 1, numbers[0]), (numbers[0], 1, numbers[-1]), tuple(numbers[:3])][
         len(numbers[:3]) - 1
     ]
     values = range(first, last + (1 if step > 0 else -1), step) if step else range(0)
-    process.out("".join(f"{value}\n" for value in values))
+    while values:
+        process.out("".join(f"{value}\n" for value in values[:_AT_ONCE]))
+        values = values[_AT_ONCE:]
+        await sleep(0)
     return 0
 
 

@@ -6,8 +6,10 @@ import re
 from kubelet.shell.arithmetic import ExpressionError, evaluate
 from kubelet.shell.files import FileError, join
 from kubelet.shell.parsing import Command, parse
-from kubelet.shell.process import ExitError, Process
+from kubelet.shell.process import MEMORY_SPENT, ExitError, Process, gather
 from kubelet.shell.words import Part, Word
+
+_MOST_CHARACTERS, _MOST_WORDS = 1 << 22, 1 << 18
 
 
 async def expand(process: Process, words: list[Word]) -> list[str]:
@@ -17,12 +19,21 @@ async def expand(process: Process, words: list[Word]) -> list[str]:
         for text, quoted in await _fields(process, word):
             matches = [] if quoted or not re.search(r"[*?\[]", text) else _matches(process, text)
             found += matches or [text]
+        _afford(found)
     return found
 
 
 async def expand_one(process: Process, word: Word) -> str:
     """A word where it is not split: assignments and redirects."""
-    return "".join([await _value(process, part) for part in word])
+    parts = [await _value(process, part) for part in word]
+    _afford(parts)
+    return "".join(parts)
+
+
+def _afford(texts: list[str]) -> None:
+    """End a script whose words grow without bounds."""
+    if len(texts) > _MOST_WORDS or sum(map(len, texts)) > _MOST_CHARACTERS:
+        raise ExitError(MEMORY_SPENT)
 
 
 async def _fields(process: Process, word: Word) -> list[tuple[str, bool]]:
@@ -58,9 +69,8 @@ async def _value(process: Process, part: Part) -> str:
         return part.text
     if part.kind == "command":
         collected = bytearray()
-        if process.run is not None:
-            inner = process.child(stdout=collected.extend)
-            process.status = await process.run(inner, ["sh", "-c", part.text, *process.arguments])
+        if process.run_text is not None:
+            process.status = await process.run_text(process.child(stdout=gather(collected)), part.text)
         return collected.decode("utf-8", "replace").rstrip("\n")
     if part.kind == "arithmetic":
         try:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 DIRECTORY_MODE, FILE_MODE = 0o755, 0o644
+_LARGEST_FILE = 64 << 20
 
 
 class FileError(OSError):
@@ -112,6 +113,8 @@ class FileSystem:
             raise FileError("Not a directory")
         before = (found.data or b"") if append and found is not None else b""
         kept = found.mode if found is not None else FILE_MODE
+        if len(before) + len(data) > _LARGEST_FILE:
+            raise FileError("No space left on device")
         mount.tree.entries[inner] = File(before + data, mode or kept, now)
 
     def make_directory(self, path: str, now: float, *, parents: bool = False) -> None:

@@ -1,5 +1,6 @@
 """Runs scripts: redirects, pipes, loops; commands come from a table."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ from kubelet.shell.commands import COMMANDS
 from kubelet.shell.expanding import expand, expand_one
 from kubelet.shell.files import FileError
 from kubelet.shell.parsing import Command, For, Group, If, Loop, Redirect, Script, Statement
-from kubelet.shell.process import BytesInput, ExitError, Process, sleep
+from kubelet.shell.process import BytesInput, ExitError, Process, gather, sleep
 
 NOT_FOUND = 127
 SHELLS = frozenset({"sh", "bash", "ash", "dash"})
@@ -38,7 +39,7 @@ def looks_around(argv: list[str]) -> bool:
 
 async def run(process: Process, argv: list[str]) -> int:
     """Run one command; gives its exit code."""
-    process.run = run
+    process.run, process.run_text = run, run_script
     name = argv[0].rsplit("/", 1)[-1]
     if name in SHELLS:
         return await _run_shell(process, argv)
@@ -49,6 +50,8 @@ async def run(process: Process, argv: list[str]) -> int:
         return await command(process, [name, *argv[1:]])
     except FileError as error:
         return process.complain(f"{name}: {error.text}")
+    except (ValueError, re.error):
+        return process.complain(f"{name}: invalid argument")
 
 
 async def _run_file(process: Process, argv: list[str]) -> int:
@@ -70,14 +73,24 @@ async def _run_shell(process: Process, argv: list[str]) -> int:
     if any("c" in option for option in options if not option.startswith("--")):
         if not rest:
             return process.complain(f"{argv[0]}: -c requires an argument") + 1
-        return await run_script(process.child(arguments=rest[1:] or [argv[0]]), rest[0])
-    inner = process.child(arguments=rest or [argv[0]])
+        return await run_script(process.child(arguments=rest[1:] or [argv[0]], variables={}), rest[0])
+    inner = process.child(arguments=rest or [argv[0]], variables={})
     if rest:
-        data = process.machine.files.read(process.path(rest[0]))
-        return await run_script(inner, data.decode("utf-8", "replace"))
+        return await run_script(inner, await _script_at(process, rest[0]))
     from kubelet.shell.interactive import converse
 
     return await converse(inner)
+
+
+async def _script_at(process: Process, path: str) -> str:
+    """The script that lies there. One that only the image can have runs until it is stopped."""
+    try:
+        return process.machine.files.read(process.path(path)).decode("utf-8", "replace")
+    except FileError as error:
+        if process.machine.is_main:
+            await sleep(FOREVER)
+        process.complain(f"sh: can't open '{path}': {error.text}")
+        raise ExitError(2) from None
 
 
 async def run_script(process: Process, text: str) -> int:
@@ -111,7 +124,7 @@ async def _pipeline(process: Process, statements: list[Statement]) -> int:
     stdin = process.stdin
     for statement in statements[:-1]:
         collected = bytearray()
-        inner = process.child(stdin=stdin, stdout=collected.extend)
+        inner = process.child(stdin=stdin, stdout=gather(collected))
         await _ended(inner, statement)
         stdin = BytesInput(bytes(collected))
     if len(statements) == 1:
@@ -222,8 +235,11 @@ async def _command(process: Process, command: Command) -> int:
 async def _evaluated(process: Process, inner: Process, argv: list[str]) -> int:
     if argv[0] == "eval":
         text = " ".join(argv[1:])
+    elif len(argv) > 1:
+        text = await _script_at(process, argv[1])
     else:
-        text = process.machine.files.read(process.path(argv[1])).decode("utf-8", "replace")
+        process.complain("sh: .: filename argument required")
+        return 2
     try:
         return await _shared(process, inner, parsing.parse(text))
     except parsing.ShellSyntaxError as error:

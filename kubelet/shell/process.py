@@ -87,6 +87,21 @@ class ExitError(Exception):
         self.code = code
 
 
+MEMORY_SPENT = 137  # the exit code of one that a limit on memory ended: all containers have the kubelet's
+_MOST_GATHERED = 64 << 20
+
+
+def gather(collected: bytearray) -> Output:
+    """An output that is kept for another command. Raises ExitError if it grows without bounds."""
+
+    def write(data: bytes) -> None:
+        if len(collected) + len(data) > _MOST_GATHERED:
+            raise ExitError(MEMORY_SPENT)
+        collected.extend(data)
+
+    return write
+
+
 @dataclass(slots=True)
 class Process:
     """One command's world."""
@@ -101,11 +116,16 @@ class Process:
     arguments: list[str] = field(default_factory=list)  # $0, $1, …
     status: int = 0
     run: Runner | None = None  # how a command runs another one
+    run_text: Callable[["Process", str], Awaitable[int]] | None = None  # how a substitution runs its script
     is_terminal: bool = False
 
     def child(self, **changes: Any) -> "Process":
-        """A process like this one, whose variables and directory are its own."""
-        copied = {"environment": dict(self.environment), "variables": dict(self.variables)}
+        """A process like this one, whose variables, arguments and directory are its own."""
+        copied = {
+            "environment": dict(self.environment),
+            "variables": dict(self.variables),
+            "arguments": [*self.arguments],
+        }
         return replace(self, **{**copied, **changes})
 
     def path(self, path: str) -> str:

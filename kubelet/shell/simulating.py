@@ -14,6 +14,8 @@ from kubelet.shell.process import Request, Sleep
 
 STDOUT, STDERR = "stdout", "stderr"
 KEPT_LINES = 20_000
+KEPT_BYTES = 10 << 20  # containerLogMaxSize
+_LONGEST_PIECE = 16 << 10  # of a line, that the runtime writes at once
 _EAGER_TURNS = 200  # turns without time passing; then each takes a moment, lest a busy loop never end
 _MOMENT = timedelta(milliseconds=10)
 
@@ -41,7 +43,8 @@ class Simulation:
         self, make: Callable[["Simulation"], Coroutine[Any, Any, int]], started_at: datetime, *, tty: bool
     ) -> None:
         self.now = started_at
-        self.lines: deque[Line] = deque(maxlen=KEPT_LINES)
+        self.lines: deque[Line] = deque()
+        self._kept_bytes = 0
         self.dropped = 0  # lines no longer kept
         self.ending: Ending | None = None
         self.waits_for_input = False
@@ -64,14 +67,17 @@ class Simulation:
         for piece in data.splitlines(keepends=True):
             held = self._open.pop(stream, None)
             line = Line(self.now, stream, piece) if held is None else held._replace(data=held.data + piece)
-            if line.data.endswith(b"\n"):
+            if line.data.endswith(b"\n") or len(line.data) >= _LONGEST_PIECE:
                 self._keep(line)
             else:
                 self._open[stream] = line
 
     def _keep(self, line: Line) -> None:
-        self.dropped += len(self.lines) == KEPT_LINES
         self.lines.append(line)
+        self._kept_bytes += len(line.data)
+        while len(self.lines) > KEPT_LINES or self._kept_bytes > KEPT_BYTES:
+            self._kept_bytes -= len(self.lines.popleft().data)
+            self.dropped += 1
 
     # -- from outside
 
@@ -109,7 +115,8 @@ class Simulation:
                 self.wakes_at = self.now + timedelta(seconds=seconds)
             return
         self._turns += 1
-        self.wakes_at = self.now if self._turns < _EAGER_TURNS else self.now + _MOMENT
+        # Ever longer, so that the turns grow with the square root of the time: all of it is run at a look.
+        self.wakes_at = self.now + _MOMENT * (self._turns // _EAGER_TURNS)
 
     def close(self) -> None:
         """Nothing more is written."""

@@ -8,7 +8,7 @@ from kubelet import insides
 from kubelet.insides import Setting
 from kubelet.shell import parsing
 from kubelet.shell.files import Mount, Tree
-from kubelet.shell.simulating import Simulation
+from kubelet.shell.simulating import KEPT_BYTES, KEPT_LINES, Simulation
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FAR = START + timedelta(days=1)
@@ -59,6 +59,12 @@ SCRIPTS = {
     "f=path/to.txt; echo ${f##*/} ${f%.txt}": "to.txt path/to\n",
     "# a comment\necho after # the end": "after\n",
     "echo one; exec echo two; echo three": "one\ntwo\n",
+    "x=1; y=2 sh -c 'echo $x$y'": "2\n",
+    "echo $((9223372036854775807 + 1))": "-9223372036854775808\n",
+    "echo $((99999999999999999999))": "9223372036854775807\n",
+    "echo c | sed 's/(/b/'; seq 1 2 4 9": "sed: invalid argument\n1\n3\n",
+    "set -- a b; (shift; echo $1); echo $1 $#": "b\na 2\n",
+    ".; echo on": "sh: .: filename argument required\non\n",
     "tar cf /tmp/t.tar -C /etc hostname; mkdir /x; tar xf /tmp/t.tar -C /x; cat /x/hostname": "host\n",
 }
 
@@ -80,6 +86,10 @@ CODES = {
     "(exit 4)": 4,
     "echo $((1/0))": 2,
     "exit 300": 44,
+    "x=a; while true; do x=$x$x; done": 137,
+    "set -- a; while true; do set -- $@ $@; done": 137,
+    "echo 'sh /tmp/a' > /tmp/a; sh /tmp/a": 139,
+    "(" * 3000 + "echo" + ")" * 3000: 139,
 }
 
 
@@ -108,11 +118,35 @@ def test_a_loop_without_sleep_does_not_hang():
     assert len(simulation.lines) > 100
 
 
+def test_a_busy_loop_is_not_followed_at_every_turn():
+    """The longer it goes on, the longer a turn takes: a look after a day is no matter of minutes."""
+    simulation = run("sh", "-c", "while true; do echo x; done")
+    assert len(simulation.lines) == KEPT_LINES
+    assert simulation.dropped < 100_000
+
+
 def test_unknown_programs_run_for_ever():
     """What is not understood neither ends nor writes; what came before it was written."""
     simulation = run("sh", "-c", "echo starting; /usr/bin/server --flag; echo never")
     assert simulation.ending is None
     assert [line.data for line in simulation.lines] == [b"starting\n"]
+
+
+@pytest.mark.parametrize("argv", [("sh", "/entrypoint.sh"), ("sh", "-c", ". /entrypoint.sh; echo never")])
+def test_scripts_of_the_image_run_for_ever(argv: tuple[str, ...]):
+    """A script that is not there may be in the image: nothing is known but that it runs."""
+    simulation = run(*argv)
+    assert simulation.ending is None
+    assert not simulation.lines
+
+
+def test_long_lines_are_written_in_pieces():
+    """A line without end is kept in pieces, and no more of the log than its largest size."""
+    simulation = run(
+        "sh", "-c", 'x=$(seq 1 20000); while true; do echo -n "$x"; done', until=START + timedelta(seconds=5)
+    )
+    assert simulation.dropped > 0
+    assert sum(len(line.data) for line in simulation.lines) <= KEPT_BYTES
 
 
 def test_a_read_only_volume_is_not_written():
