@@ -8,12 +8,14 @@ from apimachinery.clock import timestamp
 from apimachinery.errors import Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
+from apiserver.authorization import refusal
 from apiserver.beside import beside
 from apiserver.encoding import loads
 from apiserver.registry import checks
 from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
 from apiserver.registry.writes import Write, Written
+from apiserver.request_info import RequestInfo
 from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
 
 _NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
@@ -42,6 +44,8 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     )
     deduplicate(obj, write.warnings, mutated=True)
     await beside(write.size, lambda: prepare(registry, obj, write))
+    if write.verb != "create":
+        _check_right(registry, write, metadata["name"])
     await services.admission.validate(
         registry.attributes(admission.CREATE, write, metadata["name"], obj, None)
     )
@@ -65,6 +69,18 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     registry.learn(obj, event.revision)
     metadata["resourceVersion"] = str(event.revision)
     return Written(obj, event.revision, value, created=True)
+
+
+def _check_right(registry: Registry, write: Write, name: str) -> None:
+    """Raise 403 unless who updates or applies may also create (withAuthorization in handlers/update.go)."""
+    resource = write.requested or registry.resource
+    group, version = resource.gvk[:2]
+    info = RequestInfo(
+        True, "", "create", group, version, resource.plural, write.subresource, write.namespace, name
+    )
+    decision = registry.services.authorizer.authorize(write.user, info)
+    if not decision.allowed:
+        raise refusal(write.user, info, decision.reason)
 
 
 def _check_no_revision(metadata: Object) -> None:

@@ -162,6 +162,24 @@ async def test_escalation(api, eve):
     assert (await eve.post(f"{HERE}/rolebindings", to_admin)).status == 201
 
 
+async def test_creating_takes_the_right_to_create(api, eve):
+    """Who may only patch and update creates nothing by an apply or a PUT."""
+    await grant(api, rule("patch update", ",coordination.k8s.io", "configmaps leases"))
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
+    target = "/api/v1/namespaces/default/configmaps/c?fieldManager=m"
+    cannot = 'is forbidden: User "eve" cannot create resource'
+
+    applied = await eve.patch(target, config, "apply")
+    put = await eve.put("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
+
+    where = 'in API group "" in the namespace "default"'
+    assert (applied.status, put.status) == (403, 403)
+    assert applied.body["message"] == f'configmaps "c" {cannot} "configmaps" {where}'
+    assert (await api.patch(target, config, "apply")).status == 201
+    assert (await eve.patch(target, {**config, "data": {"a": "b"}}, "apply")).status == 200
+
+
 async def test_aggregating_is_for_administrators(api, eve):
     """An aggregation rule may gather anything, so it takes every right to set one."""
     manage = role("m", rule("create", GROUP, "clusterroles"), kind="ClusterRole")
