@@ -163,11 +163,16 @@ class Run:
         try:
             made = await self._client.create(JOBS, job)
         except StatusError as error:
-            if is_namespace_terminating(error) or is_reason(error, "AlreadyExists"):
+            if is_namespace_terminating(error):
                 return
-            self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
-            raise
-        self._tell("Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+            if not is_reason(error, "AlreadyExists"):
+                self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
+                raise
+            made = await self._client.get(JOBS, job["metadata"]["name"], job["metadata"]["namespace"])
+            if not self._was_forgotten(made):
+                return
+        else:
+            self._tell("Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")
         reference = {
             "kind": JOBS.kind,
             "namespace": made["metadata"]["namespace"],
@@ -178,6 +183,12 @@ class Run:
         }
         self.status["active"] = [*self._active(), reference]
         self.status["lastScheduleTime"] = timestamp(due)
+
+    def _was_forgotten(self, job: Object) -> bool:
+        """A job that was made for this moment already, when the status could not be written."""
+        owner = owners.controller_reference(job)
+        ours = owner is not None and owner["uid"] == self._cron_job["metadata"]["uid"]
+        return ours and not any(one["uid"] == job["metadata"]["uid"] for one in self._active())
 
     async def _live(self, reference: Object) -> Object | None:
         try:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from apimachinery.client.refs import JOBS
-from apimachinery.client.rest import Object
+from apimachinery.client.rest import CONNECTION_ERRORS, Object
 from apimachinery.clock import timestamp
 from apimachinery.errors import StatusError
 from apimachinery.labels import LabelSelector
@@ -181,7 +181,7 @@ class JobController(PodOwnerController):
         try:
             if uncounted:
                 await self._release(key, chosen)
-        except StatusError as error:
+        except (StatusError, *CONNECTION_ERRORS) as error:
             self.expectations.forget(key)
             return 0, error
         failure = await self.delete_pods(key, state.job, chosen)
@@ -197,7 +197,11 @@ class JobController(PodOwnerController):
         for pod in chosen:
             if is_tracked(pod):
                 waiting.add(pod["metadata"]["uid"])
-                await remove_finalizer(self.client, pod)
+                try:
+                    await remove_finalizer(self.client, pod)
+                except BaseException:
+                    waiting.discard(pod["metadata"]["uid"])
+                    raise
 
     async def _create(self, key: Key, state: State, count: int) -> tuple[int | None, Exception | None]:
         """Make pods; gives how many were made, None if failures ask for patience."""

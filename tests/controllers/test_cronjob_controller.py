@@ -184,3 +184,26 @@ async def test_a_job_that_went_is_forgotten(cluster):
     assert ("Normal", "MissingJob", f"Active job went missing: tick-{FIRST}") in await events_of(
         cluster, controller
     )
+
+
+@pytest.mark.asyncio
+@pytest.mark.looptime
+async def test_a_job_whose_start_could_not_be_noted(cluster):
+    """It is noted at the next try, and is not started twice."""
+    await started(cluster, cron_job(concurrencyPolicy="Forbid"))
+    lost = []
+
+    def outage(request):
+        if request.method != "PUT" or lost:
+            return None
+        lost.append(request)
+        return ConnectionResetError("the server went")
+
+    cluster.server.outage = outage
+    await cluster.quiet(119)
+    status = await status_of(cluster)
+
+    assert lost
+    assert await jobs(cluster) == [str(FIRST)]
+    assert [one["name"] for one in status["active"]] == [f"tick-{FIRST}"]
+    assert status["lastScheduleTime"] == "2026-01-01T00:01:00Z"

@@ -319,3 +319,22 @@ async def test_a_replacement_may_wait_for_the_end_of_a_pod(cluster):
 
     assert (await status_of(cluster))["failed"] == 1
     assert len(await running_pods(cluster)) == 1
+
+
+async def test_an_outage_while_pods_are_called_back(cluster):
+    """What could not be released is deleted as soon as the server is there again."""
+    await started(cluster, job())
+    lost = []
+
+    def outage(request):
+        if request.method != "PATCH" or "/pods/" not in request.target or lost:
+            return None
+        lost.append(request)
+        return ConnectionResetError("the server went")
+
+    await cluster.client.patch(JOBS, "work", "ns", {"spec": {"suspend": True}})
+    cluster.server.outage = outage
+    await cluster.quiet(5)
+
+    assert lost
+    assert await running_pods(cluster) == {}
