@@ -88,6 +88,7 @@ def test_lightkube_scales(light: lightkube.Client, namespace: str):
     light.create(Deployment.from_dict(WORKLOAD), namespace=namespace)
     scale = light.get(Deployment.Scale, "web", namespace=namespace)
     scale.spec.replicas = 0
+    scale.metadata.resourceVersion = None  # the controller writes the deployment's status meanwhile
     light.replace(scale, "web", namespace=namespace)
     assert light.get(Deployment, "web", namespace=namespace).spec.replicas == 0
 
