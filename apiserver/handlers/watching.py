@@ -32,6 +32,7 @@ from apiserver.storage.interfaces import (
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
 MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere
 BOOKMARK_SECONDS = 60.0
+_PIECE = 256  # objects that are there already; some hundred kilobytes of pods
 _END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
 _ADDED, _MODIFIED, _DELETED = "ADDED", "MODIFIED", "DELETED"
 _TYPES = {Verb.CREATE: _ADDED, Verb.UPDATE: _MODIFIED, Verb.DELETE: _DELETED}
@@ -86,8 +87,10 @@ async def stream(
     lifetime.watches.add(cursor)
     others.add(cursor)
     try:
-        if entries:
-            yield encoder.lines(Change(_ADDED, one.value, one.revision, one.revision) for one in entries)
+        for start in range(0, len(entries), _PIECE):
+            found = entries[start : start + _PIECE]
+            yield encoder.lines(Change(_ADDED, one.value, one.revision, one.revision) for one in found)
+            await asyncio.sleep(0)  # others have their turn
         if options.send_initial_events and options.bookmarks:
             yield encoder.bookmark(since, _END_OF_INITIAL)
         async for chunk in _follow(scope, options, wanted, cursor, since, encoder):

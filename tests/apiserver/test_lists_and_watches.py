@@ -1,9 +1,12 @@
 """LIST and WATCH: selectors, chunks, revisions, events."""
 
 import asyncio
+import json
 
 import pytest
 from server_in_process import MAPS, config_map
+
+from apiserver.handlers import watching
 
 
 @pytest.fixture
@@ -278,3 +281,17 @@ async def test_events_are_encoded_once(api, five):
 
     assert lines[0] == lines[1]
     assert len(api.server.services.encoded_events) == 1
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"])
+async def test_a_long_beginning_comes_in_pieces(api, five, monkeypatch, accept):
+    """What there is when a watch begins comes whole, but not at once: others have their turn in between."""
+    monkeypatch.setattr(watching, "_PIECE", 2)
+    response = await api.raw("GET", f"{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=1", accept=accept)
+
+    pieces = [piece.splitlines() async for piece in response.body]
+
+    events = [json.loads(line) for piece in pieces for line in piece]
+    rows = [one["object"].get("rows", [one])[0]["object"] for one in events]
+    assert [len(piece) for piece in pieces] == [2, 2, 1]
+    assert "".join(row["metadata"]["name"] for row in rows) == "abcde"
