@@ -8,7 +8,8 @@ from apimachinery.field import FieldError
 from apiserver.registry.strategies.checked import Checked, CheckedAsNew
 from apiserver.registry.strategies.shared import Counted, Returned
 from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import classes, node_labels
+from apiserver.registry.validation import classes
+from apiserver.registry.warnings import node_labels
 
 
 class PriorityClassStrategy(Checked, Counted):

@@ -10,7 +10,8 @@ from apimachinery.field import FieldError
 from apiserver.registry.strategies.checked import Checked, CheckedAsNew, OwnRules
 from apiserver.registry.strategies.shared import Returned
 from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
-from apiserver.registry.validation import node_labels, selectors, storage_drivers
+from apiserver.registry.validation import selectors, storage_drivers
+from apiserver.registry.warnings import node_labels
 
 _GROUP = "storage.k8s.io"
 

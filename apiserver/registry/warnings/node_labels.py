@@ -1,4 +1,8 @@
-"""Labels of nodes that were renamed. Source: pkg/api/node/util.go, 1.36."""
+"""Warnings about labels of nodes that have newer names.
+
+Source: k8s.io/kubernetes/pkg/api/node/util.go and pkg/api/storage/util.go, 1.36; the text for a
+matchExpression of a label selector is from memory.
+"""
 
 from collections.abc import Iterator
 
@@ -35,3 +39,25 @@ def term_warnings(term: Object, path: str, *, values: bool) -> Iterator[str]:
         for number, value in enumerate((expression.get("values") or ()) if values else ()):
             where = index(child(at, "values"), number)
             yield from (f"{where}: {value} is invalid, {text}" for text in names.label_value(value))
+
+
+def selector_warnings(selector: Object | None, path: str) -> Iterator[str]:
+    """Of a label selector for nodes."""
+    for position, expression in enumerate((selector or {}).get("matchExpressions") or []):
+        name = expression.get("key") or ""
+        if name in DEPRECATED:
+            at = child(index(child(path, "matchExpressions"), position), "key")
+            yield f"{at}: {name} is {DEPRECATED[name]}"
+    for name in sorted((selector or {}).get("matchLabels") or {}):
+        if name in DEPRECATED:
+            yield f"{child(child(path, 'matchLabels'), name)}: {DEPRECATED[name]}"
+
+
+def topology_warnings(topologies: list[Object], path: str) -> Iterator[str]:
+    """Of the topologies that a storage class allows."""
+    for position, term in enumerate(topologies):
+        for number, expression in enumerate(term.get("matchLabelExpressions") or []):
+            text = DEPRECATED.get(expression.get("key") or "")
+            if text:
+                at = index(child(index(path, position), "matchLabelExpressions"), number)
+                yield f"{child(at, 'key')}: {text}"
