@@ -6,7 +6,7 @@ from apimachinery.remembering import remembered
 from apiserver.request import Request
 from apiserver.storage.interfaces import Author
 
-_PRODUCT = re.compile(r"^(?P<name>[^/ ]+)(?:/(?P<version>[^ ]*))?")
+_PRODUCT = re.compile(r"^(?P<name>[^/ ]{1,128})[^/ ]*(?:/(?P<version>[^ ]*))?")
 _MINOR = re.compile(r"^v?(\d+\.\d+)")
 
 

@@ -1,4 +1,4 @@
-"""Our own paths, which no upstream role knows: whoever is authenticated may announce a component."""
+"""Our own paths, which no upstream role knows: whoever is authenticated may read the time line there."""
 
 from apiserver.authorization import NO_OPINION, Decision, Rules
 from apiserver.request_info import RequestInfo

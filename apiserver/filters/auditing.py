@@ -6,12 +6,14 @@ from apiserver import statuses
 from apiserver.metrics import RequestMetrics
 from apiserver.request import Handler, Request, Response
 
+_ID_MAX = 64  # characters of a client's own id; as upstream
+
 
 def with_audit(handler: Handler, metrics: RequestMetrics, clock: Clock, entropy: Entropy) -> Handler:
     """The id is the client's `Audit-ID` or a new one; it comes back in the answer and stands in the log."""
 
     async def audit(request: Request) -> Response:
-        request.request_id = request.headers.get("audit-id") or entropy.uid()
+        request.request_id = request.headers.get("audit-id", "")[:_ID_MAX] or entropy.uid()
         begun = clock.monotonic()
         try:
             response = await handler(request)

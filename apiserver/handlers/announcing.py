@@ -4,18 +4,19 @@ from apimachinery import errors
 from apimachinery.clock import micro_timestamp
 from apimachinery.errors import GroupResource
 from apiserver import bodies, parameters
+from apiserver.accounts import USER_PREFIX
 from apiserver.encoding import dumps, loads
 from apiserver.request import Request, Response
 from apiserver.services import Services
 from apiserver.storage.interfaces import ComponentEvent
-from apiserver.user import MASTERS_GROUP
+from apiserver.user import MASTERS_GROUP, User
 
 _FIELDS = ("component", "what", "version", "gates")
 
 
 async def announce(request: Request, services: Services) -> Response:
     """POST {component, what, version, gates}; only masters and the cluster's own users may."""
-    if MASTERS_GROUP not in request.user.groups and not request.user.name.startswith("system:"):
+    if not _is_component(request.user):
         raise errors.forbidden(GroupResource("", ""), "", f'User "{request.user.name}" cannot announce')
     try:
         body = loads(await bodies.read(request))
@@ -29,6 +30,12 @@ async def announce(request: Request, services: Services) -> Response:
     now = services.world.clock.now()
     await services.log.record(ComponentEvent(0, component, what, version, gates, now))
     return Response(201, dumps({"status": "Success"}) + b"\n")
+
+
+def _is_component(user: User) -> bool:
+    """Whether a user is the administrator or part of the cluster; pods' service accounts are not."""
+    own = user.name.startswith("system:") and not user.name.startswith(USER_PREFIX)
+    return MASTERS_GROUP in user.groups or own
 
 
 async def timeline(request: Request, services: Services) -> Response:

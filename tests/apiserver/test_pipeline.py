@@ -6,6 +6,7 @@ import re
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
 from apiserver import pipeline
+from apiserver.authors import component_of
 from apiserver.filters import deadlines
 from apiserver.request import Peer
 
@@ -108,6 +109,7 @@ async def test_request_id(api):
     """The client's Audit-ID comes back; without one there is a new one."""
     assert (await api.get("/version", audit_id="mine")).headers["Audit-Id"] == "mine"
     assert len((await api.get("/version")).headers["Audit-Id"]) == 36
+    assert (await api.get("/version", audit_id="x" * 1000)).headers["Audit-Id"] == "x" * 64
 
 
 async def test_panic(api, monkeypatch):
@@ -194,3 +196,21 @@ async def test_author(api):
         "1.35",
     )
     assert (author.server_version, author.request_id) == ("1.36", "r1")
+
+
+def test_what_a_client_says_of_itself_is_bounded():
+    """Names of components go into the log; a client cannot fill it with its user agent."""
+    assert component_of("kube-scheduler/v1.36.4 (linux)") == ("kube-scheduler", "1.36")
+    assert component_of("x" * 1000 + "/v1.36.4") == ("x" * 128, "1.36")
+
+
+async def test_who_announces(server):
+    """Components and the administrator announce; a pod's service account does not."""
+    event = {"component": "scheduler", "what": "started"}
+    for name, status in (
+        ("system:kube-scheduler", 201),
+        ("system:serviceaccount:default:default", 403),
+        ("eve", 403),
+    ):
+        answer = await Caller(server, Peer(name, ())).post("/kubeskew/v1/components", event)
+        assert answer.status == status, name
