@@ -22,6 +22,7 @@ Object = dict[str, Any]
 
 _ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _MASTER_SERVICES = "default"
+_ACCOUNT_VOLUME = "kube-api-access-"
 
 
 class ConfigError(Exception):
@@ -105,17 +106,29 @@ class PodContents:
     # -- volumes
 
     async def check(self, pod: Object) -> None:
-        """Whether the configmaps and secrets that volumes must have are there. Raises ConfigError."""
+        """Whether what volumes must have of configmaps and secrets is there. Raises ConfigError."""
         for volume in pod["spec"].get("volumes") or []:
-            for kind, ref, key in (("configMap", CONFIG_MAPS, "name"), ("secret", SECRETS, "secretName")):
-                source = volume.get(kind)
-                if source is None or source.get("optional"):
-                    continue
+            name, errors = volume["name"], []
+            if name.startswith(_ACCOUNT_VOLUME):
+                continue  # every pod has it, and every namespace what it needs
+            for source in (volume.get("projected") or {}).get("sources") or [volume]:
                 try:
-                    await self._data(ref, pod, {"name": source.get(key), "optional": False})
+                    await self._check_source(pod, source)
                 except ConfigError as error:
-                    name = volume["name"]
-                    raise ConfigError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from None
+                    errors.append(str(error))
+            if errors:
+                text = errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]"
+                raise ConfigError(f'MountVolume.SetUp failed for volume "{name}" : {text}')
+
+    async def _check_source(self, pod: Object, source: Object) -> None:
+        for kind, ref, what in (("configMap", CONFIG_MAPS, "config"), ("secret", SECRETS, "secret")):
+            one = source.get(kind)
+            if one is None or one.get("optional"):
+                continue
+            data = await self._data(ref, pod, {"name": one.get("secretName") or one.get("name")})
+            for item in one.get("items") or []:
+                if item["key"] not in (data or {}):
+                    raise ConfigError(f"references non-existent {what} key: {item['key']}")
 
     async def volumes(self, pod: Object) -> dict[str, Tree]:
         """Volume → its files; what cannot be had is left out."""

@@ -91,6 +91,31 @@ async def test_a_pod_waits_for_its_volumes(node):
     assert [line.data for line in inside.lines()] == [b"hush"]
 
 
+@pytest.mark.parametrize(
+    ("volume", "told"),
+    [
+        ({"projected": {"sources": [{"configMap": {"name": "no"}}]}}, 'configmap "no" not found'),
+        (
+            {"projected": {"sources": [{"configMap": {"name": "no"}}, {"secret": {"name": "no"}}]}},
+            '[configmap "no" not found, secret "no" not found]',
+        ),
+        (
+            {"configMap": {"name": "there", "items": [{"key": "k", "path": "p"}]}},
+            "references non-existent config key: k",
+        ),
+    ],
+)
+async def test_what_a_volume_lacks(node, volume, told):
+    """The event names what is missing, in every source and down to the keys."""
+    await _config(node, "there")
+    await node.start()
+    await node.create(volumes=[{"name": "v", **volume}])
+
+    await node.until(
+        lambda: _told(node, ("FailedMount", f'MountVolume.SetUp failed for volume "v" : {told}'))
+    )
+
+
 async def _told(node, event):
     return event in await node.events()
 
