@@ -70,7 +70,16 @@ class DefinitionControllers:
             cursor.close()
 
     async def _settle(self, names: Iterable[str]) -> None:
-        for name in list(names):
+        """Groups at once, so that they share commits; the names of one group depend on each other."""
+        groups: dict[str, list[str]] = {}
+        for name in names:
+            groups.setdefault(name.partition(".")[2], []).append(name)
+        results = await asyncio.gather(*map(self._settle_group, groups.values()), return_exceptions=True)
+        for failure in filter(None, results):
+            raise failure
+
+    async def _settle_group(self, names: Iterable[str]) -> None:
+        for name in names:
             for step in (self._name, self._establish, self._approve, self._finish):
                 definition = self._services.table.stored.get().get(name)
                 if definition is None:
