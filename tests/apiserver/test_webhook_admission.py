@@ -37,6 +37,34 @@ async def hook(tmp_path):
         yield made
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"warnings": "no list"},
+        {"warnings": [1]},
+        {"auditAnnotations": []},
+        {"auditAnnotations": {"a": 1}},
+        {"allowed": "yes"},
+        {"allowed": False, "status": "no"},
+        {"allowed": False, "status": {"code": "x"}},
+        {"uid": 1},
+        {"patch": {}},
+    ],
+)
+@pytest.mark.parametrize("kind", ["Validating", "Mutating"])
+async def test_an_answer_of_wrong_types(call, hook, kind, response):
+    """What Go could not decode is a failing call: failurePolicy decides, and nothing else goes wrong."""
+    hook.answer = lambda review: allow(review, **response)
+    await configure(call, kind, "strict", webhook(hook))
+    refused = await call.post(MAPS, config_map("one"))
+    await call.delete(f"{GROUP}/{kind.lower()}webhookconfigurations/strict")
+    await configure(call, kind, "lenient", webhook(hook, failurePolicy="Ignore"))
+
+    assert refused.status == 500
+    assert 'calling webhook "a.example.com": failed to call webhook: json: cannot' in refused.body["message"]
+    assert (await call.post(MAPS, config_map("one"))).status == 201
+
+
 def rule(*resources, groups=("",), versions=("v1",), operations=("*",), **more):
     return {
         "apiGroups": list(groups),

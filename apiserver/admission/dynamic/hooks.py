@@ -14,7 +14,7 @@ from apiserver.admission import Attributes
 from apiserver.admission.dynamic import reviews
 from apiserver.admission.dynamic.conditions import Conditions
 from apiserver.admission.dynamic.matching import EXEMPT, REVIEWS, Criteria, Invocation
-from apiserver.admission.dynamic.reviews import ReviewError, Verdict
+from apiserver.admission.dynamic.reviews import ReviewError, Verdict, WrongTypeError
 from apiserver.admission.dynamic.versions import Versioned
 from apiserver.derived import Derived
 from apiserver.webhooks.client import CallError, ConfigError
@@ -106,6 +106,8 @@ class Hooks:
             verdict = reviews.verdict(answer, version, uid, mutating=self._mutating)
         except ReviewError as error:
             raise _failed(hook, f"received invalid webhook response: {error}") from None
+        except WrongTypeError as error:
+            raise _failed(hook, f"failed to call webhook: {error}") from None
         attributes.warnings.extend(verdict.warnings)
         for key, value in verdict.annotations.items():
             attributes.annotations[f"{hook.name}/{key}"] = value

@@ -9,7 +9,7 @@ import binascii
 from dataclasses import dataclass, field
 from typing import Any
 
-from apimachinery import decoding, errors
+from apimachinery import decoding, errors, shapes
 from apimachinery.errors import Object, StatusError
 from apimachinery.resources import Resource
 from apiserver.admission import CONNECT, Attributes
@@ -23,6 +23,10 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 class ReviewError(Exception):
     """A review that cannot be made, or an answer that is none."""
+
+
+class WrongTypeError(Exception):
+    """An answer that Go could not decode, in Go's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +122,14 @@ def options_of(attributes: Attributes) -> Object | None:
 
 
 def verdict(answer: Any, version: str, uid: str, *, mutating: bool) -> Verdict:
-    """What the webhook's answer says; raises ReviewError where upstream does not believe it."""
+    """What the webhook's answer says.
+
+    Raises WrongTypeError, and ReviewError where upstream does not believe it.
+    """
     response = answer.get("response")
-    if not isinstance(response, dict):
+    if response is None:
         raise ReviewError("webhook response was absent")
+    _check_types(response)
     patch, patch_type = _decoded(response.get("patch")), response.get("patchType")
     if version == "v1":
         _check(answer, response, uid)
@@ -133,9 +141,46 @@ def verdict(answer: Any, version: str, uid: str, *, mutating: bool) -> Verdict:
         response.get("status"),
         patch,
         (patch_type if version == "v1" else "JSONPatch") or "",
-        [str(text) for text in response.get("warnings") or ()],
-        dict(response.get("auditAnnotations") or {}),
+        [text or "" for text in response.get("warnings") or ()],
+        {key: value or "" for key, value in (response.get("auditAnnotations") or {}).items()},
     )
+
+
+_STATUS_TYPES = {"message": (str, "string"), "reason": (str, "v1.StatusReason"), "code": (int, "int32")}
+_RESPONSE_TYPES = {
+    "uid": (str, "types.UID"), "allowed": (bool, "bool"), "status": (dict, "v1.Status"),
+    "patch": (str, "[]uint8"), "patchType": (str, "v1.PatchType"),
+    "auditAnnotations": (dict, "map[string]string"), "warnings": (list, "[]string"),
+}  # fmt: skip
+
+
+def _check_types(response: Any) -> None:
+    """Raise WrongTypeError for what no AdmissionResponse holds; the names of Go's types are from memory."""
+    _check_type(response, dict, "AdmissionReview.response", "v1.AdmissionResponse")
+    for name, (kind, shown) in _RESPONSE_TYPES.items():
+        _check_type(response.get(name), kind, f"AdmissionResponse.response.{name}", shown)
+    for name, (kind, shown) in _STATUS_TYPES.items():
+        _check_type((response.get("status") or {}).get(name), kind, f"Status.response.status.{name}", shown)
+    _check_type(
+        (response.get("status") or {}).get("details"),
+        dict,
+        "Status.response.status.details",
+        "v1.StatusDetails",
+    )
+    texts = {
+        "warnings": response.get("warnings") or (),
+        "auditAnnotations": (response.get("auditAnnotations") or {}).values(),
+    }
+    for name, values in texts.items():
+        for value in values:
+            _check_type(value, str, f"AdmissionResponse.response.{name}", "string")
+
+
+def _check_type(value: Any, kind: type, field_name: str, shown: str) -> None:
+    if value is None or (isinstance(value, kind) and (kind is not int or not isinstance(value, bool))):
+        return
+    found = shapes.found(value)
+    raise WrongTypeError(f"json: cannot unmarshal {found} into Go struct field {field_name} of type {shown}")
 
 
 def _check(answer: Object, response: Object, uid: str) -> None:
