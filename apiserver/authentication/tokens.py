@@ -14,6 +14,7 @@ from apiserver.user import AUTHENTICATED_GROUP, User
 
 WEBSOCKET_TOKEN = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - what stands before a token
 _COLUMNS = 3
+_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
 class TokenFileError(ValueError):
@@ -35,9 +36,16 @@ class TokenFile:
 
 
 def bearer_token(request: Request) -> str:
-    """The token of the Authorization header, empty if there is none."""
-    scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    """The token of the Authorization header, empty if there is none.
+
+    Source: k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go, 1.36.
+    """
+    scheme, *rest = request.headers.get("authorization", "").strip().split(" ", 2)
+    if not rest or scheme.lower() != "bearer":
+        return ""
+    if not rest[0]:
+        request.warnings.append(_SPACE)
+    return rest[0]
 
 
 def websocket_token(request: Request) -> str:

@@ -40,9 +40,7 @@ class UnionAuthenticator:
                 return self.identify(token, self.audiences).user
         except TokenError:
             return None
-        if "authorization" in request.headers or not self._anonymous:
-            return None
-        return ANONYMOUS_USER
+        return ANONYMOUS_USER if self._anonymous else None
 
     def identify(self, token: str, audiences: Sequence[str]) -> Identity:
         """Whose token it is; raises TokenError with what the sources said."""

@@ -3,6 +3,7 @@
 import inspect
 import re
 
+import pytest
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
 from apiserver import pipeline
@@ -49,6 +50,16 @@ async def test_wrong_token(server):
     answer = await Caller(server, peer=None).get("/readyz", authorization="Bearer nonsense")
 
     assert (answer.status, answer.body["reason"]) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize("header", ["Basic dTpw", "Bearer", "Bearer  nonsense", "Negotiate x"])
+async def test_what_is_no_bearer_token(server, header):
+    """Credentials of another kind are not looked at, as upstream: the request is anonymous."""
+    answer = await Caller(server, peer=None).get("/api/v1/nodes", authorization=header)
+
+    assert answer.status == 403
+    assert 'User "system:anonymous"' in answer.body["message"]
+    assert len(answer.warnings) == (header.count("  "))
 
 
 async def test_token_file(tmp_path):
