@@ -10,6 +10,7 @@ from apiserver.generations import Generations
 from apiserver.storage.interfaces import Key, Store
 
 _REMEMBERED = 1000  # namespaces, twice
+_REVIEWS = "localsubjectaccessreviews.authorization.k8s.io"
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 
 
@@ -30,6 +31,8 @@ class NamespaceLifecycle(Plugin):
                 raise attributes.refuse("this namespace may not be deleted")
             return
         if attributes.operation == DELETE or not resource.namespaced:
+            return
+        if resource.storage_resource == _REVIEWS:  # an answer would tell whether the namespace is there
             return
         terminating = await self._is_terminating(attributes.namespace)
         if terminating and attributes.operation == CREATE:

@@ -20,6 +20,15 @@ def access(kind: str, **spec) -> dict:
     return {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
 
 
+async def test_a_namespace_that_is_not_there(api):
+    """Whether somebody may do something in a namespace is answered without telling whether it is there."""
+    target = "/apis/authorization.k8s.io/v1/namespaces/nowhere/localsubjectaccessreviews"
+    spec = {"user": "u", "resourceAttributes": {"namespace": "nowhere", "verb": "get", "resource": "pods"}}
+    answer = await api.post(target, {"metadata": {"namespace": "nowhere"}, "spec": spec})
+
+    assert (answer.status, answer.body["status"]["allowed"]) == (201, False)
+
+
 async def test_who_am_i(api):
     """A SelfSubjectReview tells the user and groups of the one who asks, impersonated or not."""
     question = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
