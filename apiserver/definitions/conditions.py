@@ -10,7 +10,6 @@ from apimachinery.errors import Object
 
 ESTABLISHED = "Established"
 NAMES_ACCEPTED = "NamesAccepted"
-NON_STRUCTURAL = "NonStructuralSchema"
 TERMINATING = "Terminating"
 APPROVED = "KubernetesAPIApprovalPolicyConformant"
 

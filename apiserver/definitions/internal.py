@@ -36,11 +36,6 @@ def _alike(versions: list[Object], name: str) -> bool:
     return all((one.get(name) or None) == (versions[0].get(name) or None) for one in versions)
 
 
-def schema_path(place: Place) -> str:
-    """The path of a place's schema."""
-    return f"{place.path}.{'validation' if place.version is None else 'schema'}"
-
-
 def shown(spec: Object) -> Any:
     """`spec.versions` as an error prints it."""
     if spec.get("versions") is None:

@@ -42,11 +42,6 @@ def parse(text: str) -> Address | None:
     return mapped or found
 
 
-def is_ip(text: str) -> bool:
-    """Whether the older parser takes it."""
-    return parse(text) is not None
-
-
 def _is_mapped(text: str) -> bool:
     found = _plain(_without_zeros(text))
     return isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None

@@ -13,7 +13,6 @@ from apiserver.registry.validation.amounts import ZERO
 from apiserver.registry.validation.differences import struct_difference
 
 _POLICIES = ("Delete", "Recycle", "Retain")
-_PORTAL = "iscsi.targetportal"
 _MAX_ISCSI = 64
 _CSI_SECRETS = (
     "controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef",
@@ -107,16 +106,6 @@ def _source_errors(spec: Object) -> Iterator[FieldError]:
             yield required("spec.nodeAffinity", "Local volume requires node affinity")
     if not found:
         yield required("spec", "must specify a volume type")
-
-
-def _with_secret(rule: Rule, *fields: str) -> Rule:
-    """A source whose secret stands in a namespace."""
-
-    def whole(source: Object, path: str) -> Iterator[FieldError]:
-        yield from rule(source, path)
-        yield from sources.secret_reference(source, path, *fields)
-
-    return whole
 
 
 def _iscsi(source: Object, path: str) -> Iterator[FieldError]:

@@ -23,7 +23,6 @@ _RESIZES = (
     "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress",
     "NodeResizeInfeasible", "NodeResizePending",
 )  # fmt: skip
-_TEMPLATE_METADATA = ("labels", "annotations")
 # What a template's metadata may not have, in the order of the Go type.
 _METADATA = (
     "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation",
