@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from apimachinery.node_affinity import affinity_matches, tolerates
+from apimachinery.node_affinity import affinity_matches
 from apimachinery.quantity import Quantity
+from apimachinery.taints import tolerates
 from kubelet import pod_spec
 
 Object = dict[str, Any]
@@ -95,7 +96,8 @@ def _node_affinity(pod: Object, node: Object) -> Rejection | None:
 def _taints(pod: Object, node: Object) -> Rejection | None:
     taints = node["spec"].get("taints") or [] if "spec" in node else []
     tolerations = pod["spec"].get("tolerations") or []
-    if all(tolerates(tolerations, taint) for taint in taints if taint.get("effect") == "NoExecute"):
+    hard = [taint for taint in taints if taint.get("effect") == "NoExecute"]
+    if all(any(tolerates(one, taint) for one in tolerations) for taint in hard):
         return None
     return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
 

@@ -1,4 +1,4 @@
-"""Taints and tolerations.
+"""Which taints keep a pod away.
 
 Source: k8s.io/component-helpers/scheduling/corev1, 1.36.
 """
@@ -6,23 +6,11 @@ Source: k8s.io/component-helpers/scheduling/corev1, 1.36.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from apimachinery.taints import tolerates
+
 Object = Mapping[str, Any]
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
-
-
-def tolerates(toleration: Object, taint: Object) -> bool:
-    """Whether one toleration covers one taint; an empty effect or key covers all."""
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    match toleration.get("operator") or "Equal":
-        case "Exists":
-            return True
-        case "Equal":
-            return (toleration.get("value") or "") == (taint.get("value") or "")
-    return False
 
 
 def untolerated(

@@ -6,7 +6,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/daemon (NodeShouldRunDaemonPod) an
 import copy
 
 from apimachinery.client.rest import Object
-from apimachinery.node_affinity import affinity_matches, tolerates
+from apimachinery.node_affinity import affinity_matches
+from apimachinery.taints import tolerates
 from controllers.history import REVISION_LABEL
 
 GENERATION_LABEL = "pod-template-generation"
@@ -86,7 +87,9 @@ def belongs(daemon_set: Object, node: Object) -> tuple[bool, bool]:
         return False, False
     tolerations = _tolerations(spec)
     refused = {
-        taint.get("effect") for taint in node["spec"].get("taints") or () if not tolerates(tolerations, taint)
+        taint.get("effect")
+        for taint in node["spec"].get("taints") or ()
+        if not any(tolerates(one, taint) for one in tolerations)
     }
     if refused & {"NoSchedule", "NoExecute"}:
         return False, "NoExecute" not in refused

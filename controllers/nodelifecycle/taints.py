@@ -6,6 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/nodelifecycle and tainteviction, 1
 from collections.abc import Iterable
 
 from apimachinery.client.rest import Object
+from apimachinery.taints import tolerates
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -61,16 +62,6 @@ def _taint(key: str, effect: str, now: str) -> Object:
 
 def no_execute(node: Object) -> list[Object]:
     return [one for one in node["spec"].get("taints") or () if one["effect"] == "NoExecute"]
-
-
-def tolerates(toleration: Object, taint: Object) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def seconds_left(pod: Object, taints: Iterable[Object]) -> float | None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.cel.devices import Selector, device_value
 from apimachinery.cel.errors import CELError
-from scheduler.node_selectors import selector_matches
+from apimachinery.node_selectors import selector_matches
 
 Object = Mapping[str, Any]
 

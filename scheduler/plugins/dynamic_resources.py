@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from apimachinery.clock import Clock, Entropy
+from apimachinery.node_selectors import selector_matches
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from scheduler.allocator.pools import SliceIndex
@@ -21,7 +22,6 @@ from scheduler.framework.events import EventHint
 from scheduler.framework.interfaces import PostFilterResult, PreFilterResult
 from scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
 from scheduler.metrics import Metrics
-from scheduler.node_selectors import selector_matches
 from scheduler.nodes import NodeInfo
 from scheduler.plugins import dynamic_hints
 from scheduler.plugins.dynamic_binding import FAILURES, ClaimBinder

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from apimachinery.node_selectors import selector_matches, term_matches
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
 from scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
 from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
-from scheduler.node_selectors import selector_matches, term_matches
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from apimachinery.taints import tolerates
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from scheduler.framework.status import SUCCESS, Status, unresolvable
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
-from scheduler.taints import tolerates
 
 NAME = "NodeUnschedulable"
 REASON = "node(s) were unschedulable"

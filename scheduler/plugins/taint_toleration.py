@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from apimachinery.taints import tolerates
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from scheduler.framework.interfaces import MAX_NODE_SCORE
@@ -9,7 +10,7 @@ from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
 from scheduler.rules import SchedulerRules
-from scheduler.taints import tolerates, untolerated
+from scheduler.taints import untolerated
 
 NAME = "TaintToleration"
 REASON = "node(s) had untolerated taint(s)"
