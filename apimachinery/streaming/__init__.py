@@ -16,3 +16,22 @@ class Pipe(Protocol):
     async def write(self, data: bytes) -> None:
         """Send; waits while the other side is slow. Raises ConnectionError when it is gone."""
         ...
+
+
+class PipeReader:
+    """The bytes of a pipe by number."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._buffer = bytearray()
+
+    async def take(self, count: int) -> bytes | None:
+        """The next `count` bytes; None if the pipe ends before."""
+        while len(self._buffer) < count:
+            data = await self._pipe.read()
+            if not data:
+                return None
+            self._buffer += data
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import IntEnum
 
-from apimachinery.streaming import Pipe
+from apimachinery.streaming import Pipe, PipeReader
 from apimachinery.streaming.spdy_headers import HeaderError, HeaderReader, HeaderWriter
 
 _VERSION = 3
@@ -89,7 +89,7 @@ class Connection:
         self._next = 1 if client else 2
         self._headers_in, self._headers_out = HeaderReader(), HeaderWriter()
         self._sending = asyncio.Lock()
-        self._buffer = bytearray()
+        self._incoming = PipeReader(pipe)
 
     # -- streams
 
@@ -149,23 +149,13 @@ class Connection:
 
     async def _frame(self) -> tuple[int, int, bytes] | None:
         """(first word, flags, body)."""
-        head = await self._take(8)
+        head = await self._incoming.take(8)
         if head is None:
             return None
         first, second = struct.unpack(">II", head)
         size = second & 0xFFFFFF
-        body = await self._take(size) if size < _MAX_FRAME else None
+        body = await self._incoming.take(size) if size < _MAX_FRAME else None
         return None if body is None else (first, second >> 24, body)
-
-    async def _take(self, count: int) -> bytes | None:
-        while len(self._buffer) < count:
-            data = await self._pipe.read()
-            if not data:
-                return None
-            self._buffer += data
-        taken = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return taken
 
     async def _received(self, first: int, flags: int, body: bytes) -> None:
         if not first & _CONTROL:

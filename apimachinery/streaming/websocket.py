@@ -8,7 +8,7 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import NamedTuple
 
-from apimachinery.streaming import Pipe
+from apimachinery.streaming import Pipe, PipeReader
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LARGEST = 32 << 20
@@ -42,7 +42,7 @@ class WebSocket:
     def __init__(self, pipe: Pipe, *, client: bool = False) -> None:
         self._pipe = pipe
         self._client = client
-        self._buffer = bytearray()
+        self._incoming = PipeReader(pipe)
         self._closed = False
 
     async def receive(self) -> Message | None:
@@ -84,32 +84,22 @@ class WebSocket:
 
     async def _frame(self) -> tuple[bool, int, bytes] | None:
         """(last of its message, opcode, payload); None at the end of the connection."""
-        head = await self._take(2)
+        head = await self._incoming.take(2)
         if head is None:
             return None
         size: int = head[1] & 0x7F
         if size >= 126:
-            extended = await self._take(2 if size == 126 else 8)
+            extended = await self._incoming.take(2 if size == 126 else 8)
             if extended is None:
                 return None
             size = int.from_bytes(extended, "big")
         if size > _LARGEST:
             return None
-        mask = await self._take(4) if head[1] & 0x80 else b""
-        data = await self._take(size) if mask is not None else None
+        mask = await self._incoming.take(4) if head[1] & 0x80 else b""
+        data = await self._incoming.take(size) if mask is not None else None
         if mask is None or data is None:
             return None
         return bool(head[0] & 0x80), head[0] & 0x0F, _masked(data, mask) if mask else data
-
-    async def _take(self, count: int) -> bytes | None:
-        while len(self._buffer) < count:
-            data = await self._pipe.read()
-            if not data:
-                return None
-            self._buffer += data
-        taken = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return taken
 
 
 def encode_frame(data: bytes, opcode: int, *, masked: bool = False) -> bytes:
