@@ -44,6 +44,7 @@ class Stream:
         self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
         self._ended = False
         self._closed = False
+        self._finished = False  # by the peer
         self.replied = asyncio.Event()
 
     async def read(self) -> bytes:
@@ -65,6 +66,7 @@ class Stream:
             self._closed = True
             with suppress(ConnectionError):
                 await self._connection.send_data(self.number, b"", fin=True)
+            self._forget_if_over()
 
     async def reset(self, status: int = CANCEL) -> None:
         """Give the stream up in both directions."""
@@ -77,6 +79,13 @@ class Stream:
     def feed(self, data: bytes) -> None:
         """From the connection: bytes that came, or empty for the end."""
         self._incoming.put_nowait(data)
+        if not data:
+            self._finished = True
+            self._forget_if_over()
+
+    def _forget_if_over(self) -> None:
+        if self._closed and self._finished:
+            self._connection.forget(self.number)
 
 
 class Connection:

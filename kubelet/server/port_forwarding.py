@@ -62,7 +62,9 @@ async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
             pair[stream.headers.get("streamtype", "")] = stream
             if {"data", "error"} <= pair.keys():
                 del waiting[request]
-                serving.add(asyncio.create_task(_serve_pair(view, pod, pair)))
+                task = asyncio.create_task(_serve_pair(view, pod, pair))
+                serving.add(task)
+                task.add_done_callback(serving.discard)
     finally:
         for task in [reading, *serving]:
             task.cancel()
@@ -71,11 +73,16 @@ async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
 
 async def _serve_pair(view: NodeView, pod: Object, pair: dict[str, spdy.Stream]) -> None:
     data, error = pair["data"], pair["error"]
-    port = int(data.headers.get("port", "0"))
-    if listens(view, pod, port):
-        await serve_connection(pod, data.read, data.write)
-    else:
-        await error.write(_refused(pod, port).encode())
+    text = data.headers.get("port", "")
+    try:
+        if not text.isdecimal():
+            await error.write(f'"{text}" is no port'.encode())
+        elif listens(view, pod, int(text)):
+            await serve_connection(pod, data.read, data.write)
+        else:
+            await error.write(_refused(pod, int(text)).encode())
+    except ConnectionError:
+        pass  # the client went: the streams end with it
     await data.close()
     await error.close()
 

@@ -96,3 +96,21 @@ async def test_a_broken_header_block_ends_the_connection():
     await here.write(b"\x80\x03\x00\x01\x00\x00\x00\x10" + b"\x00" * 16)
     await asyncio.wait_for(server.run(), 5)
     assert await server.accept() is None
+
+
+async def test_streams_that_both_sides_ended_are_forgotten():
+    """A connection that goes on does not keep what went over it."""
+    here, there = pipes()
+    client, server = spdy.Connection(here, client=True), spdy.Connection(there)
+    tasks = [asyncio.create_task(one.run()) for one in (client, server)]
+    for _ in range(3):
+        mine = await client.open({"port": "80"})
+        theirs = await server.accept()
+        await mine.close()
+        assert await theirs.read() == b""
+        await theirs.close()
+        assert await mine.read() == b""
+    assert (client._streams, server._streams) == ({}, {})
+    for pipe in (here, there):
+        await pipe.write(b"")
+    await asyncio.gather(*tasks)
