@@ -117,6 +117,9 @@ def streamed(answer: Answer, **changed: str) -> Response:
     """A backend's answer as ours; its body comes as it comes."""
     kept = _without(answer.headers, _KEPT_BACK_ANSWERS | {"content-type", "date"})
     content_type = changed.get("content_type") or answer.header("content-type") or "text/plain"
+    if answer.bodiless or answer.status in {204, 304}:
+        answer.close()
+        return Response(answer.status, b"", content_type, kept)
     return Response(answer.status, answer.pieces(), content_type, kept)
 
 

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import logging
 import math
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _LINGER_SECONDS = 2.0  # for more of it, so that the client gets to read the ans
 _REFUSED_SECONDS = 0.5  # between the refusal of what is no HTTP and the end: no reset may overtake it; as Go
 _WAITING_MAX = 8  # requests that a client sends ahead
 _WHOLE_MAX = 1 << 16  # bodies up to so many bytes are sent together with their head
+
+_ABSOLUTE = re.compile(r"^https?://[^/?]*")  # before a path, as clients write it for a proxy
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 _log = logging.getLogger(__name__)
 
@@ -152,15 +156,17 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         parser, transport = self._parser, self._transport
-        path, _, query = self._url.decode("latin-1").partition("?")
+        path, _, query = _ABSOLUTE.sub("", self._url.decode("latin-1")).partition("?")
+        broken = "%" in path and _BROKEN_ESCAPE.search(path)
         if "%" in path:
             path = unquote(path)
         fields = heads.decoded(self._headers)
         length = fields.get("content-length", "")
         body = Body(int(length) if length.isdecimal() else 0, self._hold, self._release)
         chunked = parser.get_http_version() != "1.0"
-        if chunked and (problem := _host_problem(fields.getall("host", ()))):
-            self._refuse(heads.refusal(400, problem), ValueError(problem))
+        problem = _host_problem(fields.getall("host", ())) if chunked else ""
+        if problem or broken:
+            self._refuse(heads.refusal(400, problem), ValueError(problem or "the path is not encoded right"))
             self._body = body  # of nobody
             return
         self._body = body
@@ -304,7 +310,7 @@ class Connection(asyncio.Protocol):
             pass
 
     async def _stream(self, asked: _Asked, response: Response, chunks: AsyncIterator[bytes]) -> None:
-        """Write chunks as they come, until they end or the client is gone."""
+        """Write chunks as they come, until they end or the client is gone; only the head for a HEAD."""
         self._streaming = True
         if not asked.keep_alive or not asked.chunked or not asked.body.complete:
             self._finishing = True
@@ -312,6 +318,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(
                 self._head(response, b"Transfer-Encoding: chunked\r\n" if asked.chunked else b"")
             )
+            if asked.request.method == "HEAD":
+                return
             async for chunk in chunks:
                 if chunk:
                     self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if asked.chunked else chunk)

@@ -104,6 +104,36 @@ async def test_streams(port: int, version: str, body: bytes) -> None:
     assert answer.partition(b"\r\n\r\n")[2] == body
 
 
+async def test_a_stream_that_only_its_head_was_asked_of(port: int) -> None:
+    """The next answer on the connection begins right behind the head."""
+    asked = f"HEAD /chunks HTTP/1.1\r\n{HEAD}\r\nGET /next HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n"
+
+    answer = await exchange(port, asked)
+
+    assert [part.split(b"\r\n")[0] for part in answer.split(b"\r\n\r\n")] == [
+        b"HTTP/1.1 200 OK",
+        b"HTTP/1.1 200 OK",
+        b"/next",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "body"),
+    [
+        ("http://somewhere:1/a%20b?c", b"200 OK", b"/a b"),
+        ("/a%zz", b"400 Bad Request", b"400 Bad Request"),
+        ("/a%", b"400 Bad Request", b"400 Bad Request"),
+        ("/a?b=%zz", b"200 OK", b"/a"),
+    ],
+)
+async def test_targets(port: int, target: str, status: bytes, body: bytes) -> None:
+    """A whole address leads to its path; what is not encoded right is no path, as Go says."""
+    answer = await exchange(port, f"GET {target} HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert answer.endswith(b"\r\n\r\n" + body)
+
+
 async def test_an_upgrade_hands_over_the_connection(port: int) -> None:
     """After 101 the handler has the bytes, also those that came with the head, until either side ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
