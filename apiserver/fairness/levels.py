@@ -79,6 +79,9 @@ class Levels:
         except TimeoutError:
             raise RejectedError("time-out") from None
         except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if seat.cancelled() and task is not None and not task.cancelling():
+                raise RejectedError("cancelled") from None  # its level lets nobody wait any more
             if seat.done() and not seat.cancelled():  # the client went just when its turn came
                 self.leave(level)
             raise

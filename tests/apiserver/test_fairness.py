@@ -124,6 +124,22 @@ async def test_seats_and_queues():
     assert levels.levels["a"].running == 2
 
 
+async def test_a_level_that_stops_queuing():
+    """Who waits in a level that is changed to refuse is refused: 429, and not a broken connection."""
+    levels = Levels(1)
+    levels.configure({"a": level("a", 1, queues=1, length=5)})
+    taken = await levels.enter("a", "f")
+    waiting = asyncio.create_task(levels.enter("a", "f"))
+    await asyncio.sleep(0)
+
+    levels.configure({"a": level("a", 1)})
+
+    with pytest.raises(RejectedError, match="cancelled"):
+        await waiting
+    levels.leave(taken)
+    assert (await levels.enter("a", "f")).waiting == 0
+
+
 async def test_lending():
     """A level may use what another lends while that does not need it."""
     levels = Levels(4)
