@@ -26,6 +26,8 @@ LEGACY_ISSUER = "kubernetes/serviceaccount"
 _LEGACY = "kubernetes.io/serviceaccount/"
 _LEEWAY = timedelta(minutes=1)
 _EXTRA = "authentication.kubernetes.io/"
+_INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+_LABEL_SINCE = 28  # (from memory)
 _REMEMBERED = 5_000
 _INVALIDATED = "service account token has been invalidated"
 
@@ -40,6 +42,7 @@ class AccountTokens:
         self._tells_id = gates.enabled("ServiceAccountTokenJTI")
         self._tells_node = gates.enabled("ServiceAccountTokenPodNodeInfo")
         self._checks_node = gates.enabled("ServiceAccountTokenNodeBindingValidation")
+        self._heeds_label = gates.version.minor >= _LABEL_SINCE
         self._verified: Generations[str, Token] = Generations(_REMEMBERED)
 
     def identify(self, text: str, audiences: Sequence[str]) -> Identity | None:
@@ -137,9 +140,20 @@ class AccountTokens:
         stored = object_of(entry.value, entry.revision)
         if _is_gone(entry, now) or _secret_token(stored) != text:
             raise TokenError(_INVALIDATED)
+        if self._heeds_label and (stored["metadata"].get("labels") or {}).get(_INVALID_SINCE):
+            raise TokenError(_marked(f"{namespace}/{secret}", f"{namespace}/{account}"))
         self._check_account(namespace, {"name": account, "uid": uid}, now)
         user = User(user_name(namespace, account), uid, (*group_names(namespace), AUTHENTICATED_GROUP))
         return Identity(user, _audiences({}, audiences, self._keys))
+
+
+def _marked(secret: str, account: str) -> str:
+    """What is said of a token that was found to be unused; from memory."""
+    return (
+        f"the token in secret {secret} for service account {account} has been marked invalid. Use tokens "
+        "from the TokenRequest API or manually created secret-based tokens, or remove the "
+        f"'{_INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+    )
 
 
 def _check_time(claims: dict[str, Any], now: datetime) -> None:

@@ -153,6 +153,11 @@ async def test_in_a_secret(api):
     assert (await api.post(SECRETS, {**secret, "metadata": metadata})).status == 201
 
     assert (await who(api, text))["username"] == "system:serviceaccount:default:bot"
+    label = {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}
+    await api.patch(f"{SECRETS}/s", {"metadata": {"labels": label}})
+    assert await who(api, text) == 401
+    await api.patch(f"{SECRETS}/s", {"metadata": {"labels": None}})
+    assert (await who(api, text))["username"] == "system:serviceaccount:default:bot"
     await api.delete(f"{SECRETS}/s")
     assert await who(api, text) == 401
 
