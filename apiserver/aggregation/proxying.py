@@ -30,6 +30,7 @@ _DROPPED = frozenset(
     {
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade",
         "transfer-encoding", "host", "content-length", "authorization", "accept-encoding", "content-encoding",
+        "sec-websocket-protocol",
     }
 )  # fmt: skip
 _DROPPED_PREFIXES = ("impersonate-", "x-remote-")

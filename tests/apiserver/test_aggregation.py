@@ -122,13 +122,15 @@ async def test_proxy(call, hook):
     hook.requests.clear()
     hook.answer = lambda _: web.json_response({"kind": "Thing"}, status=201)
     path = "/apis/metrics.example.com/v1/namespaces/default/things?limit=5&a=b%20c"
-    answer = await call.post(path, {"kind": "Thing"}, authorization="Bearer secret")
+    secret = {"authorization": "Bearer secret", "x_remote_user": "somebody"}
+    secret["sec_websocket_protocol"] = "base64url.bearer.authorization.k8s.io.c2VjcmV0, v4"
+    answer = await call.post(path, {"kind": "Thing"}, **secret)
     assert (answer.status, answer.body) == (201, {"kind": "Thing"})
     method, target, headers, body = hook.requests[0]
     assert (method, target) == ("POST", path.replace("%20", "+"))
     assert body == b'{"kind": "Thing"}'
     assert headers["X-Remote-User"] == "admin"
-    assert "Authorization" not in headers
+    assert not {"Authorization", "Sec-Websocket-Protocol"} & {name.title() for name in headers}
     assert headers["User-Agent"] == "tester/v1.36.0 (linux)"
 
 
