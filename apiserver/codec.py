@@ -14,6 +14,7 @@ from apimachinery.errors import Object, StatusError, internal
 from apimachinery.normalising import WrongShape, normalise
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
+from apiserver.definitions.model import CustomResource
 from apiserver.encoding import encode, loads
 from apiserver.generations import Generations
 from apiserver.webhooks.client import WebhookClient
@@ -24,12 +25,13 @@ _BYTES_MAX = 16 << 20  # of values, in each generation of either memory
 _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
 # What an object is served as: built-in versions stay as they are, custom ones change with their definition.
-Form = str | Resource
+# They are told apart by number: a cache would keep every schema that a definition ever had.
+Form = str | int
 
 
 def form_of(resource: Resource) -> Form:
     """The form in which objects of a resource are served."""
-    return resource if resource.custom else resource.api_version
+    return resource.number if isinstance(resource, CustomResource) else resource.api_version
 
 
 class Codec:
@@ -83,7 +85,7 @@ class Codec:
             return
         waiting: dict[str, list[tuple[int, Object]]] = {}
         for value, revision in found:
-            if self._served.get((revision, resource)) is None:
+            if self._served.get((revision, form_of(resource))) is None:
                 obj = self._read(loads(value), resource)
                 if obj["apiVersion"] == resource.api_version:
                     continue
@@ -91,7 +93,7 @@ class Codec:
         for same in waiting.values():
             converted = await self._converter.convert(webhook, [obj for _, obj in same], resource)
             for (revision, _), obj in zip(same, converted, strict=True):
-                self._served.put((revision, resource), encode(pruned(obj, resource)))
+                self._served.put((revision, form_of(resource)), encode(pruned(obj, resource)))
 
     def is_stored(self, resource: Resource, value: bytes, revision: int) -> bool:
         """Whether `value` is what this server would write of the object that it is."""

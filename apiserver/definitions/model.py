@@ -1,6 +1,7 @@
 """A custom resource as a value: what serving it takes beside what every resource has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 from apimachinery.resources import Resource
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from apiserver.definitions.resource import Definition
     from apiserver.registry.strategy import ScalePaths
     from apiserver.tables.json_path import JSONPath
+
+_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +24,7 @@ class CustomResource(Resource):
     scale: "ScalePaths | None" = None
     warning: str = ""  # of a deprecated version
     list_name: str = ""
+    number: int = field(default_factory=lambda: next(_numbers))  # what caches know it by: it may be large
 
     @property
     def list_kind(self) -> str:

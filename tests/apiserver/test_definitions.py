@@ -1,6 +1,7 @@
 """Definitions make resources: found at once, renamed, converted, and gone with all their objects."""
 
 import asyncio
+import gc
 import json
 from contextlib import aclosing
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 from server_in_process import Caller
 from webhook_server import hook_server
+
+from apimachinery.schema import Schema
+from apiserver.definitions.model import CustomResource
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "test.example.com"
@@ -273,3 +277,22 @@ async def test_a_changed_definition_ends_its_watches(api: Caller):
     await api.patch(f"{DEFINITIONS}/foos.{GROUP}", {"spec": {"names": {"shortNames": ["f"]}}})
     async with asyncio.timeout(5):
         assert [event async for event in events] == []
+
+
+async def test_schemas_of_the_past_are_forgotten(api: Caller):
+    """Nothing holds on to what a definition once was, whatever was written and read meanwhile."""
+    await define(api, "changing")
+    target = f"{DEFINITIONS}/changing.{GROUP}"
+    for number in range(5):
+        spec = definition("changing", version(fields=f"size f{number}"))["spec"]
+        assert (await api.patch(target, {"spec": spec})).status == 200
+        made = await api.post(path("changing"), thing(f"a{number}", kind="Changin", size="1"))
+        assert made.status == 201
+        await api.patch(f"{path('changing')}/a0", {"spec": {"size": str(number)}})
+    gc.collect()
+    found = gc.get_objects()
+    resources = [one for one in found if isinstance(one, CustomResource) and one.plural == "changing"]
+    schemas = [one for one in found if isinstance(one, Schema) and {"size", "f0"} == one.fields.keys()]
+
+    assert len(resources) <= 2
+    assert not schemas
