@@ -73,6 +73,8 @@ class WebhookClient:
             raise CallError(f'Post "{shown}": {why}') from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise CallError(f'Post "{shown}": {failures.of_connection(error, self._address(url))}') from None
+        except ValueError:  # of a URL that passes for one, or of a host that has no form in the DNS
+            raise CallError(f'Post "{shown}": {_undialled(url)}') from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -138,6 +140,16 @@ def url_of(config: Object) -> str:
         raise ConfigError("webhook configuration must have either service or URL")
     split = urlsplit(config["url"])
     return f"{split.scheme}://{split.netloc}{split.path}"
+
+
+def _undialled(url: str) -> str:
+    """What Go says of an address that leads nowhere before anybody is asked (from memory)."""
+    split = urlsplit(url)
+    try:
+        split.port  # noqa: B018 - it is read here
+    except ValueError:
+        return f"dial tcp: address {split.netloc.rpartition(':')[2]}: invalid port"
+    return f"dial tcp: lookup {split.hostname}: no such host"
 
 
 def _with_timeout(url: str, seconds: float) -> str:

@@ -38,6 +38,27 @@ async def hook(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://127.0.0.1:99999/x", "address 99999: invalid port"),
+        (f"https://{'a' * 70}.invalid/x", f"lookup {'a' * 70}.invalid: no such host"),
+        ("https://a..b/x", "lookup a..b: no such host"),
+    ],
+)
+async def test_an_address_that_is_none(call, hook, url, why):
+    """What passes for a URL and cannot be dialled is a failing call as well."""
+    there = {"clientConfig": {"url": url}}
+    await configure(call, "Validating", "strict", webhook(hook, **there))
+    refused = await call.post(MAPS, config_map("one"))
+    await call.delete(f"{GROUP}/validatingwebhookconfigurations/strict")
+    await configure(call, "Validating", "lenient", webhook(hook, failurePolicy="Ignore", **there))
+
+    assert refused.status == 500
+    assert refused.body["message"].endswith(f"dial tcp: {why}")
+    assert (await call.post(MAPS, config_map("one"))).status == 201
+
+
+@pytest.mark.parametrize(
     "response",
     [
         {"warnings": "no list"},
