@@ -52,6 +52,8 @@ class DefinitionControllers:
                     await self._follow()
                 except StorageError as error:
                     logger.warning("definitions cannot be looked at: %s", error)
+                except Exception:  # of one definition: the others still need their names
+                    logger.exception("definitions cannot be looked at")
                 await self._services.world.clock.sleep(_RETRY_SECONDS)
         finally:
             for task in self._finalizing.values():

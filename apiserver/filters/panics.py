@@ -18,7 +18,7 @@ def with_panic_recovery(handler: Handler) -> Handler:
         except StatusError as error:
             return statuses.response(request, error)
         except Exception:
-            log.exception("%s %s", request.method, request.path)
+            log.exception("%s %r", request.method, request.path)
             return statuses.panic(request)
 
     return recover
