@@ -7,11 +7,13 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from apimachinery import shapes
 from apimachinery.clock import Entropy
 from apimachinery.errors import Object, StatusError
 from apimachinery.pruning import coerce
 from apimachinery.resources import Resource
 from apiserver.definitions.model import CustomResource
+from apiserver.encoding import dumps
 from apiserver.webhooks.client import CallError, WebhookClient
 
 _GROUP = "apiextensions.k8s.io"
@@ -84,6 +86,7 @@ def _objects(answer: Any, version: str, uid: str) -> list[Any]:
     response = found.get("response")
     if not response:
         raise _AnswerError("no response provided")
+    _check_shape(response)
     given = response.get("uid") or ""
     if version == "v1" and given != uid:
         raise _AnswerError(f'expected response.uid="{uid}", got "{given}"')
@@ -95,9 +98,26 @@ def _objects(answer: Any, version: str, uid: str) -> list[Any]:
     return response.get("convertedObjects") or []
 
 
+def _check_shape(response: Any) -> None:
+    """Raise _AnswerError, in Go's words, for what no ConversionResponse can hold."""
+    parts: list[tuple[str, Any, type, str]] = [("response", response, dict, "v1.ConversionResponse")]
+    if isinstance(response, dict):
+        converted = response.get("convertedObjects")
+        parts.append(("response.result", response.get("result"), dict, "v1.Status"))
+        parts.append(("response.convertedObjects", converted, list, "[]runtime.RawExtension"))
+    for name, value, kind, shown in parts:
+        if value is not None and not isinstance(value, kind):
+            found = shapes.found(value)
+            raise _AnswerError(
+                f"json: cannot unmarshal {found} into Go struct field ConversionReview.{name} of type {shown}"
+            )
+
+
 def _checked(position: int, converted: Any, original: Object, target: Resource, what: str) -> Object:
     """A converted object with the metadata that a webhook cannot change."""
     where = f"conversion webhook for {what} returned invalid converted object at index {position}"
+    if not isinstance(converted, dict):
+        raise _failed(f"{where}: Object 'Kind' is missing in '{dumps(converted).decode()}'")
     api_version, kind = converted.get("apiVersion") or "", converted.get("kind") or ""
     if api_version != target.api_version:
         wanted = f"(expected {target.api_version}, received {api_version})"

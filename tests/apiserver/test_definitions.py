@@ -185,6 +185,11 @@ def _converted(review: dict[str, Any]) -> dict[str, Any]:
     return {**review, "response": response}
 
 
+def _with(review: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A review with other things in its response."""
+    return {**review, "response": {**review["response"], **more}}
+
+
 async def test_a_webhook_converts(api: Caller, tmp_path: Path):
     """Reads, lists, selectors and writes go through it; what it refuses is a 500."""
     async with hook_server(tmp_path) as hook:
@@ -214,6 +219,11 @@ async def test_a_webhook_converts(api: Caller, tmp_path: Path):
         refused = await api.post(path("foos", "v2"), thing("c", "v2", host="x", port="1"))
         assert refused.status == 500
         assert refused.body["message"] == f"conversion webhook for {GROUP}/v2, Kind=Foo failed: no way"
+        for odd in ({"result": "x"}, {"convertedObjects": {}}, {"convertedObjects": [None]}):
+            hook.answer = lambda review, odd=odd: _with(_converted(review), **odd)
+            refused = await api.post(path("foos", "v2"), thing("c", "v2", host="x", port="1"))
+            assert refused.status == 500
+            assert refused.body["message"].startswith(f"conversion webhook for {GROUP}/v2, Kind=Foo")
 
 
 @pytest.mark.parametrize(
