@@ -72,6 +72,7 @@ class Environment:
     functions: Functions
     macros: Macros
     overrides: Overrides = field(default_factory=dict)
+    programs: dict[str, Any] = field(default_factory=dict)  # compiled in it, by expression
 
     def named_type(self, name: str) -> Type | None:
         """The type that a name stands for."""

@@ -17,9 +17,9 @@ from apimachinery.cel.regular import regular_expression
 from apimachinery.cel.steps import Frame
 from apimachinery.cel.syntax import parse
 from apimachinery.cel.types import ANY, Type
-from apimachinery.remembering import remembered
 
 _RECURSION = 12_000  # an expression of the deepest nesting allowed needs it
+_MOST_KEPT, _LONGEST_KEPT = 2048, 10_000  # expressions of an environment, and their characters
 _DEEP = 100  # nodes from which on an expression might be too deep for Python's own limit
 
 
@@ -129,12 +129,20 @@ def _wrong_literals(checked: Checked) -> list[Issue]:
     return issues
 
 
-@remembered(8192, longest=10_000)
 def _compiled(expression: str, environment: Environment) -> Program | CompileError:
-    try:
-        return Program(expression, environment)
-    except CompileError as error:
-        return error
+    """Kept by its environment, so that it goes with the schema that the environment was made for."""
+    kept: dict[str, Program | CompileError] = environment.programs
+    found = kept.get(expression)
+    if found is None:
+        try:
+            found = Program(expression, environment)
+        except CompileError as error:
+            found = error.with_traceback(None)
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
+        if len(expression) <= _LONGEST_KEPT:
+            kept[expression] = found
+    return found
 
 
 def compile_expression(expression: str, environment: Environment, results: tuple[Type, ...] = ()) -> Program:

@@ -1,5 +1,7 @@
 """Structural schemas as declared types: what expressions see of them, and what that may cost."""
 
+import gc
+import weakref
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -169,3 +171,18 @@ def test_escaped_names_come_back(name):
 
     assert escaped is not None
     assert cel.unescape(escaped) == name
+
+
+def test_programs_go_with_their_environment():
+    """An expression is compiled once in an environment; nothing keeps either when they are no longer used."""
+    made = cel.environment("1.36", stored=False, variables={"x": types.INT})
+    program = cel.compile("x + 1 == 2", made)
+    assert cel.compile("x + 1 == 2", made) is program
+    with pytest.raises(cel.CompileError):
+        cel.compile("y", made)
+
+    gone = weakref.ref(made)
+    del made, program
+    gc.collect()
+
+    assert gone() is None
