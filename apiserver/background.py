@@ -8,6 +8,7 @@ from contextlib import suppress
 log = logging.getLogger(__name__)
 
 Duty = Callable[[], Awaitable[None]]
+PAUSE_SECONDS = 1.0  # before a duty that has failed begins again
 
 
 class Background:
@@ -18,7 +19,7 @@ class Background:
         self._tasks: list[asyncio.Task[None]] = []
 
     def add(self, name: str, duty: Duty) -> None:
-        """Have `duty` run once the server starts. It handles its failures; one that gets out is logged."""
+        """Have `duty` run once the server starts. It begins again after a failure, which is logged."""
         self._duties.append((name, duty))
 
     def start(self) -> None:
@@ -35,7 +36,10 @@ class Background:
 
 
 async def _run(name: str, duty: Duty) -> None:
-    try:
-        await duty()
-    except Exception:
-        log.exception("%s has ended", name)
+    """Do a duty until it is done; one that fails begins again, after a pause."""
+    while True:
+        try:
+            return await duty()
+        except Exception:
+            log.exception("%s has failed, and begins again", name)
+        await asyncio.sleep(PAUSE_SECONDS)
