@@ -12,7 +12,7 @@ from apiserver.registry.strategy import Strategy
 
 # Group → the modules whose tables STRATEGIES have kinds of it.
 MODULES: dict[str, tuple[str, ...]] = {
-    "": ("core", "services", "pods", "limiting", "events"),
+    "": ("core", "services", "pods", "replication", "limiting", "events"),
     "admissionregistration.k8s.io": ("registration",),
     "apiextensions.k8s.io": ("extensions",),
     "apiregistration.k8s.io": ("aggregation",),

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, index, invalid
 from apimachinery.validation import names, object_meta
-from apiserver.registry.strategies.apps import ReplicaStatus, WorkloadStrategy, template_options
 from apiserver.registry.strategies.data import ConfigMapStrategy, SecretStrategy
 from apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
 from apiserver.registry.strategies.volumes import VolumeClaimStrategy, VolumeStrategy
-from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext, keep, show
-from apiserver.registry.validation import endpoints, nodes, workloads
+from apiserver.registry.strategy import Strategy, StrategyContext, keep, show
+from apiserver.registry.validation import endpoints, nodes
 from apiserver.registry.warnings.services import endpoint_warnings
 from apiserver.user import SERVER
 
@@ -144,16 +143,6 @@ class ServiceAccountStrategy(BuiltIn):
         return [] if had else self.warnings(new, ctx)
 
 
-class ReplicationControllerStrategy(WorkloadStrategy):
-    status = ReplicaStatus
-    scale = ScalePaths()
-    field_labels = ("status.replicas",)
-    default_propagation = "Orphan"
-
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return workloads.replication_controller_errors(obj["spec"], template_options(ctx))
-
-
 class EndpointsStrategy(CreatedByUpdate):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self._errors(obj, None, ctx)
@@ -175,7 +164,6 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     GroupResource("", "configmaps"): ConfigMapStrategy,
     GroupResource("", "secrets"): SecretStrategy,
     GroupResource("", "serviceaccounts"): ServiceAccountStrategy,
-    GroupResource("", "replicationcontrollers"): ReplicationControllerStrategy,
     GroupResource("", "persistentvolumeclaims"): VolumeClaimStrategy,
     GroupResource("", "persistentvolumes"): VolumeStrategy,
     GroupResource("", "endpoints"): EndpointsStrategy,
