@@ -194,12 +194,14 @@ def _unequal(left: Any, right: Any) -> bool:
     return not equal(left, right)
 
 
-def _index(container: Any, key: Any) -> Any:
-    raise NotImplementedError("indexing is compiled, not called")
+def _index(_container: Any, _key: Any) -> Any:
+    """Gives the types of `_[_]` alone: the interpreter compiles it, as it may be optional."""
+    raise AssertionError("indexing is compiled, not called")
 
 
 def _truth(_left: Any, _right: Any) -> bool:
-    raise NotImplementedError("logic is compiled, not called")
+    """Gives the types of `&&`, `||` and their like alone: both sides must not be computed first."""
+    raise AssertionError("logic is compiled, not called")
 
 
 def _operator(name: str, function: Callable[..., Any], rows: str) -> list[Overload]:

@@ -250,7 +250,7 @@ def _evaluated(
     except EvaluationError as error:
         frame.spend(cost if isinstance(cost, int) else cost(arguments, error))
         raise
-    frame.cost += cost if cost.__class__ is int else cost(arguments, value)  # type: ignore[operator]  # an int or a function
+    frame.cost += cost if isinstance(cost, int) else cost(arguments, value)
     if frame.cost > frame.limit:
         raise CostExceededError(COST_EXCEEDED)
     return value

@@ -5,6 +5,7 @@ Only what goes wrong is read with it: `syntax` parses, this tells like ANTLR wha
 Source: github.com/google/cel-go/parser/gen/CEL.g4; how rules become states: ANTLR 4's ATN.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -36,13 +37,14 @@ class State:
     stop: bool = False
 
 
-class Element:
+class Element(ABC):
     """A part of a rule; `state` is where it begins once the rule is built."""
 
     state: State
 
+    @abstractmethod
     def build(self, after: State) -> State:
-        raise NotImplementedError
+        """The state in which the part begins, if `after` follows it."""
 
 
 class Tok(Element):

@@ -1,9 +1,7 @@
 """MutatingAdmissionPolicies in the way of a write."""
 
 import pytest
-import pytest_asyncio
-from admission_objects import clean
-from server_in_process import MAPS, Caller, close_server, config_map, open_server
+from server_in_process import MAPS, config_map
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 RULE = {"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"]}
@@ -11,21 +9,6 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    made = await open_server()
-    yield made
-    await close_server(made)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def call(server):
-    """The administrator; what a test has configured and made goes with it."""
-    made = Caller(server)
-    yield made
-    await clean(made)
 
 
 async def bind(call, name, *mutations, resources=("configmaps",), **spec):

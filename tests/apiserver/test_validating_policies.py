@@ -3,9 +3,7 @@
 import asyncio
 
 import pytest
-import pytest_asyncio
-from admission_objects import clean
-from server_in_process import MAPS, Caller, close_server, config_map, open_server
+from server_in_process import MAPS, Caller, config_map
 
 from apiserver.request import Peer
 
@@ -15,21 +13,6 @@ DENIED = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    made = await open_server()
-    yield made
-    await close_server(made)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def call(server):
-    """The administrator; what a test has configured and made goes with it."""
-    made = Caller(server)
-    yield made
-    await clean(made)
 
 
 def policy(*validations, resources=("configmaps",), **spec):

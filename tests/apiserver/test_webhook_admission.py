@@ -6,7 +6,6 @@ import socket
 
 import pytest
 import pytest_asyncio
-from admission_objects import clean
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 from webhook_server import BUNDLE, allow, deny, hook_server, patch
 
@@ -14,21 +13,6 @@ GROUP = "/apis/admissionregistration.k8s.io/v1"
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server():
-    made = await open_server()
-    yield made
-    await close_server(made)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def call(server):
-    """The administrator; what a test has configured and made goes with it."""
-    made = Caller(server)
-    yield made
-    await clean(made)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -3,6 +3,7 @@
 Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/strategy.go, 1.36.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -47,12 +48,12 @@ class MutatingWebhooksStrategy(ValidatingWebhooksStrategy):
     mutating = True
 
 
-class _PolicyStrategy(Counted):
+class _PolicyStrategy(Counted, ABC):
     """Either kind of policy; who may not read its parameters may not write it."""
 
+    @abstractmethod
     def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
         """The kind's own rules."""
-        raise NotImplementedError
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         checks = checking.policy_checks(ctx.version.minor, obj.get("spec") or {}, None)
