@@ -204,5 +204,4 @@ def _refused(info: RequestInfo, resource: Resource) -> StatusError:
     """405: the router's own words for built-in kinds, the handler's for custom ones."""
     if resource.custom:
         return errors.method_not_supported(GroupResource(info.group, info.resource), info.verb)
-    message = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", message, {})
+    return errors.unknown_method()
