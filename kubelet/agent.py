@@ -238,6 +238,9 @@ class NodeAgent:
                 "startedAt": timestamp(container.started_at),
                 "env": container.env,
                 "cdiDevices": container.cdi_devices,
+                "devices": container.device_nodes,
+                "mounts": container.host_mounts,
+                "annotations": container.annotations,
             }
             for sandbox in self._runtime.sandboxes()
             for container in sandbox.containers

@@ -97,8 +97,8 @@ class ContainerStarter:
             name,
             image,
             program_of(pod, spec),
-            env={**env, **devices.env},  # devices win, as in the OCI spec
-            cdi_devices=devices.cdi_ids,
+            env={**devices.default_env, **env, **devices.env},
+            devices=devices,
             spec=spec,
         )
         kind = _KINDS[pod_spec.field_path(pod, name).partition("{")[0]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Object = dict[str, Any]
 
@@ -11,12 +11,36 @@ class DeviceError(Exception):
     """Devices cannot be had or given back; the text is for the pod's owner."""
 
 
+class DeviceNode(NamedTuple):
+    """A device file in a container; `permissions` of r, w and m."""
+
+    path: str
+    host_path: str = ""
+    permissions: str = ""
+
+
+class HostMount(NamedTuple):
+    """A file or directory of the machine in a container."""
+
+    path: str
+    host_path: str
+    read_only: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
-    """What one container gets: CDI device IDs, and the environment their specs ask for."""
+    """What one container gets for its devices.
+
+    What the container's own spec says of a variable wins over `default_env`, the kubelet's, and loses to
+    `env`, which the runtime adds for CDI devices.
+    """
 
     cdi_ids: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    default_env: Mapping[str, str] = field(default_factory=dict)
+    nodes: Sequence[DeviceNode] = ()
+    mounts: Sequence[HostMount] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 class PodDevices(Protocol):
