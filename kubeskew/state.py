@@ -41,6 +41,11 @@ class Process:
     def feature_gates(self) -> FeatureGates:
         return FeatureGates(Version.parse(self.version), self.gates)
 
+    def url(self, path: str) -> str:
+        """Where it answers; only API servers speak TLS there."""
+        scheme = "https" if self.kind == "apiserver" else "http"
+        return f"{scheme}://127.0.0.1:{self.port}{path}"
+
 
 @dataclass(slots=True)
 class State:

@@ -73,7 +73,6 @@ def _runs(process: Process) -> bool:
 def _row(
     directory: StateDir, state: State, name: str, process: Process, ready: Collection[str]
 ) -> dict[str, Any]:
-    scheme = "https" if process.kind == "apiserver" else "http"
     state_now = _state(state, name, process, ready)
     return {
         "component": name,
@@ -82,7 +81,7 @@ def _row(
         "pid": process.pid if state_now not in _DOWN else None,
         "gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in process.gates.items()),
         "log": str(directory.log(process.name).absolute()),
-        "metrics": f"{scheme}://127.0.0.1:{process.port}/metrics",
+        "metrics": process.url("/metrics"),
     }
 
 
