@@ -68,15 +68,19 @@ class NodeAgent:
         port: int = 0,
         registered: Callable[[], Awaitable[None]] | None = None,
         server: ServerSettings | None = None,
+        sockets: Path | None = None,
     ) -> None:
-        """`registered` is awaited once the API server knows the node. Without `server` the node has none."""
+        """`registered` is awaited once the API server knows the node. Without `server` the node has none.
+
+        `sockets` is a short directory for the nodes' sockets; without it they lie below `root`.
+        """
         self.config = config
         self.failure = ""  # why the kubelet does not run
         self._registered = registered
         self._clock = world.clock
         self._client = client
         self._behaviour = behaviour_of(world.version, world.gates)
-        self._layout = NodeLayout.under(root, config.name)
+        self._layout = NodeLayout.under(root, config.name, sockets)
         self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
         self._reporter = NodeStatusReporter(
@@ -150,6 +154,7 @@ class NodeAgent:
             self.failure = str(error)
 
     async def _bring_up(self) -> None:
+        self._layout.make()
         self._runtime.load()
         self._dra.restore()
         await self._listen()
