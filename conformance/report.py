@@ -4,7 +4,7 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +131,8 @@ def as_html(run: Run) -> str:
 
 def span(cell: CellResult, since: str, until: str) -> tuple[float, float]:
     """Where a stretch of time lies in the cell's whole, in percent: left edge and width."""
-    times = [time for each in cell.components for time in (each.since, each.until) if time]
-    first, last = (datetime.fromisoformat(each) for each in (min(times), max(times)))
-    whole = (last - first).total_seconds() or 1.0
-    left = (datetime.fromisoformat(since) - first).total_seconds() / whole * 100
-    right = (datetime.fromisoformat(until or max(times)) - first).total_seconds() / whole * 100
-    return round(left, 2), round(max(right - left, 0.4), 2)
+    times = (cell.began, cell.ended, since, until or cell.ended)
+    began, ended, left, right = map(datetime.fromisoformat, times)
+    whole = (ended - began) / timedelta(seconds=1) or 1.0
+    start, width = ((moment / timedelta(seconds=1)) * 100 / whole for moment in (left - began, right - left))
+    return round(start, 2), round(max(width, 0.4), 2)

@@ -73,6 +73,8 @@ class CellResult:
     baseline: str | None = None  # the cell it is compared with
     components: Sequence[Stretch] = ()
     pods: Sequence[PodLife] = ()
+    began: str = ""  # the times of the log's first and last entry
+    ended: str = ""
     record: Record | None = None  # what the log says, for comparing; not part of the report
     divergence: Divergence | None = None
 

@@ -16,7 +16,7 @@ from conformance.evidence.lives import pod_lives
 from conformance.evidence.record import record
 from conformance.evidence.stretches import stretches
 from conformance.kinds import Kinds
-from conformance.operations import checks, cluster, commands, measuring, objects
+from conformance.operations import checks, cluster, commands, logs, measuring, objects
 from conformance.results import CellResult, OperationResult, StepResult
 from conformance.scenario import Cell, Operation, Step
 
@@ -31,6 +31,7 @@ RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
     "undisturbed": checks.undisturbed,
     "observe": measuring.observe,
     "metric": measuring.metric,
+    "podLogs": logs.pod_logs,
     "script": commands.script,
     "sleep": commands.sleep,
     "upgrade": cluster.upgrade,
@@ -81,6 +82,8 @@ async def _stop(control: ClusterControl, result: CellResult) -> None:
 async def _gather_evidence(control: ClusterControl, result: CellResult) -> None:
     """What the log says of the whole cell, before its cluster is removed."""
     log = await control.log()
+    if log:
+        result.began, result.ended = log[0].time, log[-1].time
     result.components = stretches(log)
     result.pods = pod_lives(log)
     result.record = record(log, [step.revisions[1] for step in result.steps if not step.skipped])

@@ -8,16 +8,8 @@ from typing import Any
 from conformance.bindings import evaluate
 
 OBJECT_OPERATIONS = (
-    "apply",
-    "create",
-    "patch",
-    "delete",
-    "assert",
-    "error",
-    "wait",
-    "script",
-    "sleep",
-    "observe",
+    *("apply", "create", "patch", "delete", "assert", "error", "wait", "podLogs", "observe"),
+    *("script", "sleep"),
 )
 CLUSTER_OPERATIONS = ("upgrade", "downgrade", "gates", "restart", "kill", "metric", "undisturbed")
 RUN_KINDS = (*OBJECT_OPERATIONS, *CLUSTER_OPERATIONS)

@@ -8,6 +8,8 @@ from conformance.evidence.scrubbing import Fact, Names, facts
 
 # Renewed or repeated whatever happens; their writes tell nothing of a feature.
 _IGNORED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+# The API server's own address, another one in every run.
+_SERVER = ("default", "kubernetes")
 GONE: Fact = ("", "deleted")
 
 Subject = tuple[str, str, str]  # resource, namespace, name as it would be in every run
@@ -38,7 +40,7 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
     current: dict[Subject, frozenset[Fact]] = {}
     waiting = list(ends)
     for entry in log:
-        if not isinstance(entry, Write) or entry.resource in _IGNORED:
+        if not isinstance(entry, Write) or _says_nothing(entry):
             continue
         while waiting and entry.revision > waiting[0]:
             waiting.pop(0)
@@ -52,6 +54,10 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
         current[subject] = now
     found.states += [_state(current)] * len(waiting)
     return found
+
+
+def _says_nothing(write: Write) -> bool:
+    return write.resource in _IGNORED or (write.namespace, write.name) == _SERVER
 
 
 def _state(current: dict[Subject, frozenset[Fact]]) -> frozenset[tuple[Subject, Fact]]:

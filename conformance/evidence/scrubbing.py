@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 from conformance.evidence.log import Write
@@ -14,6 +15,7 @@ _VOLATILE = {
 }
 _TIMES = re.compile(r"(Time|Timestamp|At)$")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _KEYS = ("name", "type", "containerName", "device", "key", "uid")  # what tells items of a list apart
 
@@ -42,7 +44,9 @@ class Names:
             names = sorted(self._canonical, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
         known = self._pattern.sub(lambda match: self._canonical[match[0]], text)
-        return _MOMENT.sub("<time>", _UUID.sub("<uid>", known))
+        for pattern, what in ((_PEM, "<PEM>"), (_UUID, "<uid>"), (_MOMENT, "<time>")):
+            known = pattern.sub(what, known)
+        return known
 
 
 def facts(value: Mapping[str, Any], names: Names) -> Iterator[Fact]:
@@ -56,16 +60,17 @@ def _leaves(path: str, value: Any, names: Names) -> Iterator[Fact]:
             if name not in _VOLATILE and not _TIMES.search(name):
                 yield from _leaves(f"{path}.{names(name)}" if path else names(name), item, names)
     elif isinstance(value, list):
-        for position, item in enumerate(value):
-            yield from _leaves(f"{path}[{_label(item, position, names)}]", item, names)
+        for item in value:
+            yield from _leaves(f"{path}[{_label(item, names)}]", item, names)
     else:
         yield path, names(str(value))
 
 
-def _label(item: Any, position: int, names: Names) -> str:
-    if isinstance(item, Mapping):
-        for key in _KEYS:
-            if isinstance(item.get(key), str):
-                return f"{key}={names(item[key])}"
-        return str(position)
-    return "" if isinstance(item, str) else str(position)
+def _label(item: Any, names: Names) -> str:
+    """What an item is known by; never its position, which others that come before it change."""
+    if not isinstance(item, Mapping):
+        return ""
+    for key in _KEYS:
+        if isinstance(item.get(key), str):
+            return f"{key}={names(item[key])}"
+    return sha256(repr(sorted(_leaves("", item, names))).encode()).hexdigest()[:6]
