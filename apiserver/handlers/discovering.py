@@ -25,7 +25,10 @@ class Discovery:
         self._versions = discovery.aggregated_versions(services.world.gates)
 
     async def serve(self, request: Request) -> Response | None:
-        """The document at a path below `/api` or `/apis`, None if there is none; a remote group version answers for itself."""
+        """The document at a path below `/api` or `/apis`, None if there is none.
+
+        A remote group version answers for itself.
+        """
         table = self._table()
         match [part for part in request.path.split("/") if part]:
             case ["api"]:
