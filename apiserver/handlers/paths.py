@@ -52,7 +52,7 @@ class Paths:
         }
 
     async def serve(self, request: Request) -> Response:
-        """The answer at a path; 404 where nothing is, in plain text or, below the router's paths, as a Status."""
+        """The answer at a path; 404 where nothing is, as text or, below the router's paths, as a Status."""
         answer, routed = await self._find(request), self._is_routed(request.path)
         if answer is None:
             if routed:
