@@ -21,6 +21,8 @@ from apimachinery.component import Health, World
 from kubelet.backoff import CrashBackoff
 from kubelet.behaviour import behaviour_of
 from kubelet.contents import PodContents
+from kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
+from kubelet.deviceplugins.serving import DevicePluginServer
 from kubelet.dra.node import NodeDRA
 from kubelet.layout import NodeLayout
 from kubelet.lease import NodeLease
@@ -28,7 +30,9 @@ from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import NodeConfig
 from kubelet.node_object import event_subject, host_ip
 from kubelet.node_status import NodeStatusReporter
+from kubelet.plugins.manager import PluginManager
 from kubelet.pods import PodManager
+from kubelet.protocols.registration import DEVICE_PLUGIN
 from kubelet.runtime import FakeRuntime
 from kubelet.server.listening import Listener
 from kubelet.server.routes import Routes
@@ -83,11 +87,32 @@ class NodeAgent:
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
+        self._plugins = DevicePluginManager(
+            self._layout.kubelet / "device-plugins",
+            world.clock,
+            self._behaviour,
+            metrics,
+            Surroundings(
+                active_pods=lambda: self._pods.active_uids(),
+                capacity_changed=lambda: self._reporter.wake(),
+                health_changed=self._health_changed,
+            ),
+        )
+        self._plugin_server = DevicePluginServer(self._layout.device_plugins, self._plugins, metrics)
         self._reporter = NodeStatusReporter(
-            client, world.clock, self._behaviour, config, self._recorder, port=port
+            client,
+            world.clock,
+            self._behaviour,
+            config,
+            self._recorder,
+            port=port,
+            plugins=self._plugins,
+            is_new=self._plugins.is_new,
         )
         self._statuses = StatusWriter(client, world.clock, owned_fields(self._behaviour))
-        self._dra = NodeDRA(config, self._layout, world, self._behaviour, client, metrics)
+        self._dra = NodeDRA(
+            config, self._layout, world, self._behaviour, client, metrics, lambda uids: self._pods.wake(uids)
+        )
         self._services = NodeServices(
             node_name=config.name,
             host_ip=host_ip(config.name),
@@ -98,6 +123,8 @@ class NodeAgent:
             recorder=self._recorder,
             backoff=CrashBackoff(world.clock, *self._behaviour.backoff_seconds),
             devices=self._dra.devices,
+            plugins=self._plugins,
+            cdi=self._layout.cdi,
             metrics=metrics,
             contents=PodContents(client, world.clock, host_ip(config.name)),
         )
@@ -120,6 +147,7 @@ class NodeAgent:
         """End in order: containers, devices and the Node object stay as they are."""
         await self._cancel()
         await self._pods.stop()
+        await self._plugin_server.stop()
         await self._dra.stop()
         await self._statuses.close()
         await self._recorder.close()
@@ -134,6 +162,7 @@ class NodeAgent:
         await self._cancel()
         await self._statuses.close()
         await self._pods.stop()
+        await self._plugin_server.stop()
         await self._dra.stop()
         await self._recorder.close(timeout=0)
 
@@ -157,6 +186,7 @@ class NodeAgent:
         self._layout.make()
         self._runtime.load()
         self._dra.restore()
+        self._plugins.restore(self._runtime.running())
         await self._listen()
         is_new = await self._reporter.register()
         if self._registered is not None:
@@ -166,6 +196,10 @@ class NodeAgent:
         self._spawn("lease", lease.run())
         self._tell_start(is_new=is_new)
         await self._dra.start(node)
+        await self._serve_plugins()
+        handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._plugin_server}
+        plugins = PluginManager(self._layout.registry, handlers, self._clock)
+        self._spawn("plugins", plugins.run())
         await self._pods.start()
         self._dra.reconcile(self._pods.active_uids)
         self._spawn("status", self._reporter.run())
@@ -198,6 +232,13 @@ class NodeAgent:
             log.error("node %s has no server: %s", self.config.name, error)
             return
         self._reporter.port = self._listener.port
+
+    async def _serve_plugins(self) -> None:
+        """Take registrations of device plugins. Without a socket the node has none, and nothing else."""
+        try:
+            await self._plugin_server.start()
+        except OSError as error:
+            log.error("node %s has no socket for device plugins: %s", self.config.name, error)
 
     def _spawn(self, name: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))

@@ -39,6 +39,8 @@ _DEFAULT_CAPACITY = {"memory": "80Gi"}
 class ExampleDriver:
     """Implements `DRAPlugin`."""
 
+    connected = True  # it is in this process
+
     def __init__(
         self,
         config: DriverConfig,
@@ -81,9 +83,6 @@ class ExampleDriver:
             self._prepared.pop(claim.uid, None)
         self._save()
         return dict.fromkeys(claim.uid for claim in claims)
-
-    def health(self) -> Mapping[tuple[str, str], str]:
-        return {(self._node_name, device["name"]): "Healthy" for device in self.devices()}
 
     # --
 

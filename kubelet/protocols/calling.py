@@ -11,7 +11,7 @@ Importing this imports grpc; who may do without sockets imports it when the firs
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -22,10 +22,33 @@ from kubelet.protocols.errors import RpcError, rpc_error
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
+Channel: TypeAlias = aio.Channel
+_CHANNEL_OPTIONS = (
+    ("grpc.enable_http_proxy", 0),
+    # A server that comes back at the same path is found at once, not when an older channel's wait is over.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+)
 
-def channel_to(socket: Path | str) -> aio.Channel:
+
+def channel_to(socket: Path | str) -> Channel:
     """A channel to the server behind a Unix socket; connects at the first call, ends with `close()`."""
-    return aio.insecure_channel(f"unix:{socket}", options=[("grpc.enable_http_proxy", 0)])
+    return aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS)
+
+
+CONNECTED = grpc.ChannelConnectivity.READY
+
+
+async def connection_changes(channel: Channel) -> AsyncIterator[grpc.ChannelConnectivity]:
+    """The channel's state now and whenever it changes; it connects without being called. Until closed."""
+    while True:
+        state = channel.get_state(try_to_connect=True)
+        if state is grpc.ChannelConnectivity.SHUTDOWN:
+            return
+        yield state
+        await channel.wait_for_state_change(state)
 
 
 def new_server() -> aio.Server:
@@ -50,9 +73,14 @@ class _Method(Generic[Request, Response]):
     request: type[Request]
     response: type[Response]
 
+    @property
+    def path(self) -> str:
+        """As it is called."""
+        return f"/{self.service}/{self.name}"
+
     def _client(self, kind: Callable[..., Any]) -> Any:
         return kind(
-            f"/{self.service}/{self.name}",
+            self.path,
             request_serializer=self.request.SerializeToString,
             response_deserializer=self.response.FromString,
         )
@@ -71,7 +99,7 @@ class _Method(Generic[Request, Response]):
 class Unary(_Method[Request, Response]):
     """One request, one response."""
 
-    async def call(self, channel: aio.Channel, request: Request, *, timeout: float | None = None) -> Response:
+    async def call(self, channel: Channel, request: Request, *, timeout: float | None = None) -> Response:
         """The answer. `timeout` in seconds. Raises RpcError, worded as Go's client words it."""
         try:
             answer: Response = await self._client(channel.unary_unary)(request, timeout=timeout)
@@ -95,7 +123,7 @@ class Unary(_Method[Request, Response]):
 class Streaming(_Method[Request, Response]):
     """One request, responses until either side ends it."""
 
-    async def call(self, channel: aio.Channel, request: Request) -> AsyncIterator[Response]:
+    async def call(self, channel: Channel, request: Request) -> AsyncIterator[Response]:
         """The answers as they come; closing the iterator cancels the call. Raises RpcError."""
         stream = self._client(channel.unary_stream)(request)
         try:

@@ -14,6 +14,14 @@ from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
     RegisterRequest,
 )
 
+__all__ = [
+    "ALLOCATE", "GET_OPTIONS", "GET_PREFERRED_ALLOCATION", "HEALTHY", "LIST_AND_WATCH", "PLUGIN",
+    "PRE_START_CONTAINER", "REGISTER", "REGISTRATION", "UNHEALTHY", "VERSION",
+    "AllocateRequest", "AllocateResponse", "DevicePluginOptions", "Empty", "ListAndWatchResponse",
+    "PreStartContainerRequest", "PreStartContainerResponse", "PreferredAllocationRequest",
+    "PreferredAllocationResponse", "RegisterRequest",
+]  # fmt: skip
+
 VERSION = "v1beta1"
 REGISTRATION = "v1beta1.Registration"
 PLUGIN = "v1beta1.DevicePlugin"

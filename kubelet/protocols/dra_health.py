@@ -26,3 +26,5 @@ def _service(package: str, messages: ModuleType) -> HealthService:
 V1 = _service("v1", dra_health_v1_pb2)
 V1BETA1 = _service("v1beta1", dra_health_v1beta1_pb2)
 V1ALPHA1 = _service("v1alpha1", dra_health_v1alpha1_pb2)
+
+VERSIONS = {"v1": V1, "v1beta1": V1BETA1, "v1alpha1": V1ALPHA1}

@@ -5,6 +5,8 @@ import re
 import grpc
 from grpc import aio
 
+UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED
+
 # A failed dial as grpc's C core tells it; Go's client tells the path and the error number's text alone.
 _DIAL = re.compile(r"addr: unix:(?P<path>.*) error: (?P<why>[^:]+)$")
 _TOO_LONG = re.compile(r"'unix:(?P<path>[^']*)':the target uri is not valid")
@@ -14,7 +16,8 @@ class RpcError(Exception):
     """A call that failed, or that its server refuses: `rpc error: code = NotFound desc = …`."""
 
     def __init__(self, code: grpc.StatusCode, description: str) -> None:
-        super().__init__(f"rpc error: code = {_go_name(code)} desc = {description}")
+        self.go_code = _go_name(code)
+        super().__init__(f"rpc error: code = {self.go_code} desc = {description}")
         self.code = code
         self.description = description
 

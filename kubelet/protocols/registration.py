@@ -8,6 +8,11 @@ from kubelet.protocols.messages.plugin_registration_v1_pb2 import (
     RegistrationStatusResponse,
 )
 
+__all__ = [
+    "CSI_PLUGIN", "DEVICE_PLUGIN", "DRA_PLUGIN", "GET_INFO", "NOTIFY", "SERVICE",
+    "InfoRequest", "PluginInfo", "RegistrationStatus", "RegistrationStatusResponse",
+]  # fmt: skip
+
 SERVICE = "pluginregistration.Registration"
 DRA_PLUGIN = "DRAPlugin"
 DEVICE_PLUGIN = "DevicePlugin"

@@ -27,6 +27,7 @@ class FakePlugin:
     """A driver that answers as told and counts."""
 
     driver = DRIVER
+    connected = True
 
     def __init__(self):
         self.prepare_calls, self.unprepare_calls = [], []
@@ -44,9 +45,6 @@ class FakePlugin:
     async def node_unprepare_resources(self, claims):
         self.unprepare_calls.append([claim.name for claim in claims])
         return self._answers(claims, lambda claim: None)
-
-    def health(self):
-        return {}
 
     def _answers(self, claims, answer):
         if self.failure is not None:
