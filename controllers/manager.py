@@ -20,6 +20,7 @@ from controllers.certificates.signing import SigningController
 from controllers.cronjob.controller import CronJobController
 from controllers.daemonset.controller import DaemonSetController
 from controllers.deployment.controller import DeploymentController
+from controllers.devicetaints.controller import DeviceTaintEvictionController
 from controllers.disruption.controller import DisruptionController
 from controllers.garbagecollector.controller import GarbageCollector
 from controllers.job.controller import JobController
@@ -67,6 +68,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (VolumeProtectionController, ""),
     (EphemeralVolumeController, ""),
     (ResourceClaimController, "DynamicResourceAllocation"),
+    (DeviceTaintEvictionController, "DRADeviceTaints"),
     (ResourceQuotaController, ""),
     (NodeLifecycleController, ""),
     (TaintEvictionController, ""),
