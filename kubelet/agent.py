@@ -95,7 +95,7 @@ class NodeAgent:
             Surroundings(
                 active_pods=lambda: self._pods.active_uids(),
                 capacity_changed=lambda: self._reporter.wake(),
-                health_changed=self._health_changed,
+                health_changed=lambda uids: self._pods.wake(uids),
             ),
         )
         self._plugin_server = DevicePluginServer(self._layout.device_plugins, self._plugins, metrics)
