@@ -315,7 +315,7 @@ async def test_failed_call_leaks_nothing(method, path):
         (claim,) = await cluster.claims()
         status = (await cluster.read())["status"]["extendedResourceClaimStatus"]
         assert status["resourceClaimName"] == claim["metadata"]["name"]
-        assert len(cluster.service.dynamic.claims.devices_in_use) == 1
+        assert len(cluster.service.dynamic.claims.allocated.devices) == 1
         assert set(cluster.service.dynamic.claims.pending_uids) == set()
 
 
@@ -331,7 +331,7 @@ async def test_call_that_never_succeeds_leaks_nothing(method, path):
         await asyncio.sleep(30)
 
         assert await cluster.claims() == []
-        assert set(cluster.service.dynamic.claims.devices_in_use) == set()
+        assert set(cluster.service.dynamic.claims.allocated.devices) == set()
         assert set(cluster.service.dynamic.claims.pending_uids) == set()
 
 
@@ -355,7 +355,7 @@ async def test_leftover_claim_is_deleted_in_the_next_attempt():
 
         assert failures == {"/binding": 0, "PUT": 0}
         assert len(await cluster.claims()) == 1
-        assert len(cluster.service.dynamic.claims.devices_in_use) == 1
+        assert len(cluster.service.dynamic.claims.allocated.devices) == 1
 
 
 async def test_conflict_is_retried():
