@@ -95,7 +95,7 @@ class NodeAgent:
             Surroundings(
                 active_pods=lambda: self._pods.active_uids(),
                 capacity_changed=lambda: self._reporter.wake(),
-                health_changed=self._health_changed,
+                health_changed=lambda uids: self._pods.wake(uids),
             ),
         )
         self._plugin_server = DevicePluginServer(self._layout.device_plugins, self._plugins, metrics)
@@ -147,8 +147,8 @@ class NodeAgent:
         """End in order: containers, devices and the Node object stay as they are."""
         await self._cancel()
         await self._pods.stop()
-        await self._plugin_server.stop()
         await self._dra.stop()
+        await self._plugin_server.stop()
         await self._statuses.close()
         await self._recorder.close()
 
@@ -162,8 +162,8 @@ class NodeAgent:
         await self._cancel()
         await self._statuses.close()
         await self._pods.stop()
-        await self._plugin_server.stop()
         await self._dra.stop()
+        await self._plugin_server.stop()
         await self._recorder.close(timeout=0)
 
     async def _cancel(self) -> None:

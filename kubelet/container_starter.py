@@ -8,7 +8,8 @@ from typing import Any
 from kubelet import pod_spec
 from kubelet.container_status import Waiting
 from kubelet.contents import ConfigError
-from kubelet.devices import DeviceError
+from kubelet.devices import ContainerDevices, DeviceError, InjectionError, combined
+from kubelet.dra import cdi
 from kubelet.next_steps import Steps
 from kubelet.program import program_of
 from kubelet.runtime import Container, Sandbox
@@ -80,12 +81,11 @@ class ContainerStarter:
             return False
         self._tell_image(pod, spec, image)
         try:
-            devices = services.devices.for_container(pod, spec)
+            devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
         except (DeviceError, ConfigError) as error:
-            reason = (
-                "CreateContainerError" if isinstance(error, DeviceError) else "CreateContainerConfigError"
-            )
+            refused = isinstance(error, InjectionError)
+            reason = "CreateContainerError" if refused else "CreateContainerConfigError"
             held_back[name] = Waiting(reason, str(error))
             until = services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
             self._failed[name] = until, held_back[name]
@@ -106,6 +106,14 @@ class ContainerStarter:
         self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
         return True
+
+    async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
+        """Of claims and of device plugins; raises DeviceError."""
+        services = self._services
+        claimed = services.devices.for_container(pod, spec)
+        plugged = await services.plugins.for_container(pod, spec)
+        injected = ContainerDevices(env=cdi.environment(services.cdi, plugged.cdi_ids))
+        return combined(claimed, combined(plugged, injected))
 
     def _still_failing(self, name: str) -> Waiting | None:
         """Why a container could not be made, until it is tried again."""

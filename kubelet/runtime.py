@@ -141,6 +141,15 @@ class FakeRuntime:
     def sandbox(self, pod_uid: str) -> Sandbox | None:
         return self._sandboxes.get(pod_uid)
 
+    def running(self) -> frozenset[tuple[str, str]]:
+        """(pod UID, container) of all that run now."""
+        now = self._clock.now()
+        return frozenset(
+            (sandbox.pod_uid, container.name)
+            for sandbox in self._sandboxes.values()
+            for container in sandbox.running(now)
+        )
+
     # -- changing
 
     def run_sandbox(self, pod: Object) -> Sandbox:

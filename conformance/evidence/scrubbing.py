@@ -16,7 +16,9 @@ _VOLATILE = {
 _TIMES = re.compile(r"(Time|Timestamp|At)$")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
+_TOKEN_VOLUME = re.compile(r"(?<=kube-api-access-)[a-z0-9]{5}\b")  # admission draws it
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_CHANCE = ((_PEM, "<PEM>"), (_UUID, "<uid>"), (_MOMENT, "<time>"), (_TOKEN_VOLUME, "#"))
 _KEYS = ("name", "type", "containerName", "device", "key", "uid")  # what tells items of a list apart
 
 Fact = tuple[str, str]  # path, value
@@ -44,7 +46,7 @@ class Names:
             names = sorted(self._canonical, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
         known = self._pattern.sub(lambda match: self._canonical[match[0]], text)
-        for pattern, what in ((_PEM, "<PEM>"), (_UUID, "<uid>"), (_MOMENT, "<time>")):
+        for pattern, what in _CHANCE:
             known = pattern.sub(what, known)
         return known
 

@@ -15,8 +15,8 @@ from conformance.scenario import Operation
 async def pod_logs(ctx: CellContext, operation: Operation) -> None:
     """Wait until a pod's log has a line that matches, or has none: `podLogs: {name: a, matches: ^GPU=}`.
 
-    `container` where there are several; `lacks` instead of `matches` for what must not be there (now); `outputs`
-    bind the whole text, as `(@)`.
+    `container` where there are several; `lacks` instead of `matches` for what must not be there (now);
+    `outputs` bind the whole text, as `(@)`.
     """
     body = bind({k: v for k, v in operation.body.items() if k != "outputs"}, ctx.bindings)
     if not body.get("name"):

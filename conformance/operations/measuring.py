@@ -17,7 +17,8 @@ async def observe(ctx: CellContext, operation: Operation) -> None:
     """Note something for the report, whatever it is.
 
     `observe: {name: what the user sees, apiVersion: v1, kind: Pod, selector: {app: a}, value: (…)}`: the
-    expression is of the list of objects found, as they are at the moment.
+    expression is of the list of objects found, as they are at the moment. `node: n` instead of a kind finds
+    the claims (`namespace/name`) whose devices that node's kubelet holds prepared.
     """
     body = dict(operation.body)
     text = expression(body.pop("value", None))
@@ -25,7 +26,9 @@ async def observe(ctx: CellContext, operation: Operation) -> None:
         raise ScenarioError(f"{operation.where}.observe: expected `name`, and `value` with an expression")
     target = bind(body, ctx.bindings)
     found: list[Any] = []
-    if "kind" in target:
+    if "node" in target:
+        found = list((await ctx.control.prepared()).get(target["node"], []))
+    elif "kind" in target:
         ref = await ctx.kinds.ref(target["apiVersion"], target["kind"])
         namespace = target.get("namespace", ctx.namespace) if ref.namespaced else ""
         found = await find(ctx, ref, target.get("object", ""), namespace, target.get("selector") or {})

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from kubelet.devices import DeviceError
+from kubelet.devices import InjectionError
 from kubelet.files import write_atomically
 
 Object = dict[str, Any]
@@ -30,13 +30,13 @@ def write_spec(path: Path, kind: str, devices: Mapping[str, Mapping[str, str]]) 
 
 
 def environment(directory: Path, ids: Sequence[str]) -> dict[str, str]:
-    """The variables that the devices ask for; raises DeviceError as containerd does for unknown ones."""
+    """The variables that the devices ask for; raises InjectionError as containerd does for unknown ones."""
     if not ids:
         return {}
     known = dict(_devices(directory))
     missing = [cdi_id for cdi_id in ids if cdi_id not in known]
     if missing:
-        raise DeviceError(
+        raise InjectionError(
             "failed to create containerd container: CDI device injection failed: "
             f"unresolvable CDI devices {', '.join(missing)}"
         )
