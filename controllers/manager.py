@@ -31,6 +31,7 @@ from controllers.node_ttl import NodeTTLController
 from controllers.nodelifecycle.eviction import TaintEvictionController
 from controllers.nodelifecycle.health import NodeLifecycleController
 from controllers.podgc import PodGarbageCollector
+from controllers.poolstatus.controller import PoolStatusController
 from controllers.replicaset import ReplicaSetController, ReplicationManager
 from controllers.resourceclaim.controller import ResourceClaimController
 from controllers.resourcequota import ResourceQuotaController
@@ -69,6 +70,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (EphemeralVolumeController, ""),
     (ResourceClaimController, "DynamicResourceAllocation"),
     (DeviceTaintEvictionController, "DRADeviceTaints"),
+    (PoolStatusController, "DRAResourcePoolStatus"),
     (ResourceQuotaController, ""),
     (NodeLifecycleController, ""),
     (TaintEvictionController, ""),
