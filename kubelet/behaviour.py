@@ -63,6 +63,7 @@ class Behaviour:
     devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
     empty_allocate_response: str  # how Go prints it
     resource_health: bool  # told in pods' statuses
+    resource_health_message: bool
     wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
 
 
@@ -90,5 +91,6 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         devices_of_none_are_inactive=gate("DRAExtendedResource") and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
         resource_health=gate("ResourceHealthStatus"),
+        resource_health_message=gate("ResourceHealthStatusMessage"),
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
     )

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubelet import pod_spec
+from kubelet.cdi.injecting import injected
 from kubelet.container_status import Waiting
 from kubelet.contents import ConfigError
 from kubelet.devices import ContainerDevices, DeviceError, InjectionError, combined
-from kubelet.dra import cdi
 from kubelet.next_steps import Steps
 from kubelet.program import program_of
 from kubelet.runtime import Container, Sandbox
@@ -111,9 +111,8 @@ class ContainerStarter:
         """Of claims and of device plugins; raises DeviceError."""
         services = self._services
         claimed = services.devices.for_container(pod, spec)
-        plugged = await services.plugins.for_container(pod, spec)
-        injected = ContainerDevices(env=cdi.environment(services.cdi, plugged.cdi_ids))
-        return combined(claimed, combined(plugged, injected))
+        asked = combined(claimed, await services.plugins.for_container(pod, spec))
+        return combined(asked, injected(services.cdi, asked.cdi_ids))
 
     def _still_failing(self, name: str) -> Waiting | None:
         """Why a container could not be made, until it is tried again."""

@@ -74,6 +74,10 @@ class PodDevices(Protocol):
         """Give the pod's devices back, once its containers have stopped; raises DeviceError. Idempotent."""
         ...
 
+    def add_health(self, pod: Object, status: Object) -> None:
+        """Tell in the pod's status how its devices are."""
+        ...
+
 
 class PluginCapacity(NamedTuple):
     """What device plugins give a node, per resource; `removed` are resources whose plugins are long gone."""
@@ -141,4 +145,7 @@ class NoDevices:
         return ContainerDevices()
 
     async def unprepare(self, pod: Object) -> None:
+        """Nothing to do."""
+
+    def add_health(self, pod: Object, status: Object) -> None:
         """Nothing to do."""

@@ -230,6 +230,7 @@ class PodWorker:
         current = {**pod, "status": self._services.statuses.current(self.pod)}
         status = pod_status(current, sandbox, view, self._services.behaviour)
         self._services.plugins.add_health(self.pod, status)
+        self._services.devices.add_health(self.pod, status)
         return status
 
     # -- the end

@@ -68,7 +68,7 @@ class NodeDRA:
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
         self._offers_slices = behaviour.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
-        texts = MODERN if behaviour.dra_validates_first else CLASSIC
+        self._texts = texts = MODERN if behaviour.dra_validates_first else CLASSIC
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
             client, world.clock, self._refs.slices, config.name, behaviour.wiping_delay_seconds
@@ -91,7 +91,7 @@ class NodeDRA:
                 self._refs.claims,
                 self.plugins,
                 self._cache,
-                layout.cdi,
+                health,
                 behaviour,
                 texts,
                 world.clock,
@@ -130,8 +130,7 @@ class NodeDRA:
         try:
             self._cache.load()
         except CheckpointError as error:
-            text = f"create ResourceClaim cache: error calling GetOrCreate() on checkpoint state: {error}"
-            raise CheckpointError(text) from error
+            raise CheckpointError(self._texts.checkpoint.format(error=error)) from error
 
     async def start(self, node: Object) -> None:
         """Have the node's own drivers, and wipe what is left of earlier ones before they publish."""
