@@ -48,7 +48,7 @@ async def create(registry: Registry, obj: Object, write: Write) -> Written:
 
 async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     metadata, services = obj["metadata"], registry.services
-    await beside(write.size, lambda: prepare(registry, obj, write))
+    await beside(registry.effort(write), lambda: prepare(registry, obj, write))
     if write.verb != "create":
         _check_right(registry, write, metadata["name"])
     await services.admission.validate(

@@ -105,6 +105,10 @@ class Registry:
 
     # --- writing -------------------------------------------------------------------------------------------
 
+    def effort(self, write: Write, stored: int = 0) -> int:
+        """What preparing the write takes, as if it were about so many bytes; `stored` are those of now."""
+        return max(write.size, stored) * self.strategy.weight + self.strategy.effort
+
     def context(self, write: Write) -> StrategyContext:
         """What the strategy sees of the world, for one write."""
         world = self.services.world

@@ -61,7 +61,6 @@ async def _create(
 
 async def _update(registry: Registry, entry: Entry, transform: Transform, write: Write) -> Written:
     services = registry.services
-    size = max(write.size, len(entry.value))
     old = registry.object(entry)
     new = await transform(copy.deepcopy(old))
     strategy = registry.strategy_of(write.subresource)
@@ -69,7 +68,8 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
         deduplicate(new, write.warnings, mutated=True)
     _check_revision(registry, strategy, new, entry)
-    await beside(size, lambda: prepare(registry, strategy, new, old, write))
+    effort = registry.effort(write, len(entry.value))
+    await beside(effort, lambda: prepare(registry, strategy, new, old, write))
     if not write.admitted:
         await services.admission.validate(
             registry.attributes(admission.UPDATE, write, entry.key.name, new, old)
