@@ -59,6 +59,9 @@ class Behaviour:
     dynamic_resources: bool
     extended_resources: bool
     dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
+    dra_unprepares_what_it_knows: (
+        bool  # not what the pod's spec and the gates name; and nothing twice at once
+    )
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
     devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
     empty_allocate_response: str  # how Go prints it
@@ -86,6 +89,7 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
         dra_validates_first=minor >= 34,
+        dra_unprepares_what_it_knows=minor >= 37,
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
         # Pull request 133784, of 1.35.
         devices_of_none_are_inactive=gate("DRAExtendedResource") and minor >= 35,

@@ -65,6 +65,7 @@ class DRAManager:
         self._health = health
         self._extended = behaviour.extended_resources
         self._validates_first = behaviour.dra_validates_first
+        self._by_cache = behaviour.dra_unprepares_what_it_knows
         self._tells_health = behaviour.resource_health and behaviour.version.minor >= 34
         self._tells_message = behaviour.resource_health_message
         self._texts = texts
@@ -138,6 +139,9 @@ class DRAManager:
                 f"old ResourceClaim with same name {found.name} and different UID {info.uid} still exists "
                 "(previous pod force-deleted?!)"
             )
+        elif self._by_cache and info.unpreparing:
+            # Pull request 140527; its wording is from memory.
+            raise DeviceError(f"ResourceClaim {found.name} is being unprepared")
         info.pod_uids.add(pod_spec.uid_of(pod))
         self._save()
         return info
@@ -196,7 +200,10 @@ class DRAManager:
         await self._measured("UnprepareResources", self._texts.unprepare, self._unprepare_pod(pod))
 
     async def _unprepare_pod(self, pod: Object) -> None:
-        names = [c.claim for c in pod_claims(pod, extended=self._extended) if c.claim is not None]
+        names = self._cache.names_of(pod_spec.uid_of(pod)) if self._by_cache else []
+        if not names:
+            claims = pod_claims(pod, extended=self._extended)
+            names = [claim.claim for claim in claims if claim.claim is not None]
         await self._unprepare(pod_spec.uid_of(pod), pod_spec.namespace_of(pod), names)
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
@@ -210,8 +217,14 @@ class DRAManager:
                 info.pod_uids.discard(pod_uid)
             else:
                 last.append(info)
-        for driver, infos in _by_driver(last).items():
-            await self._call_unprepare(self._plugins.get(driver), infos)
+        for info in last:
+            info.unpreparing = True
+        try:
+            for driver, infos in _by_driver(last).items():
+                await self._call_unprepare(self._plugins.get(driver), infos)
+        finally:
+            for info in last:
+                info.unpreparing = False
         for info in last:
             self._cache.delete(info.namespace, info.name)
         self._save()

@@ -267,6 +267,38 @@ async def test_the_last_user_gives_the_claim_back(make):
     assert fixture.store.users() == {}
 
 
+@pytest.mark.parametrize(("minor", "waits"), [(37, True), (36, False)])
+async def test_since_1_37_a_claim_that_is_given_back_is_not_taken(make, minor, waits):
+    """A pod that comes while the driver is told waits for its next turn; before, it got in."""
+    fixture = make(minor)
+    await fixture.claim("a", "p", "q")
+    await fixture.manager.prepare(pod("a"))
+    working, refused = fixture.plugin.node_unprepare_resources, []
+
+    async def meanwhile(claims):
+        try:
+            await fixture.manager.prepare(pod("a", uid="q"))
+        except DeviceError as error:
+            refused.append(str(error))
+        return await working(claims)
+
+    fixture.plugin.node_unprepare_resources = meanwhile
+    await fixture.manager.unprepare(pod("a"))
+    assert bool(refused) == waits
+    assert fixture.plugin.prepare_calls == [["a"]]
+
+
+@pytest.mark.parametrize(("minor", "calls"), [(37, [["a"]]), (36, [])])
+async def test_since_1_37_what_is_given_back_does_not_depend_on_the_gate(make, minor, calls):
+    """The claim behind extended resources goes with its pod; before, the reconciler had to find it."""
+    fixture = make(minor, gates={"DRAExtendedResource": True} if minor == 36 else None)
+    await fixture.claim("a", "p")
+    await fixture.manager.prepare(pod(extended={"resourceClaimName": "a", "requestMappings": []}))
+    fixture.manager._extended = False
+    await fixture.manager.unprepare(pod(extended={"resourceClaimName": "a", "requestMappings": []}))
+    assert fixture.plugin.unprepare_calls == calls
+
+
 async def test_a_failed_unprepare_keeps_the_claim(make):
     """Without its driver a claim cannot be given back; it stays until the driver returns."""
     fixture = make()
