@@ -1,7 +1,7 @@
 """Long work leaves the event loop to others."""
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 
 import pytest
 from server_in_process import MAPS, config_map
@@ -82,9 +82,10 @@ async def test_rules_of_definitions(api):
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     made = await api.post(definitions, {"metadata": {"name": "foos.example.com"}, "spec": spec})
     assert made.status == 201, made.body
-    async with asyncio.timeout(10):
-        while (await api.get("/apis/example.com/v1/foos")).status != 200:
-            await asyncio.sleep(0)
+    async with asyncio.timeout(10), aclosing(api.watch(f"{definitions}?watch=1")) as events:
+        async for _, one in events:
+            if any(each["type"] == "Established" for each in one["status"].get("conditions") or ()):
+                break
     foo = {"apiVersion": "example.com/v1", "kind": "Foo", "list": NUMBERS}
     for name in ("a", "b"):
         with turns() as had:
