@@ -31,6 +31,8 @@ from kubelet.node_config import NodeConfig
 from kubelet.node_object import event_subject, host_ip
 from kubelet.node_status import NodeStatusReporter
 from kubelet.plugins.manager import PluginManager
+from kubelet.podresources.listing import Lister
+from kubelet.podresources.serving import PodResourcesServer
 from kubelet.pods import PodManager
 from kubelet.protocols.registration import DEVICE_PLUGIN
 from kubelet.runtime import FakeRuntime
@@ -131,6 +133,14 @@ class NodeAgent:
         field_selector = f"spec.nodeName={config.name}"
         informer = Informer(client, PODS, world.clock, "", field_selector, entropy=world.entropy)
         self._pods = PodManager(informer, self._services, lambda: self._reporter.node)
+        self._pod_resources = PodResourcesServer(
+            self._layout.pod_resources,
+            self._pods,
+            Lister(self._behaviour, self._plugins, self._dra.claim),
+            self._behaviour,
+            world.clock,
+            metrics,
+        )
         self._port = port
         self._server = server
         self._listener: Listener | None = None
@@ -148,7 +158,7 @@ class NodeAgent:
         await self._cancel()
         await self._pods.stop()
         await self._dra.stop()
-        await self._plugin_server.stop()
+        await asyncio.gather(self._plugin_server.stop(), self._pod_resources.stop())
         await self._statuses.close()
         await self._recorder.close()
 
@@ -163,7 +173,7 @@ class NodeAgent:
         await self._statuses.close()
         await self._pods.stop()
         await self._dra.stop()
-        await self._plugin_server.stop()
+        await asyncio.gather(self._plugin_server.stop(), self._pod_resources.stop())
         await self._recorder.close(timeout=0)
 
     async def _cancel(self) -> None:
@@ -196,7 +206,7 @@ class NodeAgent:
         self._spawn("lease", lease.run())
         self._tell_start(is_new=is_new)
         await self._dra.start(node)
-        await self._serve_plugins()
+        await self._serve_sockets()
         handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._plugin_server}
         plugins = PluginManager(self._layout.registry, handlers, self._clock)
         self._spawn("plugins", plugins.run())
@@ -233,12 +243,13 @@ class NodeAgent:
             return
         self._reporter.port = self._listener.port
 
-    async def _serve_plugins(self) -> None:
-        """Take registrations of device plugins. Without a socket the node has none, and nothing else."""
-        try:
-            await self._plugin_server.start()
-        except OSError as error:
-            log.error("node %s has no socket for device plugins: %s", self.config.name, error)
+    async def _serve_sockets(self) -> None:
+        """For device plugins and monitoring agents. A socket that cannot be had costs the node just these."""
+        for server in (self._plugin_server, self._pod_resources):
+            try:
+                await server.start()
+            except OSError as error:
+                log.error("node %s: %s", self.config.name, error)
 
     def _spawn(self, name: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))

@@ -66,6 +66,12 @@ class Behaviour:
     devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
     empty_allocate_response: str  # how Go prints it
     resource_health: bool  # told in pods' statuses
+    pod_resources_get: bool
+    pod_resources_of_claims: bool
+    pod_resources_of_active: bool  # of active pods only
+    pod_resources_of_sidecars: bool
+    pod_resources_of_shares: bool
+    pod_resources_limited: bool  # in calls per second
     resource_health_message: bool
     wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
 
@@ -95,6 +101,12 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         devices_of_none_are_inactive=gate("DRAExtendedResource") and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
         resource_health=gate("ResourceHealthStatus"),
+        pod_resources_get=gate("KubeletPodResourcesGet"),
+        pod_resources_of_claims=gate("KubeletPodResourcesDynamicResources"),
+        pod_resources_of_active=gate("KubeletPodResourcesListUseActivePods"),
+        pod_resources_of_sidecars=gate("SidecarContainers") and minor >= 29,
+        pod_resources_of_shares=minor >= 35,
+        pod_resources_limited=minor >= 28,
         resource_health_message=gate("ResourceHealthStatusMessage"),
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
     )

@@ -15,7 +15,7 @@ from apimachinery.component import World
 from kubelet.behaviour import Behaviour
 from kubelet.devices import NoDevices, PodDevices
 from kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
-from kubelet.dra.claims import ClaimCache
+from kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubelet.dra.driver import ExampleDriver
 from kubelet.dra.handler import DRAPluginHandler
 from kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
@@ -112,6 +112,10 @@ class NodeDRA:
     def published(self) -> bool:
         """Whether the slices of all drivers are at the API server."""
         return self._started and all(driver.publisher.published for driver in self._drivers.values())
+
+    def claim(self, namespace: str, name: str) -> ClaimInfo | None:
+        """A claim that is in use on the node."""
+        return self._cache.get(namespace, name)
 
     def prepared(self) -> dict[str, list[Object]]:
         """Driver → the claims it has prepared, with their devices."""
