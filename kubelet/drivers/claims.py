@@ -25,7 +25,7 @@ from kubelet.files import read_kept, write_atomically
 
 Object = dict[str, Any]
 
-_CDI_VERSION = "0.3.0"  # as upstream's test driver: what every runtime accepts
+_CDI_VERSION = "0.5.0"  # since then a device's name may begin with a digit
 
 
 class ClaimRef(NamedTuple):
