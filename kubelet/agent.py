@@ -22,7 +22,6 @@ from kubelet.backoff import CrashBackoff
 from kubelet.behaviour import behaviour_of
 from kubelet.contents import PodContents
 from kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
-from kubelet.deviceplugins.serving import DevicePluginServer
 from kubelet.dra.node import NodeDRA
 from kubelet.layout import NodeLayout
 from kubelet.lease import NodeLease
@@ -31,8 +30,6 @@ from kubelet.node_config import NodeConfig
 from kubelet.node_object import event_subject, host_ip
 from kubelet.node_status import NodeStatusReporter
 from kubelet.plugins.manager import PluginManager
-from kubelet.podresources.listing import Lister
-from kubelet.podresources.serving import PodResourcesServer
 from kubelet.pods import PodManager
 from kubelet.protocols.registration import DEVICE_PLUGIN
 from kubelet.runtime import FakeRuntime
@@ -40,6 +37,7 @@ from kubelet.server.listening import Listener
 from kubelet.server.routes import Routes
 from kubelet.server.view import NodeView
 from kubelet.services import NodeServices
+from kubelet.sockets import NodeSockets
 from kubelet.status import owned_fields
 from kubelet.status_writer import StatusWriter
 
@@ -89,27 +87,9 @@ class NodeAgent:
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
-        self._plugins = DevicePluginManager(
-            self._layout.kubelet / "device-plugins",
-            world.clock,
-            self._behaviour,
-            metrics,
-            Surroundings(
-                active_pods=lambda: self._pods.active_uids(),
-                capacity_changed=lambda: self._reporter.wake(),
-                health_changed=lambda uids: self._pods.wake(uids),
-            ),
-        )
-        self._plugin_server = DevicePluginServer(self._layout.device_plugins, self._plugins, metrics)
+        self._plugins = self._device_plugins(metrics)
         self._reporter = NodeStatusReporter(
-            client,
-            world.clock,
-            self._behaviour,
-            config,
-            self._recorder,
-            port=port,
-            plugins=self._plugins,
-            is_new=self._plugins.is_new,
+            client, world.clock, self._behaviour, config, self._recorder, port=port, plugins=self._plugins
         )
         self._statuses = StatusWriter(client, world.clock, owned_fields(self._behaviour))
         self._dra = NodeDRA(
@@ -133,19 +113,23 @@ class NodeAgent:
         field_selector = f"spec.nodeName={config.name}"
         informer = Informer(client, PODS, world.clock, "", field_selector, entropy=world.entropy)
         self._pods = PodManager(informer, self._services, lambda: self._reporter.node)
-        self._pod_resources = PodResourcesServer(
-            self._layout.pod_resources,
-            self._pods,
-            Lister(self._behaviour, self._plugins, self._dra.claim),
-            self._behaviour,
-            world.clock,
-            metrics,
+        self._sockets = NodeSockets(
+            self._layout, self._behaviour, world.clock, metrics, self._plugins, self._pods, self._dra.claim
         )
         self._port = port
         self._server = server
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
+
+    def _device_plugins(self, metrics: KubeletMetrics) -> DevicePluginManager:
+        surroundings = Surroundings(
+            active_pods=lambda: self._pods.active_uids(),
+            capacity_changed=lambda: self._reporter.wake(),
+            health_changed=lambda uids: self._pods.wake(uids),
+        )
+        directory = self._layout.kubelet / "device-plugins"
+        return DevicePluginManager(directory, self._clock, self._behaviour, metrics, surroundings)
 
     # -- life
 
@@ -158,7 +142,7 @@ class NodeAgent:
         await self._cancel()
         await self._pods.stop()
         await self._dra.stop()
-        await asyncio.gather(self._plugin_server.stop(), self._pod_resources.stop())
+        await self._sockets.stop()
         await self._statuses.close()
         await self._recorder.close()
 
@@ -173,7 +157,7 @@ class NodeAgent:
         await self._statuses.close()
         await self._pods.stop()
         await self._dra.stop()
-        await asyncio.gather(self._plugin_server.stop(), self._pod_resources.stop())
+        await self._sockets.stop()
         await self._recorder.close(timeout=0)
 
     async def _cancel(self) -> None:
@@ -206,8 +190,8 @@ class NodeAgent:
         self._spawn("lease", lease.run())
         self._tell_start(is_new=is_new)
         await self._dra.start(node)
-        await self._serve_sockets()
-        handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._plugin_server}
+        await self._sockets.start()
+        handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._sockets.device_plugins}
         plugins = PluginManager(self._layout.registry, handlers, self._clock)
         self._spawn("plugins", plugins.run())
         await self._pods.start()
@@ -242,14 +226,6 @@ class NodeAgent:
             log.error("node %s has no server: %s", self.config.name, error)
             return
         self._reporter.port = self._listener.port
-
-    async def _serve_sockets(self) -> None:
-        """For device plugins and monitoring agents. A socket that cannot be had costs the node just these."""
-        for server in (self._plugin_server, self._pod_resources):
-            try:
-                await server.start()
-            except OSError as error:
-                log.error("node %s: %s", self.config.name, error)
 
     def _spawn(self, name: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))
