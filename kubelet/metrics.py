@@ -18,6 +18,11 @@ class KubeletMetrics:
     """Counters and gauges, registered with `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._add_pods(registry)
+        self._add_sockets(registry)
+        self._add_claims(registry)
+
+    def _add_pods(self, registry: CollectorRegistry) -> None:
         self.running_pods = Gauge(
             "kubelet_running_pods", "Number of pods that have a running pod sandbox", registry=registry
         )
@@ -45,6 +50,8 @@ class KubeletMetrics:
             ["reason"],
             registry=registry,
         )
+
+    def _add_sockets(self, registry: CollectorRegistry) -> None:
         self.device_plugin_registrations = Counter(
             "kubelet_device_plugin_registration",
             "Cumulative number of device plugin registrations. Broken down by resource name.",
@@ -72,6 +79,8 @@ class KubeletMetrics:
         self.pod_resources_get_errors = _pod_resources(
             "errors_get", "Get requests which returned error", registry
         )
+
+    def _add_claims(self, registry: CollectorRegistry) -> None:
         self.dra_operations_duration = Histogram(
             "dra_operations_duration_seconds",
             "Latency histogram in seconds for the duration of handling all ResourceClaims referenced by a "
