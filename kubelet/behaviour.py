@@ -59,9 +59,8 @@ class Behaviour:
     dynamic_resources: bool
     extended_resources: bool
     dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
-    dra_unprepares_what_it_knows: (
-        bool  # not what the pod's spec and the gates name; and nothing twice at once
-    )
+    dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
+    dra_unprepares_what_it_knows: bool  # not what the pod's spec and the gates name
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
     devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
     empty_allocate_response: str  # how Go prints it
@@ -95,6 +94,7 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
         dra_validates_first=minor >= 34,
+        dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
         # Pull request 133784, of 1.35.

@@ -23,7 +23,7 @@ from kubelet.dra.manager import DRAManager
 from kubelet.dra.plugin import DRAPlugin, PluginRegistry
 from kubelet.dra.services import health_versions, rules_for
 from kubelet.dra.slices import SlicePublisher, SliceWiper
-from kubelet.dra.texts import CLASSIC, MODERN
+from kubelet.dra.texts import texts_for
 from kubelet.layout import NodeLayout
 from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import DriverConfig, NodeConfig
@@ -68,7 +68,7 @@ class NodeDRA:
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
         self._offers_slices = behaviour.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
-        self._texts = texts = MODERN if behaviour.dra_validates_first else CLASSIC
+        self._texts = texts = texts_for(world.version.minor)
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
             client, world.clock, self._refs.slices, config.name, behaviour.wiping_delay_seconds

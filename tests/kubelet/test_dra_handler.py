@@ -269,7 +269,7 @@ async def test_long_messages_and_odd_values_are_cut_to_size(clock, cache):
 
 @pytest.mark.parametrize(
     ("minor", "versions"),
-    [(33, ()), (34, ("v1alpha1",)), (36, ("v1beta1", "v1alpha1")), (37, ("v1", "v1beta1", "v1alpha1"))],
+    [(33, ()), (34, ("v1alpha1",)), (36, ("v1alpha1",)), (37, ("v1", "v1alpha1"))],
 )
 async def test_which_health_services_are_called(minor, versions):
     """The newest first; before 1.34 none."""
