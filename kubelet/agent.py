@@ -146,11 +146,6 @@ class NodeAgent:
         await self._statuses.close()
         await self._recorder.close()
 
-    async def reconfigure(self, config: NodeConfig) -> None:
-        """Have the drivers of `config`; in all else it is the node's own."""
-        self.config = config
-        await self._dra.have(config.drivers)
-
     async def kill(self) -> None:
         """End at once, as under SIGKILL: nothing is said to anyone."""
         await self._cancel()
@@ -189,7 +184,7 @@ class NodeAgent:
         lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
         self._spawn("lease", lease.run())
         self._tell_start(is_new=is_new)
-        await self._dra.start(node)
+        self._dra.start()
         await self._sockets.start()
         handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._sockets.device_plugins}
         plugins = PluginManager(self._layout.registry, handlers, self._clock)
@@ -234,8 +229,8 @@ class NodeAgent:
 
     @property
     def ready(self) -> bool:
-        """Whether this process posted the node as ready, and its drivers' slices are published."""
-        return not self.failure and self._reporter.posted_ready and self._dra.published
+        """Whether this process posted the node as ready, and slices of earlier drivers are wiped."""
+        return not self.failure and self._reporter.posted_ready and self._dra.ready
 
     def state(self) -> Object:
         """For the supervisor: `{ready, since}`, with `error` if the kubelet does not run."""
@@ -255,6 +250,10 @@ class NodeAgent:
     def prepared(self) -> dict[str, list[Object]]:
         """Driver → the claims it has prepared."""
         return self._dra.prepared()
+
+    def plugins(self) -> list[str] | None:
+        """The drivers whose plugins are registered; None if the kubelet takes none."""
+        return self._dra.registered()
 
     def containers(self) -> list[Object]:
         """What runs on the node, for those who want to see environments and devices."""
