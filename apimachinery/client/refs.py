@@ -131,3 +131,9 @@ def taint_rules_ref(version: Version) -> Ref:
 POOL_STATUS_REQUESTS = Ref(
     _GROUP, "v1alpha3", "resourcepoolstatusrequests", False, "ResourcePoolStatusRequest"
 )
+
+
+def pod_groups_ref(version: Version) -> Ref:
+    """Groups of pods in the version that the components of a release speak (1.36 and later)."""
+    spoken = "v1alpha2" if version.minor <= 36 else "v1beta1"
+    return Ref("scheduling.k8s.io", spoken, "podgroups", True, "PodGroup")
