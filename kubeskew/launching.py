@@ -64,7 +64,7 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
     nodes = []
     for name in process.nodes:
         entry = state.node_spec(name).as_json()
-        del entry["drivers"]  # processes of their own
+        del entry["drivers"], entry["devicePlugins"]  # processes of their own
         entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
         if name in state.killed_nodes:
             entry["killed"] = True
@@ -156,7 +156,7 @@ def _driver(directory: StateDir, _state: State, process: Process) -> list[str]:
     name = drivers.name_of(process)
     return [
         "driver",
-        *("--driver-name", name),
+        *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
         *("--kubeconfig", str(directory.component_kubeconfig(drivers.user(name)))),
         *("--driver-file", str(directory.nodes_file(process.name))),
         *_common(process),
