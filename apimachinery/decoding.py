@@ -4,8 +4,8 @@ What comes out is normalised and in the version it was sent in; defaults and con
 400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -28,19 +28,17 @@ _HEAD = (
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # the name of upstream's scheme in its errors
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A body as a JSON value. An object with a repeated key is a `shapes.Repeated`.
 
     `duplicates` are strict errors that the format itself found (YAML).
     """
 
     value: Any
-    duplicates: list[str] = field(default_factory=list)
+    duplicates: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     """An object as sent, normalised; `warnings` are texts for Warning headers (validation "Warn")."""
 
     object: Object
@@ -60,7 +58,9 @@ def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parse
     if schema is not None and protobuf.is_protobuf(content_type):
         return Parsed(protobuf.decode_unknown(body, lambda *_: schema))
     try:
-        parsed = Parsed(*yaml_body.load(body)) if is_yaml(content_type) else Parsed(_load_json(body))
+        if not is_yaml(content_type):
+            return Parsed(_load_json(body))
+        parsed = Parsed(*yaml_body.load(body))
     except RecursionError:
         raise ValueError("exceeded max depth") from None
     if _may_nest(body):
@@ -75,6 +75,8 @@ def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
 
 
 def _may_nest(body: bytes) -> bool:
+    if len(body) <= MAX_DEPTH:
+        return False
     return body.count(b"{") + body.count(b"[") + body.count(b"\n") + body.count(b"-") > MAX_DEPTH
 
 
@@ -83,11 +85,16 @@ def _load_json(body: bytes) -> Any:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         json_syntax.check(body)
-        return load_repeated(body)  # JSON to Go, not to orjson: invalid UTF-8, lone surrogates, huge numbers
+        return _repeated(body)  # JSON to Go, not to orjson: invalid UTF-8, lone surrogates, huge numbers
     if _may_nest(body):
         check_depth(value)  # before it is written again below
-    if _may_repeat_keys(body, value):
-        return load_repeated(body)
+    return _repeated(body) if _may_repeat_keys(body, value) else value
+
+
+def _repeated(body: bytes) -> Any:
+    value = load_repeated(body)
+    if _may_nest(body):
+        check_depth(value)
     return value
 
 

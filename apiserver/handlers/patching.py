@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from apimachinery import decoding, errors, field, shapes, yaml_body
@@ -130,7 +130,7 @@ class Configuration(NamedTuple):
     """What is applied: what the client says and nothing more. `repeated` are YAML's strict errors."""
 
     value: Object
-    repeated: list[str]
+    repeated: Sequence[str]
 
 
 def read_configuration(body: bytes) -> Configuration:

@@ -16,22 +16,21 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from apimachinery.clock import Entropy
 from apimachinery.errors import Object
 from apimachinery.field import FieldError
 from apimachinery.gates import FeatureGates
 from apimachinery.resources import Resource, ResourceTable
-from apimachinery.validation import object_meta, structural
+from apimachinery.validation import names, object_meta, structural
 from apimachinery.versions import Version
 from apiserver.authorization import Decision
 from apiserver.request_info import RequestInfo
 from apiserver.user import User
 
 
-@dataclass(frozen=True, slots=True)
-class StrategyContext:
+class StrategyContext(NamedTuple):
     """The world as a strategy may see it, for one request.
 
     `resource` is the resource in its hub version. `subresource` is empty for the main resource.
@@ -97,6 +96,10 @@ class Strategy:
         """The kind's rules for a change. The default checks the new object as a new one."""
         return self.validate(new, ctx)
 
+    def looks_at_metadata(self, ctx: StrategyContext) -> bool:
+        """Whether `metadata_errors` says all that is wrong."""
+        return True
+
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         """What is wrong with the metadata of a new object."""
         namespaced = ctx.resource.namespaced
@@ -133,8 +136,6 @@ class Strategy:
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         """What is wrong with `name` (a generateName if `prefix`): texts, none if it is fine."""
-        from apimachinery.validation import names
-
         return names.dns1123_subdomain(name, prefix)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
