@@ -17,7 +17,7 @@ Below = Callable[[Any], Fields]  # what follows an element that is owned itself
 _SCALARS = frozenset(
     {Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.INT_OR_STRING, Kind.QUANTITY}
 )
-_NAMES_MAX = 1024  # of one map, of which the elements are kept
+_NAMES_MAX = 1024  # of one map or list, of which the elements are kept; and characters of such an element
 
 
 def serves(reset: FieldSet | None) -> bool:
@@ -70,7 +70,7 @@ class Creations:
                 part = known.get(name)
                 if part is None:
                     part = path_elements.field(name), self._of(atoms.field_schema(schema, name) or atoms.ANY)
-                    if len(known) < _NAMES_MAX:
+                    if len(known) < _NAMES_MAX and len(name) < _NAMES_MAX:
                         known[name] = part
                 element, inner = part
                 found[element] = inner(value[name]) if inner is not None else {}
@@ -80,13 +80,21 @@ class Creations:
 
     def _list(self, schema: Schema) -> Below:
         item_schema = atoms.item_schema(schema)
+        only = schema.list_keys[0] if len(schema.list_keys) == 1 else ""
+        known: dict[Any, str] = {}  # elements by their only key
 
         def below(value: Any) -> Fields:
             if not value or not isinstance(value, list):
                 return {}
             by_element: dict[str, list[Any]] = {}
             for item in value:
-                by_element.setdefault(atoms.item_element(schema, item), []).append(item)
+                key = item.get(only) if only and item.__class__ is dict else None
+                element = known.get(key) if key.__class__ is str else None
+                if element is None:
+                    element = atoms.item_element(schema, item)
+                    if key.__class__ is str and len(known) < _NAMES_MAX and len(element) < _NAMES_MAX:
+                        known[key] = element
+                by_element.setdefault(element, []).append(item)
             elements = path_elements.in_order(by_element) if len(by_element) > 1 else by_element
             inner = self._of(item_schema)  # not before: schemas may be recursive
             found: Fields = {".": {}}

@@ -22,6 +22,7 @@ _LABEL_VALUE = f"({_QUALIFIED})?"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 _ENV_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_PRINTABLE_BUT_EQUALS = re.compile("[ -<>-~]+")
 _PERCENT = "[0-9]+%"
 _HTTP_HEADER = "[-A-Za-z0-9]+"
 
@@ -223,8 +224,7 @@ def c_identifier(name: str) -> list[str]:
 def env_name(name: str, relaxed: bool = True) -> list[str]:
     """The name of an environment variable; `relaxed` since 1.32 (RelaxedEnvironmentVariableValidation)."""
     if relaxed:
-        good = bool(name) and all(" " <= char <= "~" and char != "=" for char in name)
-        return [] if good else [_RELAXED_ENV_NAME_TEXT]
+        return [] if _PRINTABLE_BUT_EQUALS.fullmatch(name) else [_RELAXED_ENV_NAME_TEXT]
     errors = _check(name, 0, _ENV_NAME, _ENV_NAME_TEXT, "my.env-name", "MY_ENV.NAME", "MyEnvName1")
     return errors + [text for text in config_key(name) if text.startswith("must not")]
 

@@ -13,9 +13,10 @@ update: `prepare_for_update`, generation, disabled fields dropped, metadata rule
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from apimachinery.clock import Entropy
@@ -171,8 +172,9 @@ class Strategy:
             "metadata.name": metadata.get("name", ""),
             "metadata.namespace": metadata.get("namespace", ""),
         }
-        for label in self.field_labels:
-            found[label] = show(at_path(obj, label))
+        for label, path in _paths(self.field_labels):
+            value = _at(obj, path)
+            found[label] = value if value.__class__ is str else show(value)
         return found
 
 
@@ -222,11 +224,21 @@ def keep(new: Object, old: Object, name: str) -> None:
 
 def at_path(obj: Any, path: str) -> Any:
     """The value at a dotted path of field names, None if there is none."""
-    for name in path.split("."):
+    return _at(obj, path.split("."))
+
+
+def _at(obj: Any, names: Sequence[str]) -> Any:
+    for name in names:
         if not isinstance(obj, dict):
             return None
         obj = obj.get(name)
     return obj
+
+
+@lru_cache(maxsize=1024)
+def _paths(labels: tuple[str, ...]) -> Sequence[tuple[str, Sequence[str]]]:
+    """Field labels with their paths."""
+    return [(label, label.split(".")) for label in labels]
 
 
 def show(value: Any) -> str:
