@@ -246,14 +246,16 @@ def run_component(
     main: Callable[[ComponentContext], Awaitable[None]],
     *,
     announce: bool = True,
+    agent: str = "",
 ) -> None:
     """Run `main` until SIGTERM or SIGINT, with client, health and metrics around it.
 
     `announce` puts the start and the graceful stop on the log's time line under `name`; a process that is
-    several components announces each of them itself.
+    several components announces each of them itself. `agent` is what it calls itself to the API server,
+    by default `kube-NAME`.
     """
     set_up_logging(options.verbosity)
-    run_loop(_run(name, options, main, announce))
+    run_loop(_run(name, options, main, announce, agent or _agent(name)))
 
 
 def run_loop(main: Awaitable[None]) -> None:
@@ -291,11 +293,16 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, received, number)
 
 
+def _agent(name: str) -> str:
+    return name if name == "kubelet" else f"kube-{name}"
+
+
 async def _run(
     name: str,
     options: ComponentOptions,
     main: Callable[[ComponentContext], Awaitable[None]],
     announce: bool,
+    agent_name: str,
 ) -> None:
     from prometheus_client import CollectorRegistry
 
@@ -306,7 +313,7 @@ async def _run(
     stop = asyncio.Event()
     stop_on_signals(stop)
     world = World(options.emulated_version, options.feature_gates, SystemClock(), SeededEntropy())
-    agent = user_agent(f"kube-{name}" if name != "kubelet" else name, options.emulated_version)
+    agent = user_agent(agent_name, options.emulated_version)
     try:
         client = APIClient.from_kubeconfig(options.kubeconfig, agent)
     except KubeconfigError as error:

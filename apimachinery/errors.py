@@ -89,6 +89,12 @@ def unknown_path() -> StatusError:
     return StatusError(404, "NotFound", message, {})
 
 
+def unknown_method() -> StatusError:
+    """405 of upstream's router: the path is served, but not by that method."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
+
+
 def already_exists(resource: GroupResource, name: str) -> StatusError:
     message = f'{resource} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, _of_resource(resource, name))

@@ -14,6 +14,12 @@ _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}  # Go escapes them 
 OMITTED = object()  # the error's text shows no value
 
 
+class Shown(str):
+    """A value whose Go type says itself how it is shown: without quotes."""
+
+    __slots__ = ()
+
+
 class ErrorType(StrEnum):
     """The `reason` of a Status cause."""
 
@@ -84,6 +90,8 @@ def show(value: Any) -> str:
         return "null"
     if isinstance(value, int | float):
         return float_text(value)
+    if isinstance(value, Shown):
+        return str(value)
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if isinstance(value, str) else text.translate(_HTML)
 

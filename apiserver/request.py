@@ -1,6 +1,7 @@
 """Requests and responses of the server, whatever brings them: a socket or a call in the same process."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from apiserver.storage.interfaces import Watch
 
 BodyReader = Callable[[int], Awaitable[bytes]]
+BodyPieces = Callable[[], AsyncIterator[bytes]]
 
 
 class BodyTooLargeError(Exception):
@@ -29,6 +31,13 @@ class Peer(NamedTuple):
     common_name: str
     organizations: tuple[str, ...]
     fingerprint: str = ""  # SHA-256 of the certificate, hexadecimal
+    until: float = math.inf  # when the certificate ends to be valid, in seconds since 1970
+
+
+async def no_pieces() -> AsyncIterator[bytes]:
+    """The pieces of a body that there is not."""
+    return
+    yield b""
 
 
 async def no_body(_limit: int) -> bytes:
@@ -60,6 +69,8 @@ class Request:
     headers: Mapping[str, str]
     read_body: BodyReader = no_body
     peer: Peer | None = None
+    pieces: BodyPieces = no_pieces  # the body as it comes, for who does not want all of it at once
+    ends_with_client: bool = False  # nothing is to be finished for a client that is gone
     info: "RequestInfo" = field(init=False)
     user: User = field(init=False)
     request_id: str = ""
@@ -78,7 +89,14 @@ class Request:
         """A request as a caller in the same process writes it; `target` is path and query."""
         path, _, query = target.partition("?")
         lowered = {name.lower(): value for name, value in (headers or {}).items()}
-        return cls(method, unquote(path), parse_query(query), lowered, body_of(body), peer)
+        if body:
+            lowered.setdefault("content-length", str(len(body)))
+
+        async def pieces() -> AsyncIterator[bytes]:
+            if body:
+                yield body
+
+        return cls(method, unquote(path), parse_query(query), lowered, body_of(body), peer, pieces)
 
     def param(self, name: str) -> str:
         """The first value of a query parameter, empty if there is none."""
@@ -121,13 +139,15 @@ class Upgrade:
 class Response:
     """An answer. `body` is bytes, for a watch an iterator of chunks that the transport must close.
 
-    A 101 has an `Upgrade` for its body.
+    `length` is that of an iterator in bytes, if it is known: then it is told, and no chunks are made. An
+    iterator that cannot go on raises ConnectionError. A 101 has an `Upgrade` for its body.
     """
 
     status: int
     body: bytes | AsyncIterator[bytes] | Upgrade
     content_type: str = "application/json"
     headers: Headers = field(default_factory=list)
+    length: int | None = None
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -191,7 +191,7 @@ def _authenticator(
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
     accounts = AccountTokens(keys, store, world.clock, world.gates)
     tokens: list[TokenSource] = [TokenFile(lines, keys.audiences), accounts]
-    certificates = CertificateAuthenticator(tells_id=world.version.minor >= 32)
+    certificates = CertificateAuthenticator(world.clock, tells_id=world.version.minor >= 32)
     return UnionAuthenticator(certificates, tokens, keys.audiences, anonymous=options.anonymous_auth)
 
 

@@ -60,14 +60,14 @@ def _pod(load: Load, service: SchedulerService, number: int) -> PodInfo:
 
 
 def place(load: Load, service: SchedulerService, pods: list[PodInfo]) -> None:
-    scheduler = service.scheduler
+    (finder,), (profile,) = service.scheduler.finders.values(), service.scheduler.profiles.values()
     for pod in pods:
         state = CycleState()
-        node = scheduler.finder.find(state, pod)
+        node = finder.find(state, pod)
         if not isinstance(node, str):
             raise RuntimeError(f"{load.what}: {node}")
         service.cache.assume(pod, node)
-        status = scheduler.profile.run_reserves(state, pod, node)
+        status = profile.run_reserves(state, pod, node)
         if not status.is_success:
             raise RuntimeError(status.message)
 

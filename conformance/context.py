@@ -28,6 +28,7 @@ class CellContext:
     timeouts: Mapping[str, float]
     baseline: dict[str, Object] = field(default_factory=dict)  # pods by uid, before they could be disturbed
     present: set[str] = field(default_factory=set)  # the uids of those that were there at the last change
+    observations: dict[str, Any] = field(default_factory=dict)  # by name, for the report
     prepared: dict[str, list[str]] = field(default_factory=dict)  # claims by node, at the same moment
 
     def timeout(self, operation: str) -> float:

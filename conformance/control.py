@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from apimachinery.client.rest import APIClient
+from conformance.evidence.log import Logged
 
 
 class ClusterControl(Protocol):
@@ -37,6 +38,18 @@ class ClusterControl(Protocol):
 
     async def prepared(self) -> Mapping[str, Sequence[str]]:
         """By node, `namespace/name` of the claims whose devices its kubelet holds prepared."""
+        ...
+
+    async def metrics(self, component: str, path: str) -> str:
+        """What a component tells of itself, in Prometheus' text format."""
+        ...
+
+    async def revision(self) -> int:
+        """The newest revision of the cluster's store."""
+        ...
+
+    async def log(self) -> Sequence[Logged]:
+        """Everything that was written and every change of a component, oldest first."""
         ...
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:

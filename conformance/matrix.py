@@ -8,14 +8,20 @@ from pathlib import Path
 from apimachinery.clock import Clock
 from conformance.control import ClusterControl
 from conformance.errors import ScenarioError
-from conformance.runner import CellResult, run_cell
-from conformance.scenario import Cell, Scenario, load
+from conformance.evidence.divergence import diverged
+from conformance.loading import load
+from conformance.results import CellResult
+from conformance.runner import run_cell
+from conformance.scenario import Cell, Scenario
 
 # Which scenarios a profile runs, by name.
 PROFILES = {
     "quick": ("kep-5004/upgrade-downgrade",),
     "full": ("kep-5004/upgrade-downgrade",),
 }
+
+# How outcomes are told to people.
+OUTCOMES = {"passed": "passed", "expected": "fails as upstream", "failed": "FAILED"}
 
 Announce = Callable[[str], None]
 
@@ -59,7 +65,19 @@ async def run_cells(
                 announce(f"{cell.name}: {text}")
 
             result = await run_cell(cell, control_for(cell, progress), clock, progress)
-            progress(f"{'passed' if result.passed else 'FAILED'} in {result.seconds:.1f} s")
+            progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s")
             return result
 
-    return list(await asyncio.gather(*(run(cell) for cell in cells)))
+    results = list(await asyncio.gather(*(run(cell) for cell in cells)))
+    _compare(results)
+    return results
+
+
+def _compare(results: Sequence[CellResult]) -> None:
+    """Say of every cell that has a baseline where it parted from it."""
+    by_name = {result.name: result for result in results}
+    for result in results:
+        other = by_name.get(result.baseline or "")
+        if other and other.record and result.record:
+            steps = [step.name for step in result.steps if not step.skipped]
+            result.divergence = diverged(result.record, other.record, other.name, steps)

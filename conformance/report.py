@@ -4,12 +4,13 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from apimachinery.clock import timestamp
-from conformance.runner import CellResult, StepResult
+from conformance.failing_sets import FailingSets
+from conformance.results import CellResult, StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +20,11 @@ class Run:
     title: str
     started: datetime
     cells: Sequence[CellResult]
+    failing_sets: Sequence[FailingSets] = ()
 
-    @property
-    def failed(self) -> int:
-        return sum(not cell.passed for cell in self.cells)
-
-    @property
-    def passed(self) -> int:
-        return len(self.cells) - self.failed
+    def count(self, outcome: str) -> int:
+        """How many cells passed, failed, or failed as expected."""
+        return sum(cell.outcome == outcome for cell in self.cells)
 
     @property
     def seconds(self) -> float:
@@ -43,37 +41,50 @@ def write(run: Run, directory: Path) -> None:
 
 def as_json(run: Run) -> dict[str, Any]:
     """The whole run; cells, steps and operations in order."""
-    cells = [
-        {
-            **{key: value for key, value in asdict(cell).items() if key != "steps"},
-            "passed": cell.passed,
-            "failure": cell.failure,
-            "steps": [_step_json(step) for step in cell.steps],
-        }
-        for cell in run.cells
-    ]
     return {
         "title": run.title,
         "started": timestamp(run.started),
-        "passed": run.passed,
-        "failed": run.failed,
+        **{outcome: run.count(outcome) for outcome in ("passed", "expected", "failed")},
         "seconds": round(run.seconds, 3),
-        "cells": cells,
+        "failingSets": [asdict(each) for each in run.failing_sets],
+        "cells": [_cell_json(cell) for cell in run.cells],
+    }
+
+
+def _cell_json(cell: CellResult) -> dict[str, Any]:
+    return {
+        "name": cell.name,
+        "scenario": cell.scenario,
+        "parameters": cell.parameters,
+        "result": cell.outcome,
+        "passed": cell.passed,
+        "failure": cell.failure,
+        "error": cell.error,
+        "seconds": round(cell.seconds, 3),
+        "expectedFailures": dict(cell.expected_failures),
+        "observations": cell.observations,
+        "baseline": cell.baseline,
+        "divergence": asdict(cell.divergence) if cell.divergence else None,
+        "components": [asdict(each) for each in cell.components],
+        "pods": [asdict(each) for each in cell.pods],
+        "steps": [_step_json(step) for step in cell.steps],
     }
 
 
 def _step_json(step: StepResult) -> dict[str, Any]:
-    result = "skipped" if step.skipped else "failed" if step.failed else "passed"
-    return {**asdict(step), "result": result, "seconds": round(step.seconds, 3)}
+    return {**asdict(step), "result": step.outcome, "seconds": round(step.seconds, 3)}
 
 
 def as_junit(run: Run) -> bytes:
-    """One test case per cell; a cell that failed says where, what was expected and what was found."""
+    """One test case per cell; a cell that failed says where, what was expected and what was found.
+
+    One that fails as upstream does is a test case that passed, and says so in its output.
+    """
     suite = ET.Element(
         "testsuite",
         name=run.title,
         tests=str(len(run.cells)),
-        failures=str(run.failed),
+        failures=str(run.count("failed")),
         errors="0",
         skipped="0",
         time=f"{run.seconds:.3f}",
@@ -83,9 +94,12 @@ def as_junit(run: Run) -> bytes:
         case = ET.SubElement(
             suite, "testcase", classname=cell.scenario, name=cell.name, time=f"{cell.seconds:.3f}"
         )
-        if not cell.passed:
-            failure = ET.SubElement(case, "failure", message=cell.failure)
-            failure.text = _evidence(cell)
+        if cell.outcome == "failed":
+            failure = ET.SubElement(case, "failure", message=_printable(cell.failure))
+            failure.text = _printable(_evidence(cell))
+        elif cell.outcome == "expected":
+            reasons = [f"{step}: fails as upstream: {why}" for step, why in cell.expected_failures.items()]
+            ET.SubElement(case, "system-out").text = _printable("\n".join(reasons))
     suites = ET.Element("testsuites")
     suites.append(suite)
     ET.indent(suites)
@@ -93,9 +107,14 @@ def as_junit(run: Run) -> bytes:
     return document
 
 
+def _printable(text: str) -> str:
+    """Without the control characters that XML cannot hold."""
+    return "".join(each if each in "\n\t" or each.isprintable() else "\ufffd" for each in text)
+
+
 def _evidence(cell: CellResult) -> str:
     """The steps, and the events of the one that failed."""
-    lines = [f"{step.name}: {_step_json(step)['result']}" for step in cell.steps]
+    lines = [f"{step.name}: {step.outcome}" for step in cell.steps]
     for step in cell.steps:
         lines += [json.dumps(event) for event in step.events]
     return "\n".join([cell.failure, *lines])
@@ -106,4 +125,14 @@ def as_html(run: Run) -> str:
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(loader=PackageLoader("conformance"), autoescape=True, trim_blocks=True)
+    environment.filters["span"] = span
     return environment.get_template("report.html").render(run=run, started=timestamp(run.started))
+
+
+def span(cell: CellResult, since: str, until: str) -> tuple[float, float]:
+    """Where a stretch of time lies in the cell's whole, in percent: left edge and width."""
+    times = (cell.began, cell.ended, since, until or cell.ended)
+    began, ended, left, right = map(datetime.fromisoformat, times)
+    whole = (ended - began) / timedelta(seconds=1) or 1.0
+    start, width = ((moment / timedelta(seconds=1)) * 100 / whole for moment in (left - began, right - left))
+    return round(start, 2), round(max(width, 0.4), 2)

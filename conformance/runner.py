@@ -1,21 +1,23 @@
 """Runs one cell: cluster, namespace, steps in order, and the evidence of how it went."""
 
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import aiohttp
-
 from apimachinery.client.refs import NAMESPACES
+from apimachinery.client.rest import CONNECTION_ERRORS
 from apimachinery.clock import Clock
 from apimachinery.errors import StatusError
 from conformance.bindings import bind
 from conformance.context import CellContext
 from conformance.control import ClusterControl
 from conformance.errors import ScenarioError, StepError
+from conformance.evidence.lives import pod_lives
+from conformance.evidence.record import record
+from conformance.evidence.stretches import stretches
 from conformance.kinds import Kinds
-from conformance.operations import checks, cluster, commands, objects
+from conformance.operations import checks, cluster, commands, logs, measuring, objects
+from conformance.results import CellResult, OperationResult, StepResult
 from conformance.scenario import Cell, Operation, Step
 
 RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
@@ -27,6 +29,9 @@ RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
     "error": checks.error,
     "wait": checks.wait,
     "undisturbed": checks.undisturbed,
+    "observe": measuring.observe,
+    "metric": measuring.metric,
+    "podLogs": logs.pod_logs,
     "script": commands.script,
     "sleep": commands.sleep,
     "upgrade": cluster.upgrade,
@@ -39,77 +44,23 @@ RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
 Progress = Callable[[str], None]
 
 
-@dataclass(slots=True)
-class OperationResult:
-    """How one operation went; `expected` and `found` are set if it failed."""
-
-    title: str
-    kind: str
-    seconds: float
-    expected: str = ""
-    found: str = ""
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.expected)
-
-
-@dataclass(slots=True)
-class StepResult:
-    """How one step went; `events` are the log's, from the step's start to its failure."""
-
-    name: str
-    operations: list[OperationResult] = field(default_factory=list)
-    events: list[Mapping[str, Any]] = field(default_factory=list)
-    skipped: bool = False
-
-    @property
-    def failed(self) -> bool:
-        return any(operation.failed for operation in self.operations)
-
-    @property
-    def seconds(self) -> float:
-        return sum(operation.seconds for operation in self.operations)
-
-
-@dataclass(slots=True)
-class CellResult:
-    """How a cell went. `error` is set if it could not be run at all."""
-
-    name: str
-    scenario: str
-    parameters: Mapping[str, Any]
-    steps: list[StepResult] = field(default_factory=list)
-    seconds: float = 0.0
-    error: str = ""
-
-    @property
-    def passed(self) -> bool:
-        return not self.error and not any(step.failed for step in self.steps)
-
-    @property
-    def failure(self) -> str:
-        """One line that says where and why; empty if it passed."""
-        if self.error:
-            return self.error
-        for step in self.steps:
-            for operation in step.operations:
-                if operation.failed:
-                    where = f"{step.name}: {operation.title}"
-                    return f"{where}: expected {operation.expected}; found {operation.found}"
-        return ""
-
-
 async def run_cell(cell: Cell, control: ClusterControl, clock: Clock, progress: Progress) -> CellResult:
     """Start the cell's cluster, run its steps, end the cluster. Never raises for what the cell finds."""
-    result = CellResult(cell.name, cell.scenario.name, cell.parameters)
+    result = CellResult(
+        cell.name,
+        cell.scenario.name,
+        cell.parameters,
+        expected_failures=cell.expected_failures(),
+        baseline=cell.baseline,
+    )
     started = clock.monotonic()
     try:
         if cell.scenario.cluster is not None:
             progress("starting the cluster")
             await control.start(bind(dict(cell.scenario.cluster), dict(cell.parameters)))
         await _run_steps(cell, control, clock, progress, result)
-    except (ScenarioError, StatusError, aiohttp.ClientError, OSError) as error:
+        await _gather_evidence(control, result)
+    except (ScenarioError, StatusError, *CONNECTION_ERRORS) as error:
         result.error = f"{type(error).__name__}: {error}"
     except Exception as error:  # the cluster's own failures are the cell's, not the matrix'
         result.error = f"{error}" or traceback.format_exc()
@@ -128,6 +79,16 @@ async def _stop(control: ClusterControl, result: CellResult) -> None:
             result.error = f"stopping the cluster: {error}"
 
 
+async def _gather_evidence(control: ClusterControl, result: CellResult) -> None:
+    """What the log says of the whole cell, before its cluster is removed."""
+    log = await control.log()
+    if log:
+        result.began, result.ended = log[0].time, log[-1].time
+    result.components = stretches(log)
+    result.pods = pod_lives(log)
+    result.record = record(log, [step.revisions[1] for step in result.steps if not step.skipped])
+
+
 async def _run_steps(
     cell: Cell, control: ClusterControl, clock: Clock, progress: Progress, result: CellResult
 ) -> None:
@@ -138,13 +99,18 @@ async def _run_steps(
         for name, value in cell.scenario.bindings.items():
             bindings[name] = bind(value, bindings)
         ctx = CellContext(control, client, Kinds(client), clock, namespace, bindings, cell.scenario.timeouts)
+        ctx.observations = result.observations
         await _create_namespace(ctx)
+        begun: list[tuple[Step, StepResult]] = []
         for step in cell.scenario.steps:
-            if result.steps and (result.steps[-1].failed or result.steps[-1].skipped):
+            if begun and begun[-1][1].stops:
                 result.steps.append(StepResult(step.name, skipped=True))
                 continue
             progress(step.name)
-            result.steps.append(await _run_step(ctx, step))
+            begun.append((step, await _run_step(ctx, step)))
+            result.steps.append(begun[-1][1])
+        for step, outcome in reversed(begun):
+            await _run_block(ctx, step.cleanup, "cleanup", outcome)
     finally:
         await client.close()
 
@@ -160,24 +126,41 @@ async def _create_namespace(ctx: CellContext) -> None:
 async def _run_step(ctx: CellContext, step: Step) -> StepResult:
     """Run the operations until one fails; then collect the events since the step began."""
     result = StepResult(step.name)
-    since = int((await ctx.client.list(NAMESPACES, limit=1))["metadata"]["resourceVersion"])
-    for operation in step.operations:
-        started = ctx.clock.monotonic()
-        outcome = OperationResult(operation.title, operation.kind, 0.0)
-        try:
-            await RUN[operation.kind](ctx, operation)
-        except StepError as error:
-            outcome.expected, outcome.found = error.expected, error.found
-        except StatusError as error:
-            outcome.expected, outcome.found = "no error of the API", f"{error.code} {error.message}"
-        except aiohttp.ClientError as error:
-            outcome.expected, outcome.found = "an answer of the API server", str(error)
-        outcome.seconds = ctx.clock.monotonic() - started
-        result.operations.append(outcome)
-        if outcome.failed:
-            result.events = [event for event in await ctx.control.events(since) if _tells(event)]
-            break
+    since = await ctx.control.revision()
+    for name, value in step.bindings.items():
+        ctx.bindings[name] = bind(value, ctx.bindings)
+    await _run_block(ctx, step.operations, "try", result)
+    if result.failed:
+        result.events = [event for event in await ctx.control.events(since) if _tells(event)]
+        await _run_block(ctx, step.catch, "catch", result)
+    await _run_block(ctx, step.finally_, "finally", result)
+    result.revisions = (since, await ctx.control.revision())
     return result
+
+
+async def _run_block(ctx: CellContext, operations: Sequence[Operation], block: str, into: StepResult) -> None:
+    """Run operations until one fails that does not let the others go on."""
+    for operation in operations:
+        outcome = await _run_operation(ctx, operation, block)
+        into.operations.append(outcome)
+        if outcome.failed and not operation.continue_on_error:
+            into.stops = into.stops or block == "try"
+            break
+
+
+async def _run_operation(ctx: CellContext, operation: Operation, block: str) -> OperationResult:
+    started = ctx.clock.monotonic()
+    outcome = OperationResult(operation.title, operation.kind, 0.0, block=block)
+    try:
+        await RUN[operation.kind](ctx, operation)
+    except StepError as error:
+        outcome.expected, outcome.found = error.expected, error.found
+    except StatusError as error:
+        outcome.expected, outcome.found = "no error of the API", f"{error.code} {error.message}"
+    except CONNECTION_ERRORS as error:
+        outcome.expected, outcome.found = "an answer of the API server", str(error)
+    outcome.seconds = ctx.clock.monotonic() - started
+    return outcome
 
 
 def _tells(event: Mapping[str, Any]) -> bool:

@@ -1,41 +1,19 @@
-"""Scenario files: a Chainsaw `Test`, preceded by a header that gives the cluster and the parameters.
-
-apiVersion: kubeskew.io/v1alpha1        # the header, optional
-kind: Scenario
-spec:
-  cluster: {version: ($versions.from), nodes: [...]}     # as `kubeskew up --config` reads it
-  parameters:                                            # the matrix runs one cell per combination
-    naming: [{name: explicit, …}, {name: implicit, …}]
-    versions: [{name: 1.35-1.36-1.35, from: "1.35", to: "1.36"}]
----
-apiVersion: chainsaw.kyverno.io/v1alpha1
-kind: Test
-metadata: {name: …}
-spec:
-  steps: [{name: …, try: [{apply: …}, {assert: …}, {upgrade: {to: ($versions.to)}}]}]
-"""
+"""Scenarios as data: what a file says, not yet bound to a cell's parameters. `loading.py` reads files."""
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import yaml
+from conformance.bindings import evaluate
 
-from conformance.errors import ScenarioError
-
-CHAINSAW = "chainsaw.kyverno.io/v1alpha1"
-HEADER = "kubeskew.io/v1alpha1"
-
-OBJECT_OPERATIONS = ("apply", "create", "patch", "delete", "assert", "error", "wait", "script", "sleep")
-CLUSTER_OPERATIONS = ("upgrade", "downgrade", "gates", "restart", "kill")
-RUN_KINDS = (*OBJECT_OPERATIONS, *CLUSTER_OPERATIONS, "undisturbed")
-NOT_YET = ("fork", "driver", "metric")
-
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+OBJECT_OPERATIONS = (
+    *("apply", "create", "patch", "delete", "assert", "error", "wait", "podLogs", "observe"),
+    *("script", "sleep"),
+)
+CLUSTER_OPERATIONS = ("upgrade", "downgrade", "gates", "restart", "kill", "metric", "undisturbed")
+RUN_KINDS = (*OBJECT_OPERATIONS, *CLUSTER_OPERATIONS)
+NOT_YET = ("fork", "driver")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +24,7 @@ class Operation:
     body: Mapping[str, Any]
     where: str
     description: str = ""
+    continue_on_error: bool = False  # its failure fails the cell, but what follows runs
 
     @property
     def title(self) -> str:
@@ -54,18 +33,44 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A named list of operations, run in order; the first that fails ends the scenario."""
+    """Named operations, run in order until one fails.
+
+    Then `catch`; whatever happened `finally_`; at the end of the cell `cleanup`.
+    """
 
     name: str
     operations: tuple[Operation, ...]
+    catch: tuple[Operation, ...] = ()
+    finally_: tuple[Operation, ...] = ()
+    cleanup: tuple[Operation, ...] = ()
+    bindings: Mapping[str, Any] = field(default_factory=dict)
+
+    def all_operations(self) -> Iterator[Operation]:
+        yield from (*self.operations, *self.catch, *self.finally_, *self.cleanup)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One dimension of the matrix: a name and the values it takes."""
+    """One dimension of the matrix: a name and the values it takes.
+
+    Where the values are all subsets of some members (`subsets: [apiserver, scheduler]`), these are `members`.
+    """
 
     name: str
     values: tuple[Any, ...]
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFailure:
+    """Steps that fail as upstream fails, in the cells whose parameters satisfy `when` (an expression)."""
+
+    when: str
+    steps: tuple[str, ...]
+    reason: str
+
+    def applies(self, parameters: Mapping[str, Any]) -> bool:
+        return bool(evaluate(self.when, parameters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +84,16 @@ class Scenario:
     parameters: tuple[Parameter, ...] = ()
     bindings: Mapping[str, Any] = field(default_factory=dict)
     timeouts: Mapping[str, float] = field(default_factory=dict)
+    expected_failures: tuple[ExpectedFailure, ...] = ()
+    baseline: Mapping[str, str] = field(
+        default_factory=dict
+    )  # parameter → the value the others are held against
 
     @property
     def needs_cluster(self) -> bool:
         """Whether it uses an operation that only a cluster of ours can do."""
-        kinds = {operation.kind for step in self.steps for operation in step.operations}
-        return bool(kinds & {*CLUSTER_OPERATIONS, "undisturbed"})
+        kinds = {operation.kind for step in self.steps for operation in step.all_operations()}
+        return bool(kinds & set(CLUSTER_OPERATIONS))
 
     def cells(self) -> Iterator["Cell"]:
         """One cell per combination of the parameters."""
@@ -102,92 +111,30 @@ class Cell:
 
     @property
     def name(self) -> str:
-        labels = [value_name(value) for value in self.parameters.values()]
+        return self._named({})
+
+    @property
+    def baseline(self) -> str | None:
+        """The name of the cell this one is held against: the same but for the baseline's parameters."""
+        if not self.scenario.baseline:
+            return None
+        name = self._named(self.scenario.baseline)
+        return None if name == self.name else name
+
+    def _named(self, instead: Mapping[str, str]) -> str:
+        labels = [instead.get(name, value_name(value)) for name, value in self.parameters.items()]
         return "/".join([self.scenario.name, *labels])
+
+    def expected_failures(self) -> Mapping[str, str]:
+        """Step → why upstream fails there, for the steps that are to fail in this cell."""
+        found: dict[str, str] = {}
+        for each in self.scenario.expected_failures:
+            if each.applies(self.parameters):
+                for step in each.steps:
+                    found.setdefault(step, each.reason)
+        return found
 
 
 def value_name(value: Any) -> str:
     """What a parameter's value is called: its `name`, or itself."""
     return str(value["name"] if isinstance(value, Mapping) and "name" in value else value)
-
-
-def load(path: Path) -> Scenario:
-    """The scenario in a file. Raises ScenarioError."""
-    try:
-        documents = [document for document in yaml.safe_load_all(path.read_text()) if document is not None]
-    except OSError as error:
-        raise ScenarioError(f"cannot read {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"{path} is not YAML: {error}") from error
-    return parse(documents, str(path))
-
-
-def parse(documents: list[Any], source: str) -> Scenario:
-    """The scenario in a file's documents: an optional header, then one Test."""
-    header: Mapping[str, Any] = {}
-    tests = []
-    for document in documents:
-        kind = (document.get("apiVersion"), document.get("kind")) if isinstance(document, dict) else None
-        if kind == (HEADER, "Scenario"):
-            header = document.get("spec") or {}
-        elif kind == (CHAINSAW, "Test"):
-            tests.append(document)
-        else:
-            raise ScenarioError(f"{source}: expected a {HEADER} Scenario or a {CHAINSAW} Test, found {kind}")
-    if len(tests) != 1:
-        raise ScenarioError(f"{source}: expected one Test, found {len(tests)}")
-    return _scenario(header, tests[0], source)
-
-
-def _scenario(header: Mapping[str, Any], test: Mapping[str, Any], source: str) -> Scenario:
-    spec = test.get("spec") or {}
-    steps = spec.get("steps")
-    if not isinstance(steps, list) or not steps:
-        raise ScenarioError(f"{source}: spec.steps: expected a list of steps")
-    bindings = {entry["name"]: entry["value"] for entry in spec.get("bindings") or []}
-    return Scenario(
-        name=(test.get("metadata") or {}).get("name") or Path(source).stem,
-        steps=tuple(_step(step, index, source) for index, step in enumerate(steps)),
-        description=spec.get("description") or "",
-        cluster=header.get("cluster"),
-        parameters=tuple(
-            Parameter(name, tuple(values)) for name, values in (header.get("parameters") or {}).items()
-        ),
-        bindings=bindings,
-        timeouts={name: seconds(text, source) for name, text in (spec.get("timeouts") or {}).items()},
-    )
-
-
-def _step(step: Any, index: int, source: str) -> Step:
-    where = f"{source}: spec.steps[{index}]"
-    if not isinstance(step, dict) or not isinstance(step.get("try"), list):
-        raise ScenarioError(f"{where}: expected a step with a `try` list")
-    name = step.get("name") or f"step {index + 1}"
-    operations = tuple(
-        _operation(operation, f"{where}.try[{position}]") for position, operation in enumerate(step["try"])
-    )
-    return Step(name, operations)
-
-
-def _operation(value: Any, where: str) -> Operation:
-    if not isinstance(value, dict):
-        raise ScenarioError(f"{where}: expected a mapping with one operation")
-    kinds = [key for key in value if key != "description"]
-    if len(kinds) != 1:
-        raise ScenarioError(f"{where}: expected one operation, found {', '.join(kinds) or 'none'}")
-    kind = kinds[0]
-    if kind in NOT_YET:
-        raise ScenarioError(f"{where}: the operation {kind} is not supported yet")
-    if kind not in RUN_KINDS:
-        raise ScenarioError(f"{where}: unknown operation {kind}; known are {', '.join(RUN_KINDS)}")
-    if not isinstance(value[kind], dict):
-        raise ScenarioError(f"{where}.{kind}: expected a mapping")
-    return Operation(kind, value[kind], where, value.get("description") or "")
-
-
-def seconds(text: Any, where: str) -> float:
-    """A Go duration such as `1m30s`, in seconds."""
-    found = list(_DURATION.finditer(str(text)))
-    if not found or "".join(match[0] for match in found) != str(text):
-        raise ScenarioError(f"{where}: {text!r} is not a duration; write 30s or 1m30s")
-    return sum(float(match["number"]) * _UNITS[match["unit"]] for match in found)

@@ -20,13 +20,21 @@ class Rejection(NamedTuple):
     message: str
 
 
-def admit(pod: Object, node: Object, others: Iterable[Object], *, extended_by_dra: bool) -> Rejection | None:
+def admit(
+    pod: Object,
+    node: Object,
+    others: Iterable[Object],
+    *,
+    extended_by_dra: bool,
+    plugged: Mapping[str, int] | None = None,
+) -> Rejection | None:
     """None if the node takes the pod beside `others`, its active pods.
 
     `extended_by_dra`: extended resources that the node's plugins do not offer may be devices of a claim.
+    `plugged`: so many devices the node has at least, whatever its status says: they are in use.
     """
     return (
-        _resources(pod, node, others, extended_by_dra=extended_by_dra)
+        _resources(pod, node, others, plugged or {}, extended_by_dra=extended_by_dra)
         or _node_affinity(pod, node)
         or _node_name(pod, node)
         or _taints(pod, node)
@@ -34,12 +42,19 @@ def admit(pod: Object, node: Object, others: Iterable[Object], *, extended_by_dr
 
 
 def _resources(
-    pod: Object, node: Object, others: Iterable[Object], *, extended_by_dra: bool
+    pod: Object,
+    node: Object,
+    others: Iterable[Object],
+    plugged: Mapping[str, int],
+    *,
+    extended_by_dra: bool,
 ) -> Rejection | None:
     allocatable = {
         name: Quantity.parse(str(amount)).milli_value()
         for name, amount in ((node.get("status") or {}).get("allocatable") or {}).items()
     }
+    for name, count in plugged.items():
+        allocatable[name] = max(allocatable.get(name, 0), count * 1000)
     used: dict[str, int] = {}
     for other in others:
         for name, amount in {**pod_spec.pod_requests(other), "pods": 1000}.items():

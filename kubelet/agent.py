@@ -21,6 +21,8 @@ from apimachinery.component import Health, World
 from kubelet.backoff import CrashBackoff
 from kubelet.behaviour import behaviour_of
 from kubelet.contents import PodContents
+from kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
+from kubelet.deviceplugins.serving import DevicePluginServer
 from kubelet.dra.node import NodeDRA
 from kubelet.layout import NodeLayout
 from kubelet.lease import NodeLease
@@ -28,7 +30,9 @@ from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import NodeConfig
 from kubelet.node_object import event_subject, host_ip
 from kubelet.node_status import NodeStatusReporter
+from kubelet.plugins.manager import PluginManager
 from kubelet.pods import PodManager
+from kubelet.protocols.registration import DEVICE_PLUGIN
 from kubelet.runtime import FakeRuntime
 from kubelet.server.listening import Listener
 from kubelet.server.routes import Routes
@@ -68,22 +72,47 @@ class NodeAgent:
         port: int = 0,
         registered: Callable[[], Awaitable[None]] | None = None,
         server: ServerSettings | None = None,
+        sockets: Path | None = None,
     ) -> None:
-        """`registered` is awaited once the API server knows the node. Without `server` the node has none."""
+        """`registered` is awaited once the API server knows the node. Without `server` the node has none.
+
+        `sockets` is a short directory for the nodes' sockets; without it they lie below `root`.
+        """
         self.config = config
         self.failure = ""  # why the kubelet does not run
         self._registered = registered
         self._clock = world.clock
         self._client = client
         self._behaviour = behaviour_of(world.version, world.gates)
-        self._layout = NodeLayout.under(root, config.name)
+        self._layout = NodeLayout.under(root, config.name, sockets)
         self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
+        self._plugins = DevicePluginManager(
+            self._layout.kubelet / "device-plugins",
+            world.clock,
+            self._behaviour,
+            metrics,
+            Surroundings(
+                active_pods=lambda: self._pods.active_uids(),
+                capacity_changed=lambda: self._reporter.wake(),
+                health_changed=lambda uids: self._pods.wake(uids),
+            ),
+        )
+        self._plugin_server = DevicePluginServer(self._layout.device_plugins, self._plugins, metrics)
         self._reporter = NodeStatusReporter(
-            client, world.clock, self._behaviour, config, self._recorder, port=port
+            client,
+            world.clock,
+            self._behaviour,
+            config,
+            self._recorder,
+            port=port,
+            plugins=self._plugins,
+            is_new=self._plugins.is_new,
         )
         self._statuses = StatusWriter(client, world.clock, owned_fields(self._behaviour))
-        self._dra = NodeDRA(config, self._layout, world, self._behaviour, client, metrics)
+        self._dra = NodeDRA(
+            config, self._layout, world, self._behaviour, client, metrics, lambda uids: self._pods.wake(uids)
+        )
         self._services = NodeServices(
             node_name=config.name,
             host_ip=host_ip(config.name),
@@ -94,6 +123,8 @@ class NodeAgent:
             recorder=self._recorder,
             backoff=CrashBackoff(world.clock, *self._behaviour.backoff_seconds),
             devices=self._dra.devices,
+            plugins=self._plugins,
+            cdi=self._layout.cdi,
             metrics=metrics,
             contents=PodContents(client, world.clock, host_ip(config.name)),
         )
@@ -117,6 +148,7 @@ class NodeAgent:
         await self._cancel()
         await self._pods.stop()
         await self._dra.stop()
+        await self._plugin_server.stop()
         await self._statuses.close()
         await self._recorder.close()
 
@@ -131,6 +163,7 @@ class NodeAgent:
         await self._statuses.close()
         await self._pods.stop()
         await self._dra.stop()
+        await self._plugin_server.stop()
         await self._recorder.close(timeout=0)
 
     async def _cancel(self) -> None:
@@ -150,8 +183,10 @@ class NodeAgent:
             self.failure = str(error)
 
     async def _bring_up(self) -> None:
+        self._layout.make()
         self._runtime.load()
         self._dra.restore()
+        self._plugins.restore(self._runtime.running())
         await self._listen()
         is_new = await self._reporter.register()
         if self._registered is not None:
@@ -161,6 +196,10 @@ class NodeAgent:
         self._spawn("lease", lease.run())
         self._tell_start(is_new=is_new)
         await self._dra.start(node)
+        await self._serve_plugins()
+        handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._plugin_server}
+        plugins = PluginManager(self._layout.registry, handlers, self._clock)
+        self._spawn("plugins", plugins.run())
         await self._pods.start()
         self._dra.reconcile(self._pods.active_uids)
         self._spawn("status", self._reporter.run())
@@ -193,6 +232,13 @@ class NodeAgent:
             log.error("node %s has no server: %s", self.config.name, error)
             return
         self._reporter.port = self._listener.port
+
+    async def _serve_plugins(self) -> None:
+        """Take registrations of device plugins. Without a socket the node has none, and nothing else."""
+        try:
+            await self._plugin_server.start()
+        except OSError as error:
+            log.error("node %s has no socket for device plugins: %s", self.config.name, error)
 
     def _spawn(self, name: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))
@@ -238,6 +284,9 @@ class NodeAgent:
                 "startedAt": timestamp(container.started_at),
                 "env": container.env,
                 "cdiDevices": container.cdi_devices,
+                "devices": container.device_nodes,
+                "mounts": container.host_mounts,
+                "annotations": container.annotations,
             }
             for sandbox in self._runtime.sandboxes()
             for container in sandbox.containers

@@ -19,6 +19,11 @@ _FETCHED = {  # pkg/kubelet/images/image_manager.go
     30: 'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: {size} bytes.',
 }
 
+_EMPTY_ALLOCATE_RESPONSE = {  # since 1.35 by another library
+    0: "&AllocateResponse{ContainerResponses:[]*ContainerAllocateResponse{},}",
+    35: "",
+}
+
 
 def _since(table: dict[int, str], minor: int) -> str:
     """The entry of the newest minor that is not newer than `minor`."""
@@ -54,6 +59,11 @@ class Behaviour:
     dynamic_resources: bool
     extended_resources: bool
     dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
+    device_plugin_cdi: bool  # device plugins may answer with CDI devices
+    devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
+    empty_allocate_response: str  # how Go prints it
+    resource_health: bool  # told in pods' statuses
+    resource_health_message: bool
     wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
 
 
@@ -76,5 +86,11 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
         dra_validates_first=minor >= 34,
+        device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
+        # Pull request 133784, of 1.35.
+        devices_of_none_are_inactive=gate("DRAExtendedResource") and minor >= 35,
+        empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
+        resource_health=gate("ResourceHealthStatus"),
+        resource_health_message=gate("ResourceHealthStatusMessage"),
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
     )

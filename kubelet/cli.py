@@ -24,6 +24,12 @@ _FILE = click.Path(exists=True, dir_okay=False)
     required=True,
     help="Directory for the nodes' state: containers, checkpoints, CDI specs.",
 )
+@click.option(
+    "--runtime-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Short directory for the nodes' sockets, whose paths end at 108 bytes; by default --root-dir.",
+)
 @click.option("--tls-cert-file", type=_FILE, default=None, help="The certificate of the nodes' servers.")
 @click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
 @click.option("--client-ca-file", type=_FILE, default=None, help="Who signs the API server's certificate.")
@@ -31,6 +37,7 @@ def kubelet(
     options: ComponentOptions,
     nodes_file: Path,
     root_dir: Path,
+    runtime_dir: Path | None,
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     client_ca_file: str | None,
@@ -54,6 +61,6 @@ def kubelet(
         raise click.UsageError(str(error)) from error
 
     async def main(ctx: ComponentContext) -> None:
-        await Host(ctx, nodes_file, root_dir, credentials).run()
+        await Host(ctx, nodes_file, root_dir, credentials, runtime_dir).run()
 
     run_component("kubelet", options, main, announce=False)  # each node is a component of its own

@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubelet import pod_spec
+from kubelet.cdi.injecting import injected
 from kubelet.container_status import Waiting
 from kubelet.contents import ConfigError
-from kubelet.devices import DeviceError
+from kubelet.devices import ContainerDevices, DeviceError, InjectionError, combined
 from kubelet.next_steps import Steps
 from kubelet.program import program_of
 from kubelet.runtime import Container, Sandbox
@@ -80,12 +81,11 @@ class ContainerStarter:
             return False
         self._tell_image(pod, spec, image)
         try:
-            devices = services.devices.for_container(pod, spec)
+            devices = await self._devices(pod, spec)
             env = await self._environment(pod, sandbox, spec)
         except (DeviceError, ConfigError) as error:
-            reason = (
-                "CreateContainerError" if isinstance(error, DeviceError) else "CreateContainerConfigError"
-            )
+            refused = isinstance(error, InjectionError)
+            reason = "CreateContainerError" if refused else "CreateContainerConfigError"
             held_back[name] = Waiting(reason, str(error))
             until = services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
             self._failed[name] = until, held_back[name]
@@ -97,8 +97,8 @@ class ContainerStarter:
             name,
             image,
             program_of(pod, spec),
-            env={**env, **devices.env},  # devices win, as in the OCI spec
-            cdi_devices=devices.cdi_ids,
+            env={**devices.default_env, **env, **devices.env},
+            devices=devices,
             spec=spec,
         )
         kind = _KINDS[pod_spec.field_path(pod, name).partition("{")[0]]
@@ -106,6 +106,13 @@ class ContainerStarter:
         self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
         return True
+
+    async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
+        """Of claims and of device plugins; raises DeviceError."""
+        services = self._services
+        claimed = services.devices.for_container(pod, spec)
+        asked = combined(claimed, await services.plugins.for_container(pod, spec))
+        return combined(asked, injected(services.cdi, asked.cdi_ids))
 
     def _still_failing(self, name: str) -> Waiting | None:
         """Why a container could not be made, until it is tried again."""

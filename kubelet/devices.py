@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Object = dict[str, Any]
 
@@ -11,12 +11,52 @@ class DeviceError(Exception):
     """Devices cannot be had or given back; the text is for the pod's owner."""
 
 
+class InjectionError(DeviceError):
+    """The container runtime cannot put a device into a container."""
+
+
+class DeviceNode(NamedTuple):
+    """A device file in a container; `permissions` of r, w and m."""
+
+    path: str
+    host_path: str = ""
+    permissions: str = ""
+
+
+class HostMount(NamedTuple):
+    """A file or directory of the machine in a container."""
+
+    path: str
+    host_path: str
+    read_only: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
-    """What one container gets: CDI device IDs, and the environment their specs ask for."""
+    """What one container gets for its devices.
+
+    What the container's own spec says of a variable wins over `default_env`, the kubelet's, and loses to
+    `env`, which the runtime adds for CDI devices.
+    """
 
     cdi_ids: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    default_env: Mapping[str, str] = field(default_factory=dict)
+    nodes: Sequence[DeviceNode] = ()
+    mounts: Sequence[HostMount] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+def combined(first: ContainerDevices, second: ContainerDevices) -> ContainerDevices:
+    """What a container gets that has both."""
+    return ContainerDevices(
+        cdi_ids=[*first.cdi_ids, *second.cdi_ids],
+        env={**first.env, **second.env},
+        default_env={**first.default_env, **second.default_env},
+        nodes=[*first.nodes, *second.nodes],
+        mounts=[*first.mounts, *second.mounts],
+        annotations={**first.annotations, **second.annotations},
+    )
 
 
 class PodDevices(Protocol):
@@ -34,6 +74,66 @@ class PodDevices(Protocol):
         """Give the pod's devices back, once its containers have stopped; raises DeviceError. Idempotent."""
         ...
 
+    def add_health(self, pod: Object, status: Object) -> None:
+        """Tell in the pod's status how its devices are."""
+        ...
+
+
+class PluginCapacity(NamedTuple):
+    """What device plugins give a node, per resource; `removed` are resources whose plugins are long gone."""
+
+    capacity: Mapping[str, int] = {}
+    allocatable: Mapping[str, int] = {}
+    removed: Sequence[str] = ()
+
+
+class DevicePlugins(Protocol):
+    """The devices of a node's device plugins, as the pod lifecycle and the node's status see them."""
+
+    async def admit(self, pod: Object) -> None:
+        """Give the pod's containers their devices, before anything else of the pod; raises DeviceError."""
+        ...
+
+    def sources_ready(self) -> None:
+        """All pods that were on the node when the kubelet began have been admitted or rejected."""
+        ...
+
+    def allocated_for(self, pod: Object) -> Mapping[str, int]:
+        """Resource → devices in use on the node, if the pod has any of them: the node has at least these."""
+        ...
+
+    async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
+        """What a container that is about to start gets; raises DeviceError."""
+        ...
+
+    def add_health(self, pod: Object, status: Object) -> None:
+        """Tell in the pod's status how its devices are."""
+        ...
+
+    def capacity(self) -> PluginCapacity: ...
+
+
+class NoDevicePlugins:
+    """A node without any."""
+
+    async def admit(self, pod: Object) -> None:
+        """Nothing to do."""
+
+    def sources_ready(self) -> None:
+        """Nothing to do."""
+
+    def allocated_for(self, pod: Object) -> Mapping[str, int]:
+        return {}
+
+    async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
+        return ContainerDevices()
+
+    def add_health(self, pod: Object, status: Object) -> None:
+        """Nothing to do."""
+
+    def capacity(self) -> PluginCapacity:
+        return PluginCapacity()
+
 
 class NoDevices:
     """A node without any."""
@@ -45,4 +145,7 @@ class NoDevices:
         return ContainerDevices()
 
     async def unprepare(self, pod: Object) -> None:
+        """Nothing to do."""
+
+    def add_health(self, pod: Object, status: Object) -> None:
         """Nothing to do."""

@@ -26,12 +26,18 @@ class Host:
     """The agents of one process."""
 
     def __init__(
-        self, ctx: ComponentContext, nodes_file: Path, root: Path, credentials: Credentials | None = None
+        self,
+        ctx: ComponentContext,
+        nodes_file: Path,
+        root: Path,
+        credentials: Credentials | None = None,
+        sockets: Path | None = None,
     ) -> None:
-        """Without `credentials` the nodes serve no logs, exec and the like."""
+        """Without `credentials` the nodes serve no logs, exec and the like; `sockets` as for NodeAgent."""
         self._ctx = ctx
         self._nodes_file = nodes_file
         self._root = root
+        self._sockets = sockets
         self._metrics = KubeletMetrics(ctx.health.registry)
         self._agents: dict[str, NodeAgent] = {}
         self._clients: dict[str, APIClient] = {}  # of nodes with credentials of their own
@@ -110,6 +116,7 @@ class Host:
             port=port,
             registered=registered,
             server=self._server,
+            sockets=self._sockets,
         )
         self._agents[node.name] = agent
         agent.start()

@@ -34,6 +34,7 @@ class Setting:
     address: str = ""
     stdin: bool = False
     tty: bool = False
+    devices: Sequence[str] = ()  # paths of device files beside those that every container has
 
     def variables(self) -> dict[str, str]:
         """The whole environment: what every container has, and what its spec says."""
@@ -57,6 +58,8 @@ def new_files(setting: Setting, mounts: Sequence[Mount], now: datetime) -> FileS
     root = Tree({path: text.encode() for path, text in known.items()}, now.timestamp())
     for path in ("tmp", "root", "bin", "home", "proc", "sys", "usr/bin", "var/log", "var/run", "opt", "mnt"):
         root.put(path, File(None, 0o755, now.timestamp()))
+    for path in setting.devices:
+        root.put(path.strip("/"), File(b"", 0o666, now.timestamp()))
     for mount in mounts:
         root.put(mount.path.strip("/"), File(None, 0o755, now.timestamp()))
     return FileSystem(root, [*mounts])

@@ -15,6 +15,7 @@ import orjson
 from apimachinery.clock import Clock
 from kubelet import insides
 from kubelet.files import read_kept, write_atomically
+from kubelet.host_files import host_tree
 from kubelet.insides import Inside, Setting
 from kubelet.shell import interpreter
 from kubelet.shell.files import File, Mount, Tree
@@ -87,6 +88,9 @@ class Interiors:
             top = str(mount.get("subPath") or "").strip("/")
             path = "/" + mount["mountPath"].strip("/")
             found.append(Mount(path, tree, bool(mount.get("readOnly")) or tree.read_only, top))
+        for host in container.host_mounts:
+            path = "/" + host["path"].strip("/")
+            found.append(Mount(path, host_tree(Path(host["host_path"])), host["read_only"]))
         return found
 
     # -- what is kept
@@ -134,5 +138,5 @@ def _kept(file: File) -> dict[str, object]:
 def _setting(sandbox: "Sandbox", container: "Container") -> Setting:
     return Setting(
         container.argv, container.env, sandbox.hostname or sandbox.name, container.directory,
-        sandbox.ip, container.stdin, container.tty,
+        sandbox.ip, container.stdin, container.tty, [node["path"] for node in container.device_nodes],
     )  # fmt: skip

@@ -1,18 +1,27 @@
-"""Where one node keeps its files, under the kubelet's root directory."""
+"""Where one node keeps its files: state under the kubelet's root directory, sockets in a short one."""
 
+import base64
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+
+_LONGEST_NAME = 8  # of a node, in the paths of its sockets
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLayout:
-    """The directories of a node."""
+    """The directories of a node. Those under `sockets` have upstream's names below /var/lib/kubelet."""
 
     node: Path
+    sockets: Path
 
     @classmethod
-    def under(cls, root: Path, node_name: str) -> "NodeLayout":
-        return cls(root / node_name)
+    def under(cls, root: Path, node_name: str, sockets: Path | None = None) -> "NodeLayout":
+        """`sockets` is a directory for the sockets of all nodes, short, because their paths are; without
+        it they lie where upstream has them, beside the kubelet's checkpoints.
+        """
+        node = root / node_name
+        return cls(node, node / "kubelet" if sockets is None else sockets / _short(node_name))
 
     @property
     def runtime(self) -> Path:
@@ -21,7 +30,7 @@ class NodeLayout:
 
     @property
     def kubelet(self) -> Path:
-        """What upstream has in /var/lib/kubelet; checkpoints lie right here."""
+        """What upstream has in /var/lib/kubelet, but for sockets; checkpoints lie right here."""
         return self.node / "kubelet"
 
     @property
@@ -29,6 +38,40 @@ class NodeLayout:
         """CDI specs, /var/run/cdi upstream."""
         return self.node / "cdi"
 
+    @property
+    def plugins(self) -> Path:
+        """Drivers' own sockets, in a directory each."""
+        return self.sockets / "plugins"
+
+    @property
+    def registry(self) -> Path:
+        """Where plugins show themselves by a socket."""
+        return self.sockets / "plugins_registry"
+
+    @property
+    def device_plugins(self) -> Path:
+        """Sockets of device plugins, and the kubelet's own, on which they register."""
+        return self.sockets / "device-plugins"
+
+    @property
+    def pod_resources(self) -> Path:
+        """The kubelet's socket for monitoring agents."""
+        return self.sockets / "pod-resources"
+
     def plugin(self, driver: str) -> Path:
-        """A driver's own data."""
+        """A driver's own data, that outlives the sockets."""
         return self.kubelet / "plugins" / driver
+
+    def make(self) -> None:
+        """Have the directories that others look for before the kubelet has anything to write there."""
+        shared = (self.plugins, self.registry, self.device_plugins, self.pod_resources, self.cdi)
+        for directory in shared:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def _short(node_name: str) -> str:
+    """The node's name, or what stands for a long one."""
+    if len(node_name) <= _LONGEST_NAME:
+        return node_name
+    digest = hashlib.sha256(node_name.encode()).digest()
+    return base64.b32encode(digest)[:_LONGEST_NAME].decode().lower()

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_DEFAULT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # of Go's client
+ANY_DRIVER = "<any>"  # all claims, each once
 
 
 class KubeletMetrics:
@@ -38,11 +39,34 @@ class KubeletMetrics:
             ["reason"],
             registry=registry,
         )
+        self.device_plugin_registrations = Counter(
+            "kubelet_device_plugin_registration",
+            "Cumulative number of device plugin registrations. Broken down by resource name.",
+            ["resource_name"],
+            registry=registry,
+        )
+        self.device_plugin_alloc_duration = Histogram(
+            "kubelet_device_plugin_alloc_duration_seconds",
+            "Duration in seconds to serve a device plugin Allocation request. Broken down by resource name.",
+            ["resource_name"],
+            buckets=_DEFAULT_SECONDS,
+            registry=registry,
+        )
         self.dra_operations_duration = Histogram(
             "dra_operations_duration_seconds",
-            "Latency in seconds of DRA operations",
+            "Latency histogram in seconds for the duration of handling all ResourceClaims referenced by a "
+            "pod when the pod starts or stops. Identified by the name of the operation (PrepareResources or "
+            "UnprepareResources) and separated by the success of the operation. The number of failed "
+            "operations is provided through the histogram's overall count.",
             ["operation_name", "is_error"],
-            buckets=_SECONDS,
+            buckets=_DEFAULT_SECONDS,
+            registry=registry,
+        )
+        self.dra_grpc_operations_duration = Histogram(
+            "dra_grpc_operations_duration_seconds",
+            "Duration in seconds of the DRA gRPC operations",
+            ["driver_name", "method_name", "grpc_status_code"],
+            buckets=_DEFAULT_SECONDS,
             registry=registry,
         )
         self._claims_in_use = Gauge(

@@ -12,7 +12,9 @@ from typing import Any
 
 from apimachinery.clock import timestamp
 from apimachinery.quantity import Quantity
+from apimachinery.quota.names import is_extended
 from kubelet.behaviour import Behaviour
+from kubelet.devices import PluginCapacity
 from kubelet.node_config import NodeConfig
 
 Object = dict[str, Any]
@@ -67,17 +69,27 @@ def node_status(
     config: NodeConfig,
     behaviour: Behaviour,
     present: Mapping[str, Any],
+    plugins: PluginCapacity,
     *,
     not_ready: str,
     port: int,
     now: datetime,
 ) -> Object:
     """The kubelet's part of the node's status. `not_ready` says why the node is not; empty if it is."""
-    resources = _resources(config)
+    capacity = {
+        **(present.get("capacity") or {}),  # what an administrator put there stays
+        **_resources(config),
+        **{name: str(count) for name, count in plugins.capacity.items()},
+        # Not taken away: so one can tell what plugins gave from what the cluster has as a whole.
+        **dict.fromkeys(plugins.removed, "0"),
+    }
     return {
-        # What others put there (device plugins, an administrator) stays.
-        "capacity": {**(present.get("capacity") or {}), **resources},
-        "allocatable": {**(present.get("allocatable") or {}), **resources},
+        "capacity": capacity,
+        "allocatable": {
+            **_allocatable_elsewhere(present, capacity),
+            **capacity,
+            **{name: str(count) for name, count in plugins.allocatable.items()},
+        },
         "conditions": _conditions(present, not_ready, now),
         "addresses": [
             {"type": "InternalIP", "address": host_ip(config.name)},
@@ -85,6 +97,22 @@ def node_status(
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         "nodeInfo": _node_info(config.name, behaviour),
+    }
+
+
+def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:
+    """What is allocatable without being there: nothing of extended resources."""
+    known = (present.get("allocatable") or {}).items()
+    return {name: amount for name, amount in known if name not in capacity and not is_extended(name)}
+
+
+def without_extended_resources(node: Object) -> Object:
+    """The status of a node that was made anew: without plugins (reconcileExtendedResource)."""
+    status = node.get("status") or {}
+    zeros = {name: "0" for name in status.get("capacity") or {} if is_extended(name)}
+    return {
+        **status,
+        **{field: {**(status.get(field) or {}), **zeros} for field in ("capacity", "allocatable") if zeros},
     }
 
 

@@ -1,5 +1,6 @@
 """Registers the node, and keeps its status current at the API server."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -9,8 +10,16 @@ from apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClie
 from apimachinery.clock import Clock
 from apimachinery.errors import StatusError
 from kubelet.behaviour import Behaviour
+from kubelet.devices import DevicePlugins
 from kubelet.node_config import NodeConfig
-from kubelet.node_object import OWNED_FIELDS, event_subject, initial_node, node_status, without_heartbeats
+from kubelet.node_object import (
+    OWNED_FIELDS,
+    event_subject,
+    initial_node,
+    node_status,
+    without_extended_resources,
+    without_heartbeats,
+)
 from kubelet.status_patch import status_patch
 
 log = logging.getLogger(__name__)
@@ -36,13 +45,19 @@ class NodeStatusReporter:
         recorder: EventRecorder,
         *,
         port: int,
+        plugins: DevicePlugins,
+        is_new: bool,
     ) -> None:
+        """`is_new`: what the Node object says of plugins' resources is of an earlier node of the name."""
         self._client = client
         self._clock = clock
         self._behaviour = behaviour
         self._config = config
         self._recorder = recorder
         self.port = port
+        self._plugins = plugins
+        self._is_new = is_new
+        self._woken = asyncio.Event()
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
         self._unschedulable = False  # as it was last told
@@ -86,13 +101,27 @@ class NodeStatusReporter:
                 delay = min(delay * 2, _LONGEST_RETRY_SECONDS)
                 continue
             delay = _FIRST_RETRY_SECONDS
-            await self._clock.sleep(UPDATE_SECONDS)
+            await self._pause()
+
+    def wake(self) -> None:
+        """Something that the status tells has changed. (Upstream's is looked at every ten seconds.)"""
+        self._woken.set()
+
+    async def _pause(self) -> None:
+        waiting = asyncio.ensure_future(self._woken.wait())
+        sleeping = asyncio.ensure_future(self._clock.sleep(UPDATE_SECONDS))
+        try:
+            await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            sleeping.cancel()
 
     def _status(self, not_ready: str = "") -> Object:
         return node_status(
             self._config,
             self._behaviour,
             self._node.get("status") or {},
+            self._plugins.capacity(),
             not_ready=not_ready,
             port=self.port,
             now=self._clock.now(),
@@ -109,6 +138,8 @@ class NodeStatusReporter:
             if error.reason != "AlreadyExists":
                 raise
         present = await self._client.get(NODES, self._config.name)
+        if self._is_new:
+            present = await self._without_extended_resources(present)
         labels = wanted["metadata"]["labels"]
         known = present["metadata"].get("labels") or {}
         if all(known.get(key) == value for key, value in labels.items()):
@@ -116,7 +147,16 @@ class NodeStatusReporter:
         body = {"metadata": {"labels": labels}}
         return await self._client.patch(NODES, self._config.name, "", body, STRATEGIC_PATCH), False
 
+    async def _without_extended_resources(self, present: Object) -> Object:
+        status = without_extended_resources(present)
+        patch = status_patch(present.get("status") or {}, status, ("capacity", "allocatable"))
+        if not patch:
+            return present
+        name, body = self._config.name, {"status": patch}
+        return await self._client.patch(NODES, name, "", body, STRATEGIC_PATCH, subresource="status")
+
     async def _report(self) -> None:
+        self._woken.clear()
         if self._reported_at is not None:
             # Others write to it too: the node lifecycle controller when it did not hear from us.
             self._node = await self._client.get(NODES, self._config.name)

@@ -70,6 +70,11 @@ class PodWorker:
         """Whether the pod takes from the node's resources."""
         return not (self._rejected or self._done or self._settled)
 
+    @property
+    def gone(self) -> bool:
+        """Whether the pod's object is deleted."""
+        return self._gone
+
     def update(self, pod: Object) -> None:
         self.pod = pod
         self._services.statuses.observe(pod)
@@ -223,7 +228,10 @@ class PodWorker:
         )
         pod = self._resizer.allocated(self.pod)
         current = {**pod, "status": self._services.statuses.current(self.pod)}
-        return pod_status(current, sandbox, view, self._services.behaviour)
+        status = pod_status(current, sandbox, view, self._services.behaviour)
+        self._services.plugins.add_health(self.pod, status)
+        self._services.devices.add_health(self.pod, status)
+        return status
 
     # -- the end
 

@@ -5,12 +5,13 @@ Follows the API, admits new pods, runs one worker per pod, cleans up after lost 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from apimachinery.client.informer import Informer
 from kubelet import pod_spec
 from kubelet.admission import Rejection, admit
+from kubelet.devices import DeviceError
 from kubelet.pod_worker import PodWorker
 from kubelet.resizing import Judge
 from kubelet.runtime import Sandbox
@@ -34,6 +35,9 @@ class PodManager:
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started = False
+        self._waiting: set[str] = set()  # pods that are not admitted yet
+        self._arrivals: asyncio.Queue[PodWorker | None] = asyncio.Queue()  # None: all that were there are in
+        self._admitting: asyncio.Task[None] | None = None
 
     def active_uids(self) -> set[str]:
         """Pods that use the node: neither ended nor rejected."""
@@ -55,6 +59,11 @@ class PodManager:
         if worker is not None:
             worker.wake()
 
+    def wake(self, uids: Collection[str]) -> None:
+        """Have these pods looked at again."""
+        for uid in uids:
+            self._wake(uid)
+
     async def start(self) -> None:
         """Take over the pods that are there: oldest first, as they were admitted before."""
         self._informer.add_handler(self._added, self._updated, self._deleted)
@@ -64,6 +73,8 @@ class PodManager:
         self._services.runtime.on_end = self._wake
         for pod in sorted(self._informer.list(), key=_age):
             self._add(pod)
+        self._arrivals.put_nowait(None)
+        self._admitting = asyncio.create_task(self._admit_all(), name="pod admission")
         for sandbox in self._services.runtime.sandboxes():
             if sandbox.pod_uid not in self._workers:
                 log.info("pod %s/%s went while no kubelet ran", sandbox.namespace, sandbox.name)
@@ -73,7 +84,8 @@ class PodManager:
         """Stop working; nothing happens to the containers."""
         self._started = False
         await self._informer.stop()
-        tasks = [*self._tasks.values()]
+        admitting = [self._admitting] if self._admitting is not None else []
+        tasks = [*admitting, *self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -108,9 +120,12 @@ class PodManager:
             lambda wanted: self._verdict(wanted, alone=False),
             lambda wanted: self._verdict(wanted, alone=True),
         )
+        self._workers[uid] = worker
         if worker.active and not pod_spec.is_deleted(pod):
-            self._admit(worker)
-        self._run(worker)
+            self._waiting.add(uid)
+            self._arrivals.put_nowait(worker)
+        else:
+            self._run(worker)
 
     def _forget_namesakes(self, pod: Object) -> None:
         """A pod of the same name means that the one before it is gone, even if we were not told."""
@@ -119,19 +134,47 @@ class PodManager:
             if (pod_spec.namespace_of(worker.pod), pod_spec.name_of(worker.pod)) == name:
                 worker.remove()
 
-    def _admit(self, worker: PodWorker) -> None:
-        rejection = self._verdict(worker.pod, alone=False)
+    async def _admit_all(self) -> None:
+        """One pod after the other, in the order in which they came."""
+        while True:
+            worker = await self._arrivals.get()
+            if worker is None:
+                self._services.plugins.sources_ready()
+                continue
+            try:
+                await self._admit(worker)
+            except Exception:
+                log.exception("cannot admit pod %s", pod_spec.full_name(worker.pod))
+            self._waiting.discard(worker.uid)
+            self._run(worker)
+
+    async def _admit(self, worker: PodWorker) -> None:
+        if worker.gone or pod_spec.is_deleted(worker.pod):
+            return  # nothing of it has begun
+        rejection = await self._without_devices(worker.pod) or self._verdict(worker.pod, alone=False)
         if rejection is not None:
             log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
             worker.reject(rejection.reason, rejection.message)
+
+    async def _without_devices(self, pod: Object) -> Rejection | None:
+        """Give the pod the devices of plugins that it asks for; why that cannot be done."""
+        try:
+            await self._services.plugins.admit(pod)
+        except DeviceError as error:
+            return Rejection(
+                "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
+            )
+        return None
 
     def _verdict(self, pod: Object, *, alone: bool) -> Rejection | None:
         """What the node says of a pod beside the others on it, or if it were alone."""
         workers = () if alone else self._workers.values()
         uid = pod_spec.uid_of(pod)
-        others = [one.pod for one in workers if one.active and one.uid != uid]
+        besides = self._waiting | {uid}
+        others = [one.pod for one in workers if one.active and one.uid not in besides]
         extended = self._services.behaviour.extended_resources
-        return admit(pod, self._node(), others, extended_by_dra=extended)
+        plugged = self._services.plugins.allocated_for(pod)
+        return admit(pod, self._node(), others, extended_by_dra=extended, plugged=plugged)
 
     def _end_orphan(self, sandbox: Sandbox) -> None:
         """Stop what runs of a pod that the API no longer has."""

@@ -8,7 +8,7 @@ its containers.
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from apimachinery.clock import Clock, Entropy
+from kubelet.devices import ContainerDevices
 from kubelet.expansion import expanded
 from kubelet.files import read_kept, write_atomically
 from kubelet.insides import Inside
@@ -53,6 +54,9 @@ class Container:
     stdin_once: bool = False
     tty: bool = False
     mounts: list[Object] = field(default_factory=list)  # volumeMounts of its spec
+    device_nodes: list[Object] = field(default_factory=list)  # as devices.DeviceNode
+    host_mounts: list[Object] = field(default_factory=list)  # as devices.HostMount
+    annotations: dict[str, str] = field(default_factory=dict)  # for the runtime, not of the API
 
     def running(self, now: datetime) -> bool:
         return self.ends_at is None or self.ends_at > now
@@ -137,6 +141,15 @@ class FakeRuntime:
     def sandbox(self, pod_uid: str) -> Sandbox | None:
         return self._sandboxes.get(pod_uid)
 
+    def running(self) -> frozenset[tuple[str, str]]:
+        """(pod UID, container) of all that run now."""
+        now = self._clock.now()
+        return frozenset(
+            (sandbox.pod_uid, container.name)
+            for sandbox in self._sandboxes.values()
+            for container in sandbox.running(now)
+        )
+
     # -- changing
 
     def run_sandbox(self, pod: Object) -> Sandbox:
@@ -162,13 +175,15 @@ class FakeRuntime:
         program: Program,
         *,
         env: Mapping[str, str] | None = None,
-        cdi_devices: Sequence[str] = (),
+        devices: ContainerDevices | None = None,
         spec: Object | None = None,
     ) -> Container:
         """Start the next attempt of a container; older dead ones but the last are forgotten.
 
-        `spec` is the container's; without it nothing is known of what goes on inside.
+        `env` is the whole environment. `spec` is the container's; without it nothing is known of what goes on
+        inside.
         """
+        devices = devices or ContainerDevices()
         now = self._clock.now()
         before = sandbox.latest(name)
         container = Container(
@@ -181,7 +196,10 @@ class FakeRuntime:
             exit_code=program.exit_code,
             stops_after=program.stops_after,
             env=dict(env or {}),
-            cdi_devices=list(cdi_devices),
+            cdi_devices=list(devices.cdi_ids),
+            device_nodes=[node._asdict() for node in devices.nodes],
+            host_mounts=[mount._asdict() for mount in devices.mounts],
+            annotations=dict(devices.annotations),
             **_inner(spec or {}, env or {}),
         )
         if not program.is_fixed:

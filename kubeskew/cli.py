@@ -32,6 +32,7 @@ COMMANDS = {
     "controller-manager": "controllers.cli:controller_manager",
     "scheduler": "scheduler.cli:scheduler",
     "kubelet": "kubelet.cli:kubelet",
+    "driver": "kubelet.drivers.cli:driver",
 }
 
 SUMMARIES = {
@@ -52,6 +53,7 @@ SUMMARIES = {
     "controller-manager": "Run a controller manager in the foreground.",
     "scheduler": "Run a scheduler in the foreground.",
     "kubelet": "Run a kubelet for fake nodes in the foreground.",
+    "driver": "Run an example DRA driver in the foreground.",
 }
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from apimachinery.clock import Clock
 from apimachinery.versions import Version
-from kubeskew import creating, launching, processes, skew
+from kubeskew import creating, launching, processes, runtime_dir, skew
 from kubeskew.config import ClusterSpec
 from kubeskew.failures import ClusterError
 from kubeskew.planning import (
@@ -50,6 +50,8 @@ class Cluster:
                 self._revive_nodes(state)
             else:
                 state = self.create(spec)
+            runtime_dir.ensure(state)
+            self.directory.save(state)
             stopped = [p for p in state.processes.values() if not processes.alive(p.pid, p.birth)]
             for process in sorted(stopped, key=lambda p: skew.UPGRADE_ORDER.index(p.kind)):
                 self._progress(f"starting {process.name} {process.version}")
@@ -87,6 +89,7 @@ class Cluster:
                 await self._stop(state, *servers)
                 for process in state.processes.values():
                     process.pid, process.birth = 0, ""
+                runtime_dir.remove(state)
                 self.directory.save(state)
         if purge:
             self.directory.purge()

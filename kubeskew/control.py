@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from apimachinery.client.refs import NAMESPACES
 from apimachinery.client.rest import APIClient, user_agent
 from apimachinery.clock import Clock
 from apimachinery.versions import DEFAULT_VERSION, Version
 from conformance.errors import ScenarioError
+from conformance.evidence.log import Logged
 from kubeskew import config
 from kubeskew.cluster import Cluster
-from kubeskew.history import events_since
+from kubeskew.history import events_since, evidence, newest_revision
 from kubeskew.readiness import Probes
 from kubeskew.state import StateDir
 
@@ -66,6 +68,22 @@ class LocalControl:
                     found[node] = [f"{claim['namespace']}/{claim['name']}" for claim in claims]
         return found
 
+    async def metrics(self, component: str, path: str) -> str:
+        process = self._directory.load().components().get(component)
+        if process is None:
+            raise ScenarioError(f"there is no component {component} whose metrics could be read")
+        async with Probes(self._directory) as probes:
+            status, text = await probes.request("GET", process.url(path))
+        if status != 200:
+            raise TimeoutError(f"{component} answers {status or 'nothing'} to {path}")
+        return text
+
+    async def revision(self) -> int:
+        return await newest_revision(self._directory.storage_url)
+
+    async def log(self) -> Sequence[Logged]:
+        return await evidence(self._directory.storage_url)
+
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
         return [event async for event in events_since(self._directory.storage_url, since)]
 
@@ -106,6 +124,21 @@ class KubeconfigControl:
 
     async def prepared(self) -> Mapping[str, Sequence[str]]:
         return {}
+
+    async def metrics(self, component: str, path: str) -> str:
+        raise self._refusal("metric")
+
+    async def revision(self) -> int:
+        """Of a foreign cluster only what a list tells is known."""
+        client = self.client()
+        try:
+            return int((await client.list(NAMESPACES, limit=1))["metadata"]["resourceVersion"])
+        finally:
+            await client.close()
+
+    async def log(self) -> Sequence[Logged]:
+        """A foreign cluster's log cannot be read."""
+        return []
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
         """A foreign cluster's log cannot be read."""

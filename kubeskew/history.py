@@ -4,9 +4,12 @@ from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from apimachinery.clock import Clock, micro_timestamp
 from apiserver.storage.interfaces import ComponentEvent, Event
-from apiserver.storage.reading import LogReader
+from apiserver.storage.reading import LogReader, Moment
+from conformance.evidence.log import ComponentChange, Logged, Write
 
 Row = dict[str, Any]
 
@@ -21,16 +24,46 @@ async def events_since(
             yield _component_row(moment) if isinstance(moment, ComponentEvent) else _row(moment)
 
 
+async def evidence(url: str) -> list[Logged]:
+    """The whole log with its objects, as scenarios judge it."""
+    async with await LogReader.open(url) as reader:
+        return [_logged(moment) async for moment in reader.events()]
+
+
+async def newest_revision(url: str) -> int:
+    """The revision of the last write."""
+    async with await LogReader.open(url) as reader:
+        return await reader.revision()
+
+
+def _logged(moment: Moment) -> Logged:
+    if isinstance(moment, ComponentEvent):
+        return ComponentChange(
+            *(moment.revision, _time(moment.time), moment.component),
+            *(moment.what, moment.version, moment.gates),
+        )
+    key = moment.key
+    return Write(
+        *(moment.revision, _time(moment.time), moment.verb.value),
+        *(key.resource, key.namespace, key.name, _writer(moment)),
+        orjson.loads(moment.value),
+    )
+
+
+def _writer(event: Event) -> str:
+    author = event.author
+    return f"{author.component} {author.component_version}".rstrip()
+
+
 def _row(event: Event) -> Row:
     key, author = event.key, event.author
     place = f"{key.namespace}/" if key.namespace else ""
-    version = f" {author.component_version}" if author.component_version else ""
     return {
         "revision": event.revision,
         "time": _time(event.time),
         "verb": event.verb.value,
         "object": f"{key.resource} {place}{key.name}",
-        "by": f"{author.component}{version}",
+        "by": _writer(event),
         "user": author.user,
         "server": author.server_version,
         "request": author.request_id,

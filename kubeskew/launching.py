@@ -137,12 +137,13 @@ def _with_kubeconfig(user: str, directory: StateDir, process: Process) -> list[s
     return [process.kind, "--kubeconfig", str(directory.component_kubeconfig(user)), *_common(process)]
 
 
-def _kubelet(directory: StateDir, _state: State, process: Process) -> list[str]:
+def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
     return [
         "kubelet",
         *("--kubeconfig", str(directory.component_kubeconfig(f"system:node:{process.nodes[0]}"))),
         *("--nodes-file", str(directory.nodes_file(process.name))),
         *("--root-dir", str(directory.kubelet_root())),
+        *(("--runtime-dir", state.runtime_dir) if state.runtime_dir else ()),
         *_kubelet_server(directory),
         *_common(process),
     ]

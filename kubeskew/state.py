@@ -41,6 +41,11 @@ class Process:
     def feature_gates(self) -> FeatureGates:
         return FeatureGates(Version.parse(self.version), self.gates)
 
+    def url(self, path: str) -> str:
+        """Where it answers; only API servers speak TLS there."""
+        scheme = "https" if self.kind == "apiserver" else "http"
+        return f"{scheme}://127.0.0.1:{self.port}{path}"
+
 
 @dataclass(slots=True)
 class State:
@@ -50,6 +55,7 @@ class State:
     processes: dict[str, Process] = field(default_factory=dict)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     killed_nodes: list[str] = field(default_factory=list)
+    runtime_dir: str = ""  # for sockets; none while the cluster is down
 
     def of_kind(self, kind: str) -> list[Process]:
         return [process for process in self.processes.values() if process.kind == kind]
@@ -152,6 +158,7 @@ class StateDir:
                 processes={item["name"]: Process(**item) for item in value["processes"]},
                 nodes=value["nodes"],
                 killed_nodes=value["killedNodes"],
+                runtime_dir=value.get("runtimeDir", ""),
             )
         except (KeyError, TypeError) as error:
             raise self._unreadable(f"not a record of a cluster: {error}") from error
@@ -169,6 +176,7 @@ class StateDir:
             "processes": [asdict(process) for process in state.processes.values()],
             "nodes": state.nodes,
             "killedNodes": state.killed_nodes,
+            "runtimeDir": state.runtime_dir,
         }
         write_secret(self.record, json.dumps(value, indent=1))
 

@@ -1,10 +1,25 @@
 """How long a pod that failed waits before it is tried again."""
 
+from dataclasses import dataclass
+
+from scheduler.waiting import QueuedPod
+
 INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 10.0
 
 
-def backoff_seconds(attempts: int) -> float:
-    """1 s after the first failed attempt, doubled with each, 10 s at most."""
-    if attempts <= 0:
-        return 0.0
-    return float(min(INITIAL_BACKOFF_SECONDS * 2 ** (min(attempts, 16) - 1), MAX_BACKOFF_SECONDS))
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """`podInitialBackoffSeconds` and `podMaxBackoffSeconds` of the configuration."""
+
+    initial_seconds: float = INITIAL_BACKOFF_SECONDS
+    max_seconds: float = MAX_BACKOFF_SECONDS
+
+    def seconds(self, failures: int) -> float:
+        """The initial time after the first failed attempt, doubled with each, up to the maximum."""
+        if failures <= 0:
+            return 0.0
+        return float(min(self.initial_seconds * 2 ** (min(failures, 16) - 1), self.max_seconds))
+
+    def ready_at(self, queued: QueuedPod) -> float:
+        """When (monotonic) the pod may be tried again."""
+        return queued.tried + self.seconds(queued.failures)

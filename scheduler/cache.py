@@ -5,7 +5,7 @@ the cycle and the informers, and a cycle does not wait between its first look at
 so it reads the live values, and a snapshot is never taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scheduler.nodes import NodeInfo
@@ -21,6 +21,8 @@ class Cache:
         self._nodes: dict[str, NodeInfo] = {}
         self._pods: dict[str, str] = {}  # pod uid → node name
         self._assumed: dict[str, str] = {}  # the same, of those not yet confirmed
+        self._affine: dict[str, NodeInfo] = {}
+        self._images: dict[str, set[str]] = {}  # image name → the nodes that have it
         self._present: list[NodeInfo] | None = None  # nodes that exist, in order of arrival
 
     # -- nodes
@@ -30,12 +32,16 @@ class Cache:
         info = self._info(name)
         if info.node is None:
             self._present = None
+        before = info.images if info.node is not None else {}
         info.set_node(node)
+        if before or info.images:
+            self._count_images(name, before, info.images)
 
     def remove_node(self, name: str) -> None:
         info = self._nodes.get(name)
         if info is None:
             return
+        self._count_images(name, info.images, {})
         info.node = None
         self._present = None
         self._drop_if_empty(info)
@@ -46,6 +52,7 @@ class Cache:
         return self._present
 
     def node(self, name: str) -> NodeInfo | None:
+        """The node, if it exists."""
         info = self._nodes.get(name)
         return info if info is not None and info.node is not None else None
 
@@ -62,7 +69,16 @@ class Cache:
         if name is not None:
             info = self._nodes[name]
             info.remove_pod(uid)
+            if not info.affine:
+                self._affine.pop(name, None)
             self._drop_if_empty(info)
+
+    def affine_nodes(self) -> Iterable[NodeInfo]:
+        """The nodes with pods that have (anti-)affinity to pods."""
+        return [info for info in self._affine.values() if info.node is not None]
+
+    def nodes_with_image(self, name: str) -> int:
+        return len(self._images.get(name, ()))
 
     def assume(self, pod: PodInfo, node: str) -> None:
         """Count the pod as running on the node from now on; raises ValueError if it is somewhere."""
@@ -87,8 +103,20 @@ class Cache:
         return {"nodes": len(self.nodes()), "pods": len(self._pods), "assumed_pods": len(self._assumed)}
 
     def _place(self, pod: PodInfo, node: str) -> None:
-        self._info(node).add_pod(pod)
+        info = self._info(node)
+        info.add_pod(pod)
+        if pod.uid in info.affine:
+            self._affine[node] = info
         self._pods[pod.uid] = node
+
+    def _count_images(self, node: str, before: Iterable[str], now: Iterable[str]) -> None:
+        for name in before:
+            nodes = self._images.get(name, set())
+            nodes.discard(node)
+            if not nodes:
+                self._images.pop(name, None)
+        for name in now:
+            self._images.setdefault(name, set()).add(node)
 
     def _info(self, name: str) -> NodeInfo:
         info = self._nodes.get(name)

@@ -4,9 +4,15 @@ that it has decided on but not written yet."""
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from scheduler.allocator.devices import DeviceID
+from scheduler.allocator.allocated_state import AllocatedBook, AllocatedState
 from scheduler.framework.events import Action, ClusterEvent, EventResource
-from scheduler.resource_claims import allocated_devices, allocation, controller_of, is_special
+from scheduler.resource_claims import (
+    AllocatedDevice,
+    allocated_devices,
+    allocation,
+    controller_of,
+    is_special,
+)
 
 Object = dict[str, Any]
 Key = tuple[str, str]
@@ -30,14 +36,14 @@ def _revision(claim: Mapping[str, Any]) -> int:
 
 
 class ClaimTracker:
-    """Claims of the v1 shape, and which devices are in use."""
+    """Claims of the v1 shape, and which devices are in use; `shares` is DRAConsumableCapacity."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shares: bool = False) -> None:
         self._claims: dict[Key, Object] = {}
         self._special: dict[str, Key] = {}  # pod uid → its claim for extended resources
-        self._uses: dict[DeviceID, int] = {}
-        self._releases = 0
-        self._pending: dict[str, list[DeviceID]] = {}  # claim uid → devices
+        self._shares = shares
+        self._book = AllocatedBook()
+        self._pending: dict[str, list[AllocatedDevice]] = {}  # claim uid → devices
         self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
         self.listener: Listener = lambda *_: None
 
@@ -55,13 +61,9 @@ class ClaimTracker:
         return claim if owner is not None and owner.get("name") == metadata["name"] else None
 
     @property
-    def devices_in_use(self) -> Set[DeviceID]:
-        """A live view."""
-        return self._uses.keys()
-
-    def releases(self) -> int:
-        """How often a device has become free so far."""
-        return self._releases
+    def allocated(self) -> AllocatedState:
+        """What is in use; a live view."""
+        return self._book.state
 
     def is_pending(self, uid: str) -> bool:
         return uid in self._pending
@@ -107,19 +109,19 @@ class ClaimTracker:
 
     def add_pending(self, uid: str, result: Mapping[str, Any]) -> None:
         """The claim is going to have this allocation: its devices are taken from now on."""
-        self._pending[uid] = allocated_devices(result)
-        self._count(self._pending[uid], 1)
+        self._pending[uid] = self._devices(result)
+        self._take(self._pending[uid])
 
     def remove_pending(self, uid: str) -> bool:
         """The allocation is written, or given up; whether there was one."""
         devices = self._pending.pop(uid, None)
-        self._count(devices or [], -1)
+        self._release(devices or [])
         return devices is not None
 
     # -- books
 
     def _store(self, key: Key, claim: Object) -> None:
-        self._count(allocated_devices(allocation(claim)), 1)  # first, so that what it keeps is never free
+        self._take(self._devices(allocation(claim)))  # first, so that what it keeps is never free
         self._drop(key)
         self._claims[key] = claim
         owner = controller_of(claim) if is_special(claim) else None
@@ -130,16 +132,18 @@ class ClaimTracker:
         claim = self._claims.pop(key, None)
         if claim is None:
             return
-        self._count(allocated_devices(allocation(claim)), -1)
+        self._release(self._devices(allocation(claim)))
         owner = controller_of(claim) if is_special(claim) else None
         if owner is not None and self._special.get(owner["uid"]) == key:
             del self._special[owner["uid"]]
 
-    def _count(self, devices: list[DeviceID], change: int) -> None:
+    def _devices(self, result: Mapping[str, Any] | None) -> list[AllocatedDevice]:
+        return allocated_devices(result, shares=self._shares)
+
+    def _take(self, devices: list[AllocatedDevice]) -> None:
         for device in devices:
-            uses = self._uses.get(device, 0) + change
-            if uses:
-                self._uses[device] = uses
-            else:
-                del self._uses[device]
-                self._releases += 1
+            self._book.add(*device)
+
+    def _release(self, devices: list[AllocatedDevice]) -> None:
+        for device in devices:
+            self._book.remove(*device)

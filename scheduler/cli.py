@@ -1,34 +1,116 @@
 """`kubeskew scheduler`: the scheduler as a process."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import click
+from click.core import ParameterSource
 
-from apimachinery.client.leader import LeaderElector
+from apimachinery.client.leader import LeaderElector, LeaseTiming
 from apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from scheduler.configuration.durations import ConfigurationError, parse_duration
+from scheduler.configuration.settings import LeaderElection, SchedulerSettings
 
-_LEASE_NAME, _LEASE_NAMESPACE = "kube-scheduler", "kube-system"
+
+def _duration(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    try:
+        return None if value is None else parse_duration(value)
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _lease_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags of leader election, with upstream's names."""
+    seconds = {
+        "lease-duration": "How long others wait before they take over a lease that is not renewed.",
+        "renew-deadline": "How long the holder tries to renew before it gives up.",
+        "retry-period": "How long to wait between two tries.",
+    }
+    for name, text in seconds.items():
+        option = click.option(f"--leader-elect-{name}", callback=_duration, metavar="DURATION", help=text)
+        command = option(command)
+    for name, text in {"name": "Name of the lease.", "namespace": "Namespace of the lease."}.items():
+        command = click.option(f"--leader-elect-resource-{name}", help=text)(command)
+    locks = click.Choice(["leases"])
+    return click.option("--leader-elect-resource-lock", type=locks, help="Kind of the lock.")(command)
 
 
 @click.command()
 @common_options
-def scheduler(options: ComponentOptions) -> None:
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A KubeSchedulerConfiguration: profiles, plugins, leader election.",
+)
+@_lease_options
+@click.pass_context
+def scheduler(
+    context: click.Context, /, options: ComponentOptions, config: Path | None, **flags: Any
+) -> None:
     """Assign pods to nodes, and devices to pods.
 
     \b
     kubeskew scheduler --kubeconfig .kubeskew/kubeconfig --feature-gates DRAExtendedResource=true
+    kubeskew scheduler --kubeconfig .kubeskew/kubeconfig --config second-scheduler.yaml
     """
-    run_component("scheduler", options, main)
+    settings = _read(config) if config is not None else SchedulerSettings()
+    if context.get_parameter_source("leader_elect") is ParameterSource.DEFAULT:
+        elect = settings.leader_election.elect
+        options = replace(options, leader_elect=options.leader_elect if elect is None else elect)
+    election = _with_flags(settings.leader_election, flags)
+    run_component("scheduler", options, partial(main, replace(settings, leader_election=election)))
 
 
-async def main(ctx: ComponentContext) -> None:
+def _read(config: Path) -> SchedulerSettings:
+    from scheduler.configuration.reading import read_file  # YAML is not needed without a file
+
+    try:
+        return read_file(config)
+    except ConfigurationError as error:
+        raise click.UsageError(f"--config: {error}") from error
+
+
+def _with_flags(election: LeaderElection, flags: dict[str, Any]) -> LeaderElection:
+    """What the command line says comes before what the file says."""
+    timing = election.timing
+    return replace(
+        election,
+        resource_name=flags["leader_elect_resource_name"] or election.resource_name,
+        resource_namespace=flags["leader_elect_resource_namespace"] or election.resource_namespace,
+        timing=LeaseTiming(
+            flags["leader_elect_lease_duration"] or timing.lease_duration,
+            flags["leader_elect_renew_deadline"] or timing.renew_deadline,
+            flags["leader_elect_retry_period"] or timing.retry_period,
+        ),
+    )
+
+
+async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
     """Schedule while leading, until `ctx.stop` is set."""
+    from scheduler.framework.profile import ProfileError
     from scheduler.service import SchedulerService
 
-    service = SchedulerService(ctx.world, ctx.client, ctx.health.registry, ctx.identity.partition("_")[0])
+    host = ctx.identity.partition("_")[0]
+    try:
+        service = SchedulerService(ctx.world, ctx.client, ctx.health.registry, host, settings)
+    except ProfileError as error:
+        raise click.UsageError(f"--config: {error}") from error
     ctx.health.add_check("leading and informers synced", service.readiness)
     service.start()
     try:
         if ctx.options.leader_elect:
-            elector = LeaderElector(ctx.client, ctx.world.clock, _LEASE_NAME, _LEASE_NAMESPACE, ctx.identity)
+            election = settings.leader_election
+            elector = LeaderElector(
+                ctx.client,
+                ctx.world.clock,
+                election.resource_name,
+                election.resource_namespace,
+                ctx.identity,
+                timing=election.timing,
+            )
             await elector.run_again(ctx.stop, service.lead)
         else:
             await service.lead(ctx.stop)

@@ -6,7 +6,8 @@ cycles run beside them. Every way out of a failed attempt undoes all reservation
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from apimachinery.client.rest import CONNECTION_ERRORS
@@ -14,6 +15,7 @@ from apimachinery.clock import Clock, Entropy
 from apimachinery.errors import StatusError
 from scheduler.cache import Cache
 from scheduler.diagnosis import Diagnosis
+from scheduler.filtering import NodeFilter
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventResource
 from scheduler.framework.profile import Profile
@@ -22,11 +24,14 @@ from scheduler.metrics import Metrics
 from scheduler.placement import NO_NODES, NodeFinder
 from scheduler.pods import PodInfo
 from scheduler.queue import SchedulingQueue
+from scheduler.sampling import NodeSampler
 from scheduler.waiting import QueuedPod
 
 Object = dict[str, Any]
 
 log = logging.getLogger(__name__)
+
+_RECORDED_OF = 10  # of so many attempts, one takes the time of each plugin
 
 _POD_FORGOTTEN = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
 
@@ -46,7 +51,8 @@ class Scheduler:
 
     def __init__(
         self,
-        profile: Profile,
+        profiles: Sequence[Profile],
+        filters: Mapping[str, NodeFilter],
         queue: SchedulingQueue,
         cache: Cache,
         reporter: PodReporter,
@@ -54,16 +60,26 @@ class Scheduler:
         clock: Clock,
         entropy: Entropy,
         metrics: Metrics,
+        *,
+        double_full_stop: bool = False,
     ) -> None:
-        """`current` gives the informer's newest version of a pod (namespace, name)."""
-        self.profile = profile
+        """`filters` are by profile; `current` gives the informer's version of a pod (namespace, name)."""
+        self.profiles = {profile.name: profile for profile in profiles}
         self._queue = queue
+        self._double_full_stop = double_full_stop
+        self._attempts = 0
         self._cache = cache
         self._reporter = reporter
         self._current = current
         self._clock = clock
         self._metrics = metrics
-        self.finder = NodeFinder(profile, cache, entropy, self._observe_point, clock)
+        sampler = NodeSampler()
+        self.finders = {
+            name: NodeFinder(
+                profile, filters[name], cache, sampler, entropy, partial(self._observe_point, name), clock
+            )
+            for name, profile in self.profiles.items()
+        }
         self._binding: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -98,6 +114,8 @@ class Scheduler:
             return
         began = self._clock.monotonic()
         state = CycleState()
+        state.recorded = self._attempts % _RECORDED_OF == 0
+        self._attempts += 1
         try:
             node = await self._scheduling_cycle(state, queued, began)
         except Exception as error:  # a plugin's bug must not end the scheduler
@@ -121,7 +139,8 @@ class Scheduler:
     async def _scheduling_cycle(self, state: CycleState, queued: QueuedPod, began: float) -> str | None:
         """The node that the pod now counts as running on, or None after the failure has been handled."""
         pod = queued.info
-        found = self.finder.find(state, pod)
+        profile = self.profiles[pod.scheduler_name]
+        found = self.finders[profile.name].find(state, pod)
         self._metrics.algorithm_seconds.observe(self._clock.monotonic() - began)
         if isinstance(found, Status):
             await self._fail(queued, found, None, began)
@@ -130,9 +149,10 @@ class Scheduler:
             await self._reject(state, queued, found, began)
             return None
         self._cache.assume(pod, found)
+        self._queue.nominator.remove(pod.uid)
         reserving = self._clock.monotonic()
-        status = self.profile.run_reserves(state, pod, found)
-        self._observe_point("Reserve", status, reserving)
+        status = profile.run_reserves(state, pod, found)
+        self._observe_point(profile.name, "Reserve", status, reserving)
         if not status.is_success:
             await self._undo(state, pod, found)
             await self._fail_with(queued, status, began)
@@ -159,26 +179,23 @@ class Scheduler:
             return
         self._queue.done(pod.uid)
         self._reporter.scheduled(pod, node)
-        self.profile.run_post_binds(state, pod, node)
+        self.profiles[pod.scheduler_name].run_post_binds(state, pod, node)
         self._observe_success(queued, began)
 
     async def _bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
-        steps = {
-            "Permit": self.profile.run_permits,
-            "PreBind": self.profile.run_pre_binds,
-            "Bind": self.profile.run_binds,
-        }
+        profile = self.profiles[pod.scheduler_name]
+        steps = {"Permit": profile.run_permits, "PreBind": profile.run_pre_binds, "Bind": profile.run_binds}
         for point, step in steps.items():
             began = self._clock.monotonic()
             status = await step(state, pod, node)
-            self._observe_point(point, status, began)
+            self._observe_point(profile.name, point, status, began)
             if not status.is_success:
                 return status
         return SUCCESS
 
     async def _undo(self, state: CycleState, pod: PodInfo, node: str) -> None:
         try:
-            await self.profile.run_unreserves(state, pod, node)
+            await self.profiles[pod.scheduler_name].run_unreserves(state, pod, node)
         finally:
             self._cache.forget(pod.uid)
 
@@ -187,17 +204,18 @@ class Scheduler:
     async def _reject(self, state: CycleState, queued: QueuedPod, diagnosis: Diagnosis, began: float) -> None:
         """The pod fits nowhere: see whether a PostFilter helps, then put the pod aside."""
         result = None
-        if self.profile.post_filters and diagnosis.nodes:
+        profile = self.profiles[queued.info.scheduler_name]
+        if profile.post_filters and diagnosis.nodes:
             asked = self._clock.monotonic()
-            result = await self.profile.run_post_filters(
-                state, queued.info, diagnosis.rejected, self._cache.nodes()
-            )
-            self._observe_point("PostFilter", result.status, asked)
+            pod = self._newest(queued) or queued.info
+            result = await profile.run_post_filters(state, pod, diagnosis.rejected, self._cache.nodes())
+            self._observe_point(profile.name, "PostFilter", result.status, asked)
             if result.status.code is Code.ERROR:
                 log.error("%s", result.status.message)
             diagnosis.post_filter = result.status.message
         queued.rejected_by, queued.pending_by = diagnosis.plugins, diagnosis.pending
-        status = Status(Code.UNSCHEDULABLE, (diagnosis.message(),))
+        message = diagnosis.message(double_full_stop=self._double_full_stop)
+        status = Status(Code.UNSCHEDULABLE, (message,))
         if not diagnosis.nodes:
             status = Status(Code.UNSCHEDULABLE, (NO_NODES,))
         await self._fail(queued, status, result.nominated_node if result else None, began)
@@ -213,13 +231,13 @@ class Scheduler:
 
     async def _fail(self, queued: QueuedPod, status: Status, nominated: str | None, began: float) -> None:
         rejected = status.is_rejected
-        self._observe("unschedulable" if rejected else "error", began)
+        self._observe("unschedulable" if rejected else "error", queued.info.scheduler_name, began)
         pod = self._newest(queued)
         if pod is None:
             self._queue.done(queued.uid)
             return
         queued.info = pod
-        self._queue.give_back(queued)
+        self._queue.give_back(queued, nominated)
         try:
             await self._reporter.not_scheduled(
                 pod, "Unschedulable" if rejected else "SchedulerError", status.message, nominated
@@ -237,17 +255,17 @@ class Scheduler:
 
     # -- numbers
 
-    def _observe(self, result: str, began: float) -> None:
-        labels = {"result": result, "profile": self.profile.name}
+    def _observe(self, result: str, profile: str, began: float) -> None:
+        labels = {"result": result, "profile": profile}
         self._metrics.attempts.labels(**labels).inc()
         self._metrics.attempt_seconds.labels(**labels).observe(self._clock.monotonic() - began)
 
-    def _observe_point(self, point: str, status: Status, began: float) -> None:
+    def _observe_point(self, profile: str, point: str, status: Status, began: float) -> None:
         seconds = self._clock.monotonic() - began
-        self._metrics.observe_point(point, status.code.value, self.profile.name, seconds)
+        self._metrics.observe_point(point, status.code.value, profile, seconds)
 
     def _observe_success(self, queued: QueuedPod, began: float) -> None:
-        self._observe("scheduled", began)
+        self._observe("scheduled", queued.info.scheduler_name, began)
         self._metrics.pod_attempts.observe(queued.attempts)
         attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
         waited = self._clock.monotonic() - queued.first_enqueued

@@ -21,8 +21,11 @@ class Diagnosis:
     plugins: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
 
-    def message(self) -> str:
-        """`0/3 nodes are available: 3 Insufficient cpu. preemption: …`"""
+    def message(self, *, double_full_stop: bool = False) -> str:
+        """`0/3 nodes are available: 3 Insufficient cpu. preemption: …`
+
+        `double_full_stop` puts one behind what PostFilter said, which has its own already.
+        """
         text = f"0/{self.nodes} nodes are available:"
         if self.pre_filter:
             text += f" {self.pre_filter}."
@@ -31,4 +34,6 @@ class Diagnosis:
             if reasons:
                 listed = sorted(f"{count} {reason}" for reason, count in reasons.items())
                 text += f" {', '.join(listed)}."
-        return f"{text} {self.post_filter}" if self.post_filter else text
+        if not self.post_filter:
+            return text
+        return f"{text} {self.post_filter}{'.' if double_full_stop else ''}"

@@ -7,8 +7,8 @@ from apimachinery.client.informer import InformerFactory
 from apimachinery.client.refs import Ref
 from apimachinery.client.rest import APIClient
 from apimachinery.component import World
-from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slice_index import SliceIndex
 from scheduler.claim_tracker import ClaimTracker
 from scheduler.claim_writing import ClaimWriter
 from scheduler.device_classes import DeviceClasses
@@ -40,7 +40,7 @@ class DynamicState:
         self._rules = rules
         self._edge = DRAEdge(world.version)
         self._allocator_rules = AllocatorRules.of(world.version, world.gates)
-        self.claims = ClaimTracker()
+        self.claims = ClaimTracker(shares=self._allocator_rules.features.consumable_capacity)
         self.classes = DeviceClasses()
         self.slices = SliceIndex(self._allocator_rules)
         self.extended = _extended_resources(rules)

@@ -1,6 +1,6 @@
 """News of pods and nodes: into the cache, into the queue, and to the pods that wait for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from apimachinery.client.informer import InformerFactory
@@ -35,6 +35,7 @@ _PENDING_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
         lambda pod: _status(pod).get("resourceClaimStatuses"),
     ),
     (Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown", lambda pod: pod_requests(pod["spec"])),
+    (Action.UPDATE_POD_TOLERATION, "PodTolerationUpdate", lambda pod: pod["spec"].get("tolerations")),
 )
 
 
@@ -59,10 +60,10 @@ def _is_over(pod: Object) -> bool:
 class ClusterInformers:
     """Connects the informers of pods and nodes."""
 
-    def __init__(self, cache: Cache, queue: SchedulingQueue, scheduler_name: str) -> None:
+    def __init__(self, cache: Cache, queue: SchedulingQueue, scheduler_names: Collection[str]) -> None:
         self._cache = cache
         self._queue = queue
-        self._scheduler_name = scheduler_name
+        self._scheduler_names = frozenset(scheduler_names)
 
     def connect(self, factory: InformerFactory) -> None:
         factory.informer(NODES).add_handler(
@@ -102,7 +103,7 @@ class ClusterInformers:
         """Pending, and to be scheduled by us."""
         if pod is None or pod["spec"].get("nodeName") or _is_over(pod):
             return False
-        return (pod["spec"].get("schedulerName") or "default-scheduler") == self._scheduler_name
+        return (pod["spec"].get("schedulerName") or "default-scheduler") in self._scheduler_names
 
     def _pending(self, old: Object | None, new: Object) -> None:
         info = PodInfo(new)

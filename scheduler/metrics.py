@@ -2,21 +2,27 @@
 
 from typing import TYPE_CHECKING
 
+from scheduler.framework.status import Status
+from scheduler.rules import SchedulerRules
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 _SECONDS = [0.001 * 2**step for step in range(15)]
 _EXTENSION_SECONDS = [0.0001 * 2**step for step in range(12)]
+_PLUGIN_SECONDS = [0.00001 * 1.5**step for step in range(20)]
 _SLI_SECONDS = [0.01 * 2**step for step in range(20)]
 
 
 class Metrics:
     """All metrics of one scheduler, in its own registry."""
 
-    def __init__(self, registry: "CollectorRegistry") -> None:
+    def __init__(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
         self._count_attempts(registry)
+        self._time_plugins(registry)
+        self._count_preemption(registry, rules)
         self._time_attempts(registry)
-        self._size_up(registry)
+        self._size_up(registry, rules)
 
     def _count_attempts(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Counter, Histogram
@@ -58,11 +64,19 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
+        self._points: dict[tuple[str, str, str], Histogram] = {}  # spares finding the labels each time
         self._point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Seconds of all plugins of an extension point.",
             ["extension_point", "status", "profile"],
             buckets=_EXTENSION_SECONDS,
+            registry=registry,
+        )
+        self.permit_seconds = Histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "Seconds that pods waited for a permit.",
+            ["result"],
+            buckets=_SECONDS,
             registry=registry,
         )
         self.sli_seconds = Histogram(
@@ -73,7 +87,54 @@ class Metrics:
             registry=registry,
         )
 
-    def _size_up(self, registry: "CollectorRegistry") -> None:
+    def _time_plugins(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter, Histogram
+
+        self._plugin_seconds = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Seconds of a plugin at an extension point, in some of the attempts.",
+            ["plugin", "extension_point", "status"],
+            buckets=_PLUGIN_SECONDS,
+            registry=registry,
+        )
+        self.evaluations = Counter(
+            "scheduler_plugin_evaluation",
+            "Attempts that asked a plugin, by extension point.",
+            ["plugin", "extension_point", "profile"],
+            registry=registry,
+        )
+
+    def _count_preemption(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+        from prometheus_client import Counter, Histogram
+
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims",
+            "Victims of a preemption.",
+            buckets=[2**step for step in range(7)],
+            registry=registry,
+        )
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts", "How often room was looked for by preemption.", registry=registry
+        )
+        self._background: tuple[Histogram, Counter] | None = None
+        if rules.async_preemption:
+            self._background = (
+                Histogram(
+                    "scheduler_preemption_goroutines_duration_seconds",
+                    "Seconds of evicting the victims of a pod in the background.",
+                    ["result"],
+                    buckets=[0.01 * 2**step for step in range(20)],
+                    registry=registry,
+                ),
+                Counter(
+                    "scheduler_preemption_goroutines_execution",
+                    "How often the victims of a pod were evicted in the background.",
+                    ["result"],
+                    registry=registry,
+                ),
+            )
+
+    def _size_up(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
         from prometheus_client import Counter, Gauge
 
         self.pending = Gauge(
@@ -92,10 +153,27 @@ class Metrics:
             registry=registry,
         )
         self.cache_size = Gauge(
-            "scheduler_cache_size", "What the cache holds, by type.", ["type"], registry=registry
+            "scheduler_scheduler_cache_size" if rules.doubled_cache_size else "scheduler_cache_size",
+            "What the cache holds, by type.",
+            ["type"],
+            registry=registry,
         )
 
     def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:
         """All plugins of an extension point have run."""
-        labels = {"extension_point": point, "status": status, "profile": profile}
-        self._point_seconds.labels(**labels).observe(seconds)
+        key = (point, status, profile)
+        child = self._points.get(key)
+        if child is None:
+            child = self._points[key] = self._point_seconds.labels(*key)
+        child.observe(seconds)
+
+    def observe_plugin(self, plugin: str, point: str, status: Status, seconds: float) -> None:
+        """One plugin has run."""
+        self._plugin_seconds.labels(plugin, point, status.code.value).observe(seconds)
+
+    def observe_preemption(self, result: str, seconds: float) -> None:
+        """The victims of a pod have been evicted in the background."""
+        if self._background is not None:
+            duration, executions = self._background
+            duration.labels(result).observe(seconds)
+            executions.labels(result).inc()

@@ -23,13 +23,26 @@ class NodeInfo:
         self.requested: Amounts = {}
         self.scored: Amounts = {}
         self.ports: dict[HostPort, int] = {}
+        self.affine: dict[str, PodInfo] = {}  # pods with (anti-)affinity to pods, by uid
+        self.repelling: dict[str, PodInfo] = {}  # pods that require others to be elsewhere, by uid
+        self.claims: dict[str, int] = {}  # volume claims, as namespace/name, and how many pods use them
         self.allocatable: Amounts = {}
         self.labels: dict[str, str] = {}
         self.taints: list[Object] = []
         self.unschedulable = False
         self.max_pods = 0
         # What plugins computed about the node as it is; forgotten with every change of it or its pods.
-        self.memo: dict[Hashable, int] = {}
+        self.memo: dict[Hashable, Any] = {}
+
+    def clone(self) -> "NodeInfo":
+        """A copy whose pods can be added and removed."""
+        copy = NodeInfo(self.name)
+        copy.node, copy.allocatable, copy.max_pods = self.node, self.allocatable, self.max_pods
+        copy.labels, copy.taints, copy.unschedulable = self.labels, self.taints, self.unschedulable
+        copy.pods, copy.ports, copy.claims = {**self.pods}, {**self.ports}, {**self.claims}
+        copy.requested, copy.scored = {**self.requested}, {**self.scored}
+        copy.affine, copy.repelling = {**self.affine}, {**self.repelling}
+        return copy
 
     def set_node(self, node: Object) -> None:
         self.node = node
@@ -40,6 +53,7 @@ class NodeInfo:
         self.taints = spec.get("taints") or []
         self.unschedulable = bool(spec.get("unschedulable"))
         self.__dict__.pop("extended_resources", None)
+        self.__dict__.pop("images", None)
         self.memo.clear()
 
     @cached_property
@@ -47,14 +61,26 @@ class NodeInfo:
         """The resources beyond cpu, memory, storage and pods that the node says it has, even if none."""
         return frozenset(self.allocatable) - {"cpu", "memory", "ephemeral-storage", "pods"}
 
+    @cached_property
+    def images(self) -> dict[str, int]:
+        """Sizes of the images that the node has, by each of their names."""
+        found = ((self.node or {}).get("status") or {}).get("images") or ()
+        return {name: image.get("sizeBytes") or 0 for image in found for name in image.get("names") or ()}
+
     def add_pod(self, pod: PodInfo) -> None:
         self.pods[pod.uid] = pod
         self._count(pod, 1)
+        if pod.affinity.some:
+            self.affine[pod.uid] = pod
+            if pod.affinity.required_anti:
+                self.repelling[pod.uid] = pod
 
     def remove_pod(self, uid: str) -> None:
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self._count(pod, -1)
+            self.affine.pop(uid, None)
+            self.repelling.pop(uid, None)
 
     def _count(self, pod: PodInfo, sign: int) -> None:
         self.memo.clear()
@@ -64,3 +90,8 @@ class NodeInfo:
             self.ports[port] = self.ports.get(port, 0) + sign
             if not self.ports[port]:
                 del self.ports[port]
+        for claim in pod.volume_claims:
+            key = f"{pod.namespace}/{claim}"
+            self.claims[key] = self.claims.get(key, 0) + sign
+            if not self.claims[key]:
+                del self.claims[key]

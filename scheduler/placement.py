@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from apimachinery.clock import Clock, Entropy
 from scheduler.cache import Cache
 from scheduler.diagnosis import Diagnosis
+from scheduler.filtering import NodeFilter
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -21,15 +22,23 @@ class NodeFinder:
     """Remembers from pod to pod where in the list of nodes it stopped to look."""
 
     def __init__(
-        self, profile: Profile, cache: Cache, entropy: Entropy, observe: Observe, clock: Clock
+        self,
+        profile: Profile,
+        node_filter: NodeFilter,
+        cache: Cache,
+        sampler: NodeSampler,
+        entropy: Entropy,
+        observe: Observe,
+        clock: Clock,
     ) -> None:
         """`observe` is told how an extension point ended and when (monotonic) it began."""
         self._profile = profile
+        self._node_filter = node_filter
         self._cache = cache
         self._entropy = entropy
         self._observe = observe
         self._clock = clock
-        self._sampler = NodeSampler()
+        self._sampler = sampler
 
     def find(self, state: CycleState, pod: PodInfo) -> str | Status | Diagnosis:
         """A node's name; or what went wrong, or why there is none."""
@@ -42,10 +51,13 @@ class NodeFinder:
         if len(feasible) == 1:
             return feasible[0].name
         began = self._clock.monotonic()
+        status = self._profile.run_pre_scores(state, pod, feasible)
+        self._observe("PreScore", status, began)
+        if not status.is_success:
+            return status
+        began = self._clock.monotonic()
         scores = self._profile.run_scores(state, pod, feasible)
-        self._observe("Score", scores if isinstance(scores, Status) else SUCCESS, began)
-        if isinstance(scores, Status):
-            return scores
+        self._observe("Score", SUCCESS, began)
         return self._best(scores)
 
     def _feasible(
@@ -66,6 +78,8 @@ class NodeFinder:
                 Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}]",), limiting[0]
             )
             rejected = {node.name: absent for node in nodes if node.name not in result.nodes}
+        if promised := self._promised(state, pod, nodes):
+            return promised
         began = self._clock.monotonic()
         feasible = self._filter(state, pod, candidates, rejected)
         self._observe("Filter", _filtered(feasible), began)
@@ -75,6 +89,18 @@ class NodeFinder:
         diagnosis.plugins = {status.plugin for status in rejected.values()}
         diagnosis.pending = {each.plugin for each in rejected.values() if each.code is Code.PENDING}
         return diagnosis
+
+    def _promised(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """The node that the pod was promised, if it fits: no other is looked at then."""
+        name = (pod.pod.get("status") or {}).get("nominatedNodeName")
+        if not name:
+            return []
+        filters = self._node_filter.prepare(state)
+        return [
+            node
+            for node in nodes
+            if node.name == name and self._node_filter.run(filters, state, pod, node).is_success
+        ]
 
     @staticmethod
     def _rejected_by_pre_filter(nodes: Sequence[NodeInfo], status: Status) -> Diagnosis:
@@ -86,24 +112,24 @@ class NodeFinder:
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], rejected: dict[str, Status]
     ) -> list[NodeInfo] | Status:
         """The nodes that fit, at most as many as are worth scoring; fills in why the others do not."""
-        filters = [(plugin.name, plugin.filter) for plugin in self._profile.active_filters(state)]
+        filters = self._node_filter.prepare(state)
+        fits = self._node_filter.run
         feasible: list[NodeInfo] = []
         seen = 0
-        wanted = self._sampler.wanted(len(nodes))
+        wanted = self._sampler.wanted(len(nodes), self._profile.percentage_of_nodes_to_score or 0)
+        if not self._profile.scores:
+            wanted = 1
         for node in self._sampler.in_turn(nodes):
             seen += 1
-            for name, run in filters:
-                status = run(state, pod, node)
-                if status is SUCCESS or status.is_success:
-                    continue
-                if not status.is_rejected:
-                    return Status(Code.ERROR, (f'running "{name}" filter plugin: {status.message}',), name)
-                rejected[node.name] = status.of(name)
-                break
-            else:
+            status = fits(filters, state, pod, node)
+            if status is SUCCESS:
                 feasible.append(node)
                 if len(feasible) >= wanted:
                     break
+            elif status.is_rejected:
+                rejected[node.name] = status
+            else:
+                return status
         self._sampler.looked_at(seen)
         return feasible
 

@@ -5,6 +5,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from apimachinery.quantity import Quantity
+from scheduler.affinity_terms import NO_AFFINITY, PodAffinity
 
 Object = dict[str, Any]
 Amounts = dict[str, int]  # by resource name; cpu in thousandths, everything else in units
@@ -109,6 +110,7 @@ class PodInfo:
         self.name: str = metadata["name"]
         self.uid: str = metadata.get("uid", "")
         self.spec: Object = pod["spec"]
+        self.scheduler_name: str = self.spec.get("schedulerName") or "default-scheduler"
         self.priority: int = self.spec.get("priority") or 0
 
     @property
@@ -136,6 +138,27 @@ class PodInfo:
     @cached_property
     def host_ports(self) -> frozenset[HostPort]:
         return host_ports(self.spec)
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        return self.pod["metadata"].get("labels") or {}
+
+    @cached_property
+    def affinity(self) -> PodAffinity:
+        """Where it wants to be, or not to be, in relation to other pods."""
+        wanted = self.spec.get("affinity")
+        return PodAffinity.of(self.namespace, wanted) if wanted else NO_AFFINITY
+
+    @cached_property
+    def volume_claims(self) -> tuple[str, ...]:
+        """Names of the persistent volume claims it uses, those of ephemeral volumes included."""
+        return tuple(
+            volume["persistentVolumeClaim"]["claimName"]
+            if volume.get("persistentVolumeClaim")
+            else f"{self.name}-{volume['name']}"
+            for volume in self.spec.get("volumes") or ()
+            if volume.get("persistentVolumeClaim") or volume.get("ephemeral")
+        )
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"

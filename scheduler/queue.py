@@ -8,14 +8,16 @@ import asyncio
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from apimachinery.clock import Clock
+from scheduler.backoff import Backoff
 from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent
 from scheduler.framework.profile import Profile
 from scheduler.metrics import Metrics
+from scheduler.nominating import Nominator
 from scheduler.pods import PodInfo
 from scheduler.waiting import Happened, Interests, QueuedPod, WaitingPods
 
@@ -29,14 +31,28 @@ _LONGEST_WAIT_SECONDS = 3600.0
 class SchedulingQueue:
     """The pods that wait for a node."""
 
-    def __init__(self, clock: Clock, profile: Profile, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        profiles: Sequence[Profile],
+        metrics: Metrics | None = None,
+        *,
+        nominator: Nominator | None = None,
+        backoff: Backoff | None = None,
+        with_hints: bool = True,
+    ) -> None:
+        """Without hints, every event that a plugin registered for requeues the pods it rejected."""
         self._clock = clock
-        self._profile = profile
+        self._profiles = {profile.name: profile for profile in profiles}
+        self._queue_sort = profiles[0].queue_sort
         self._metrics = metrics
+        self.nominator = nominator if nominator is not None else Nominator()
+        self._ready_at = (backoff or Backoff()).ready_at
         self._active: dict[str, QueuedPod] = {}
         self._heap: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
         self._backoff: dict[str, QueuedPod] = {}
-        self._interests = Interests(profile.hints)
+        hints = {name: hints for profile in reversed(profiles) for name, hints in profile.hints.items()}
+        self._interests = Interests(hints, with_hints=with_hints)
         self._waiting = WaitingPods(self._interests)  # rejected or gated
         self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
         self._happened: deque[Happened] = deque()
@@ -50,11 +66,14 @@ class SchedulingQueue:
     def add(self, pod: PodInfo) -> None:
         """A pod that was not in the queue before."""
         now = self._clock.monotonic()
+        self.nominator.add(pod)
         self._enqueue(QueuedPod(pod, now, now), "UnscheduledPodAdd")
 
     def update(self, pod: PodInfo, old: Object, events: list[ClusterEvent]) -> None:
         """A newer version of a pending pod; `events` says what changed in it."""
         queued = self._find(pod.uid)
+        if queued is not None or pod.uid in self._in_flight:
+            self.nominator.update((old.get("status") or {}).get("nominatedNodeName") or "", pod)
         if queued is None:
             if pod.uid in self._in_flight:
                 self._remember(Happened(event, old, pod.pod) for event in events)
@@ -72,13 +91,23 @@ class SchedulingQueue:
             self._requeue(queued, events[0].label if events else "UnscheduledPodUpdate")
 
     def delete(self, uid: str) -> None:
+        self.nominator.remove(uid)
         popped = (self._active.pop(uid, None), self._backoff.pop(uid, None), self._waiting.pop(uid))
         for queued in popped:
             if queued is not None:
                 self._blame(queued, -1)
 
-    def give_back(self, queued: QueuedPod) -> None:
-        """After a failed attempt; `rejected_by` says who rejected it, nobody means an error."""
+    def activate(self, uid: str) -> None:
+        """Try the pod at once, if it waits."""
+        queued = self._backoff.pop(uid, None) or self._waiting.pop(uid)
+        if queued is not None:
+            self._enqueue(queued, "ForceActivate")
+
+    def give_back(self, queued: QueuedPod, nominated: str | None = None) -> None:
+        """After a failed attempt; `rejected_by` says who rejected it, nobody means an error.
+
+        `nominated` is the node that it is promised now, "" none; None leaves that as it is.
+        """
         seen = self._in_flight.get(queued.uid)
         since = [] if seen is None else [*islice(self._happened, seen - self._forgotten, None)]
         self.done(queued.uid)
@@ -92,6 +121,7 @@ class SchedulingQueue:
         else:
             self._waiting.add(queued)
             self._count("unschedulable", "ScheduleAttemptFailure")
+        self.nominator.add(queued.info, nominated)
 
     def done(self, uid: str) -> None:
         """The attempt is over: the pod is bound, gone, or about to be given back."""
@@ -155,14 +185,14 @@ class SchedulingQueue:
     def _until_next(self) -> float:
         """Seconds until something leaves the backoff queue or has waited too long."""
         now = self._clock.monotonic()
-        moments = [each.ready_at for each in self._backoff.values()]
+        moments = [self._ready_at(each) for each in self._backoff.values()]
         if self._waiting:
             moments.append(self._flushed + FLUSH_SECONDS)
         return max(0.001, min(moments, default=now + _LONGEST_WAIT_SECONDS) - now)
 
     def _flush(self) -> None:
         now = self._clock.monotonic()
-        for queued in [each for each in self._backoff.values() if each.ready_at <= now]:
+        for queued in [each for each in self._backoff.values() if self._ready_at(each) <= now]:
             del self._backoff[queued.uid]
             self._enqueue(queued, "BackoffComplete")
         if now - self._flushed < FLUSH_SECONDS:
@@ -176,7 +206,7 @@ class SchedulingQueue:
     # -- placing
 
     def _requeue(self, queued: QueuedPod, event: str) -> None:
-        if queued.ready_at > self._clock.monotonic():
+        if self._ready_at(queued) > self._clock.monotonic():
             self._backoff[queued.uid] = queued
             self._count("backoff", event)
             self._changed.set()
@@ -186,7 +216,7 @@ class SchedulingQueue:
     def _enqueue(self, queued: QueuedPod, event: str) -> None:
         """Into the active queue, unless a plugin keeps it out."""
         queued.gated_by = ""
-        for plugin in self._profile.pre_enqueue:
+        for plugin in self._profile(queued).pre_enqueue:
             if not plugin.pre_enqueue(queued.info).is_success:
                 queued.gated_by = plugin.name
                 self._waiting.add(queued)
@@ -194,10 +224,13 @@ class SchedulingQueue:
                 return
         queued.enqueued = self._clock.monotonic()
         self._active[queued.uid] = queued
-        key = self._profile.queue_sort.sort_key(queued.info, queued.enqueued)
+        key = self._queue_sort.sort_key(queued.info, queued.enqueued)
         heapq.heappush(self._heap, (key, next(self._serial), queued))
         self._count("active", event)
         self._changed.set()
+
+    def _profile(self, queued: QueuedPod) -> Profile:
+        return self._profiles[queued.info.scheduler_name]
 
     def _find(self, uid: str) -> QueuedPod | None:
         return self._active.get(uid) or self._backoff.get(uid) or self._waiting.get(uid)
@@ -212,7 +245,8 @@ class SchedulingQueue:
         """Count the pod under the plugins that rejected it."""
         if self._metrics is not None:
             for plugin in queued.rejected_by | queued.pending_by:
-                self._metrics.unschedulable.labels(plugin=plugin, profile=self._profile.name).inc(change)
+                name = queued.info.scheduler_name
+                self._metrics.unschedulable.labels(plugin=plugin, profile=name).inc(change)
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ from apimachinery.client.refs import PODS
 from apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from apimachinery.clock import Clock, timestamp
 from scheduler.pods import PodInfo
+from scheduler.rules import SchedulerRules
 
 Object = dict[str, Any]
 
@@ -16,7 +17,10 @@ _NOTE_LIMIT = 1024  # of an event, with the ellipsis
 class Reporter:
     """Writes through the API."""
 
-    def __init__(self, client: APIClient, recorder: EventRecorder, clock: Clock) -> None:
+    def __init__(
+        self, client: APIClient, recorder: EventRecorder, clock: Clock, rules: SchedulerRules
+    ) -> None:
+        self._rules = rules
         self._client = client
         self._recorder = recorder
         self._clock = clock
@@ -49,6 +53,9 @@ class Reporter:
         conditions = (pod.get("status") or {}).get("conditions") or []
         old: Object = next((each for each in conditions if each["type"] == "PodScheduled"), {})
         new = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        generation = pod["metadata"].get("generation")
+        if self._rules.observed_generation and generation:
+            new["observedGeneration"] = generation
         if all(old.get(key) == value for key, value in new.items()):
             return None
         since = old.get("lastTransitionTime") if old.get("status") == "False" else None

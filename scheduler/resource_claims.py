@@ -4,15 +4,23 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from scheduler.allocator.devices import DeviceID
+from apimachinery.quantity import Quantity
+from scheduler.allocator.allocated_state import Amounts, DeviceID
 
 Object = dict[str, Any]
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 EXTENDED_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 MAX_RESERVED = 256
+
+
+class AllocatedDevice(NamedTuple):
+    """A device that a claim has."""
+
+    id: DeviceID
+    taken: Amounts | None  # of a device that is shared, None if the claim has all of it
 
 
 class ClaimNotUsable(Exception):  # noqa: N818 - a finding, not a fault
@@ -74,11 +82,19 @@ def can_be_reserved(claim: Mapping[str, Any]) -> bool:
     return len(reserved_for(claim)) < MAX_RESERVED
 
 
-def allocated_devices(result: Mapping[str, Any] | None) -> list[DeviceID]:
-    """The devices that nobody else can have; admin access takes none."""
+def allocated_devices(result: Mapping[str, Any] | None, *, shares: bool) -> list[AllocatedDevice]:
+    """What the claim keeps from others; admin access keeps nothing. Without `shares` (the gate
+    DRAConsumableCapacity) a share counts as the whole device."""
     results = ((result or {}).get("devices") or {}).get("results") or ()
     return [
-        DeviceID(each["driver"], each["pool"], each["device"])
+        AllocatedDevice(
+            DeviceID(each["driver"], each["pool"], each["device"]),
+            _amounts(each) if shares and each.get("shareID") else None,
+        )
         for each in results
         if not each.get("adminAccess")
     ]
+
+
+def _amounts(result: Mapping[str, Any]) -> dict[str, Quantity]:
+    return {name: Quantity.of(amount) for name, amount in (result.get("consumedCapacity") or {}).items()}

@@ -20,6 +20,20 @@ class SchedulerRules:
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
     claim_metric: bool  # 1.35+: scheduler_resourceclaim_creates_total
+    queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
+    async_preemption: bool
+    disruption_condition: bool  # victims are told why they go
+    preemptor_in_condition: bool  # 1.26 named the preemptor there (from memory)
+    preemptor_in_event: bool  # 1.27+ (from memory)
+    observed_generation: bool  # conditions say which generation of the pod they are about
+    match_label_keys: bool  # of topology spread constraints
+    min_domains: bool
+    node_inclusion_policy: bool
+    doubled_cache_size: bool  # up to 1.32 the metric's name began scheduler_scheduler_ (from memory)
+    double_full_stop: bool  # up to 1.28 what PostFilter said got another full stop (from memory)
+    fit_resolvable: (
+        bool  # up to 1.31 a node too small for the pod counted as helped by preemption (from memory)
+    )
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "SchedulerRules":
@@ -32,4 +46,16 @@ class SchedulerRules:
             taint_in_reason=version.minor < 35,
             reuse_by_init_containers=version.minor >= 35,
             claim_metric=version.minor >= 35,
+            queueing_hints=gates.enabled("SchedulerQueueingHints"),
+            async_preemption=gates.enabled("SchedulerAsyncPreemption"),
+            disruption_condition=gates.enabled("PodDisruptionConditions"),
+            preemptor_in_condition=version.minor <= 26,
+            preemptor_in_event=version.minor >= 27,
+            observed_generation=gates.enabled("PodObservedGenerationTracking"),
+            match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
+            min_domains=gates.enabled("MinDomainsInPodTopologySpread"),
+            node_inclusion_policy=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
+            doubled_cache_size=version.minor <= 32,
+            double_full_stop=version.minor <= 28,
+            fit_resolvable=version.minor <= 31,
         )

@@ -19,11 +19,11 @@ class NodeSampler:
         self._length = 0
 
     @staticmethod
-    def wanted(nodes: int) -> int:
-        """How many feasible nodes end the search in a cluster of that size."""
+    def wanted(nodes: int, percent: int = 0) -> int:
+        """How many feasible nodes end the search in a cluster of that size; 0 percent adapts to it."""
         if nodes < _ALL_UP_TO:
             return max(nodes, 1)
-        percent = max(50 - nodes // 125, _MIN_PERCENT)
+        percent = percent or max(50 - nodes // 125, _MIN_PERCENT)
         return max(nodes * percent // 100, _ALL_UP_TO)
 
     def in_turn(self, nodes: Sequence[NodeInfo]) -> Iterator[NodeInfo]:

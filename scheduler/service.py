@@ -1,7 +1,8 @@
 """A whole scheduler over one API client: informers, cache, queue, plugins and the loop."""
 
 import asyncio
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from apimachinery.client.informer import InformerFactory
@@ -9,12 +10,18 @@ from apimachinery.client.recorder import EventRecorder
 from apimachinery.client.refs import PODS
 from apimachinery.client.rest import APIClient
 from apimachinery.component import World
+from scheduler import profiles
 from scheduler.cache import Cache
+from scheduler.configuration.settings import SchedulerSettings
 from scheduler.cycle import Scheduler
 from scheduler.dynamic import DynamicState
+from scheduler.filtering import NodeFilter
+from scheduler.framework.profile import Profile
+from scheduler.handle import Handle
 from scheduler.informing import ClusterInformers
 from scheduler.metrics import Metrics
-from scheduler.plugins.registry import PluginContext, default_profile
+from scheduler.nominating import Nominator
+from scheduler.plugins.registry import PluginContext
 from scheduler.queue import SchedulingQueue
 from scheduler.reporting import Reporter
 from scheduler.rules import SchedulerRules
@@ -29,36 +36,79 @@ class SchedulerService:
     """Start it, let it lead, stop it. `lead` schedules until told to end; informers run all the time."""
 
     def __init__(
-        self, world: World, client: APIClient, registry: "CollectorRegistry", host: str = ""
+        self,
+        world: World,
+        client: APIClient,
+        registry: "CollectorRegistry",
+        host: str = "",
+        settings: SchedulerSettings | None = None,
     ) -> None:
+        """Raises ProfileError if the settings make no scheduler."""
+        settings = settings or SchedulerSettings()
         self._rules = SchedulerRules.of(world.version, world.gates)
-        self.metrics = Metrics(registry)
+        self.metrics = Metrics(registry, self._rules)
         self._informers = InformerFactory(client, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, COMPONENT, host, modern=True)
         self.cache = Cache()
         dynamic = DynamicState(world, self._rules)
-        context = PluginContext(
-            client, self._rules, dynamic.extended, partial(dynamic.plugin, client, self.metrics)
+        nominator = Nominator()
+        handle = Handle(
+            client,
+            self._informers,
+            self._recorder,
+            self._rules,
+            self.cache,
+            nominator,
+            self.metrics,
+            world.clock,
+            world.entropy,
         )
-        profile = default_profile(context)
-        self.queue = SchedulingQueue(world.clock, profile, self.metrics)
+        made, filters = self._profiles(settings, handle, dynamic)
+        self.queue = SchedulingQueue(
+            world.clock,
+            made,
+            self.metrics,
+            nominator=nominator,
+            backoff=settings.backoff,
+            with_hints=self._rules.queueing_hints,
+        )
+        handle.activations.append(self.queue.activate)
         pods = self._informers.informer(PODS)
         self.scheduler = Scheduler(
-            profile,
+            made,
+            filters,
             self.queue,
             self.cache,
-            Reporter(client, self._recorder, world.clock),
+            Reporter(client, self._recorder, world.clock, self._rules),
             pods.get,
             world.clock,
             world.entropy,
             self.metrics,
+            double_full_stop=self._rules.double_full_stop,
         )
-        ClusterInformers(self.cache, self.queue, profile.name).connect(self._informers)
+        ClusterInformers(self.cache, self.queue, self.scheduler.profiles).connect(self._informers)
         if self._rules.dynamic_resources:
             dynamic.connect(self._informers, self.queue)
         self.dynamic = dynamic
         self.leading = False
         self._watch_sizes()
+
+    def _profiles(
+        self, settings: SchedulerSettings, handle: Handle, dynamic: DynamicState
+    ) -> tuple[list[Profile], dict[str, NodeFilter]]:
+        """The profiles, and what runs the filters of each."""
+        plugin = cache(partial(dynamic.plugin, handle.client, self.metrics))  # its books are one for all
+        made, filters = [], {}
+        for each in settings.profiles:
+            own = replace(handle, filters=[])
+            context = PluginContext(own, dynamic.extended, plugin)
+            profile = profiles.build(each, context, settings.percentage_of_nodes_to_score)
+            profile.observe_plugin, profile.monotonic = self.metrics.observe_plugin, handle.clock.monotonic
+            filters[profile.name] = NodeFilter(profile, handle.nominator, handle.clock)
+            own.filters.append(filters[profile.name])
+            made.append(profile)
+        profiles.check_queue_sort(made)
+        return made, filters
 
     def _watch_sizes(self) -> None:
         """Sizes are read when the metrics are."""

@@ -8,7 +8,6 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.backoff import backoff_seconds
 from scheduler.framework.events import ClusterEvent, EventHint, EventResource
 from scheduler.pods import PodInfo
 
@@ -34,11 +33,6 @@ class QueuedPod:
         return self.info.uid
 
     @property
-    def ready_at(self) -> float:
-        """When its backoff ends."""
-        return self.tried + backoff_seconds(self.failures)
-
-    @property
     def kept_by(self) -> frozenset[str]:
         """The plugins that keep it from being tried."""
         return frozenset((self.gated_by,)) if self.gated_by else frozenset(self.rejected_by | self.pending_by)
@@ -56,7 +50,10 @@ class Happened:
 class Interests:
     """Which hints of which plugins an event calls for."""
 
-    def __init__(self, hints: Mapping[str, Sequence[EventHint]]) -> None:
+    def __init__(self, hints: Mapping[str, Sequence[EventHint]], *, with_hints: bool = True) -> None:
+        """`with_hints` False: what a plugin registered for counts, not what it says about an event."""
+        if not with_hints:
+            hints = {name: [EventHint(each.event) for each in some] for name, some in hints.items()}
         self.hints = hints
         self._everybody = frozenset(hints)
         self._known: dict[tuple[frozenset[str], EventResource, int], Sequence[EventHint]] = {}

@@ -72,14 +72,26 @@ class EventRecorder:
         self._serial = 0
 
     def event(
-        self, obj: Object, kind: str, reason: str, message: str, *, action: str = "", field_path: str = ""
+        self,
+        obj: Object,
+        kind: str,
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        field_path: str = "",
+        related: Object | None = None,
     ) -> None:
         """Tell about `obj` (or its part at `field_path`); `kind` is Normal or Warning.
+
+        `related` is another object that has to do with it, told by modern events.
 
         Never waits, never raises.
         """
         about = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
         event = self._event(about, kind, reason, message[:_MESSAGE_LIMIT], action)
+        if related is not None and self._modern:
+            event["related"] = object_reference(related)
         with contextlib.suppress(asyncio.QueueFull):
             self._queue.put_nowait(event)
         if self._writer is None:

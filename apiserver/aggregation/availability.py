@@ -13,12 +13,12 @@ from apimachinery.clock import timestamp
 from apimachinery.errors import Object, StatusError
 from apiserver.aggregation.registered import RESOURCE, Remote
 from apiserver.encoding import dumps, loads, object_of
+from apiserver.nodes.exchange import DialError
 from apiserver.request import Handler, Request
 from apiserver.request_info import parse
 from apiserver.storage.interfaces import Key, StorageError
 from apiserver.user import MASTERS_GROUP, SERVER, User
-from apiserver.webhooks import failures
-from apiserver.webhooks.endpoints import Address, ResolutionError
+from apiserver.webhooks.endpoints import ResolutionError
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 30.0
 _PROBE_SECONDS = 6.0
+_MAX_LIST = 4 << 20  # bytes of a server's own discovery
 _FOLLOWED = (RESOURCE, "services", "endpoints", "endpointslices.discovery.k8s.io")
 _PROBER = User("system:kube-aggregator", groups=(MASTERS_GROUP,))
 
@@ -118,9 +119,7 @@ class Availability:
 
     async def _probe(self, remote: Remote) -> Finding:
         """Ask the server for its resources."""
-        import aiohttp  # as below `proxying`: only once there is a server to ask
-
-        from apiserver.aggregation.proxying import send
+        from apiserver.aggregation.proxying import ask  # only once there is a server to ask
 
         reference = remote.spec["service"]
         path = f"/apis/{remote.group}/{remote.version}" if remote.group else f"/api/{remote.version}"
@@ -130,14 +129,14 @@ class Availability:
         request.user = _PROBER
         try:
             async with asyncio.timeout(_PROBE_SECONDS):
-                answer = await send(self._services, remote, request, _PROBE_SECONDS)
-                body = await answer.read()
+                answer = await ask(self._services, remote, request)
+                body = await answer.read(_MAX_LIST)
         except ResolutionError as error:
             return Finding("False", "FailedDiscoveryCheck", str(error))
         except TimeoutError:
             return Finding("False", "FailedDiscoveryCheck", f"timed out waiting for {url}")
-        except (aiohttp.ClientError, OSError) as error:
-            why = failures.of_connection(error, Address(reference["name"], port))
+        except (DialError, OSError) as error:
+            why = "unexpected EOF" if isinstance(error, OSError) else error
             message = f'failing or missing response from {url}: Get "{url}": {why}'
             return Finding("False", "FailedDiscoveryCheck", message)
         if not 200 <= answer.status < 300:

@@ -1,80 +1,99 @@
 """Hand a request to the server that answers for its group version, and its answer back.
 
-Source: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go and k8s.io/client-go/transport, 1.36.
+Bodies, watches and upgraded connections pass through as they come.
+Source: k8s.io/kube-aggregator/pkg/apiserver/handler_proxy.go, k8s.io/apimachinery/pkg/util/proxy
+(upgradeaware.go) and k8s.io/client-go/transport, 1.36.
 """
 
+import asyncio
 import base64
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
-
 from apiserver.aggregation.registered import Remote
+from apiserver.filters.deadlines import MAX_SECONDS
+from apiserver.nodes.answers import Answer, Headers
+from apiserver.nodes.exchange import Address, DialError, send
+from apiserver.nodes.passing import framing, is_upgrade, passed_on, streamed, switched
 from apiserver.request import Request, Response, text
 from apiserver.user import User
 from apiserver.webhooks import failures
-from apiserver.webhooks.endpoints import Address, ResolutionError
-from apiserver.webhooks.trust import trusting, trusting_all
+from apiserver.webhooks.endpoints import ResolutionError
+from apiserver.webhooks.trust import shown_by, trusting, trusting_all
 
 if TYPE_CHECKING:
     from apiserver.services import Services
 
-_MAX_BODY = 100 << 20
+_HTTPS = 443
 _PATH = "/:@!$&'()*+,;=-._~"
-# Of one connection only, or none of the other server's business.
-_DROPPED = frozenset(
-    {
-        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade",
-        "transfer-encoding", "host", "content-length", "authorization", "accept-encoding", "content-encoding",
-        "sec-websocket-protocol",
-    }
-)  # fmt: skip
-_DROPPED_PREFIXES = ("impersonate-", "x-remote-")
+_OURS = frozenset({"audit-id", "cache-control"})
 
 
 async def proxy(services: "Services", remote: Remote, request: Request) -> Response:
     """The remote server's answer; 503 in plain text where it is known, or found, not to be there."""
     if not remote.available:
         return unavailable()
+    request.ends_with_client = True
     try:
-        answer = await send(services, remote, request)
+        answer = await ask(services, remote, request)
     except ResolutionError:
         return unavailable()
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        service = remote.spec["service"]
-        address = Address(f"{service['name']}.{service['namespace']}.svc", service.get("port") or 443)
-        return text(503, f"error trying to reach service: {failures.of_connection(error, address)}\n")
-    return await _answer(request, answer)
+    except DialError as error:
+        what = "error dialing backend" if is_upgrade(request) else "error trying to reach service"
+        return text(503, f"{what}: {error}\n")
+    if is_upgrade(request):
+        return await switched(answer)
+    response = streamed(answer)
+    response.headers = [(name, value) for name, value in response.headers if name.lower() not in _OURS]
+    if not request.info.is_long_running and not isinstance(response.body, bytes):
+        response.body = _bounded(answer)
+    return response
+
+
+async def _bounded(answer: Answer) -> AsyncIterator[bytes]:
+    """The body, for as long as a request may take; where that ends, so does the connection, as upstream."""
+    end = asyncio.get_running_loop().time() + MAX_SECONDS
+    async with aclosing(answer.pieces()) as pieces:
+        while True:
+            try:
+                async with asyncio.timeout_at(end):
+                    piece = await anext(pieces, b"")
+            except TimeoutError:
+                raise ConnectionResetError("a remote answer took too long") from None
+            if not piece:
+                return
+            yield piece
 
 
 def unavailable() -> Response:
     return text(503, "service unavailable\n")
 
 
-async def send(
-    services: "Services", remote: Remote, request: Request, seconds: float | None = None
-) -> aiohttp.ClientResponse:
-    """Send the request on; raises ResolutionError, aiohttp.ClientError, OSError, TimeoutError."""
+async def ask(services: "Services", remote: Remote, request: Request) -> Answer:
+    """Send the request on. Raises ResolutionError, DialError."""
     service = remote.spec["service"]
-    name, namespace, port = service["name"], service["namespace"], service.get("port") or 443
-    services.service_resolver.resolve(namespace, name, port)
+    name, namespace, port = service["name"], service["namespace"], service.get("port") or _HTTPS
+    found = services.service_resolver.resolve(namespace, name, port)
+    address = Address(found.host, found.port, _context(remote.spec), f"{name}.{namespace}.svc")
     query = urlencode([(key, value) for key, values in request.query.items() for value in values])
-    target = f"https://{name}.{namespace}.svc:{port}{quote(request.path, safe=_PATH)}"
-    url = URL(f"{target}?{query}" if query else target, encoded=True)
-    body = await request.read_body(_MAX_BODY)
-    return await services.webhooks.session().request(
-        request.method,
-        url,
-        headers=_headers(request),
-        data=body or None,
-        ssl=_context(remote.spec),
-        timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=10.0),
-        allow_redirects=False,
-    )
+    path = quote(request.path, safe=_PATH)
+    target = f"{path}?{query}" if query else path
+    try:
+        return await send(
+            address, request.method, target, _headers(request), request.pieces(), head_seconds=None
+        )
+    except DialError as error:
+        why = error.__cause__
+        if isinstance(why, ssl.SSLCertVerificationError):
+            shown = await shown_by(found, address.name)
+            now = services.world.clock.now()
+            raise DialError(failures.of_certificate(why, shown, address.name, now)) from why
+        if isinstance(why, ssl.SSLError):
+            raise DialError(failures.of_handshake(why)) from why
+        raise
 
 
 def _context(spec: dict[str, object]) -> ssl.SSLContext:
@@ -83,19 +102,14 @@ def _context(spec: dict[str, object]) -> ssl.SSLContext:
     return trusting(base64.b64decode(str(spec.get("caBundle") or "")).decode(errors="replace"))
 
 
-def _headers(request: Request) -> CIMultiDict[str]:
+def _headers(request: Request) -> Headers:
     """The client's headers without its credentials, and who it is."""
-    headers: CIMultiDict[str] = CIMultiDict()
-    for name, value in request.headers.items():
-        lowered = name.lower()
-        if lowered not in _DROPPED and not lowered.startswith(_DROPPED_PREFIXES):
-            headers.add(name, value)
-    for name, value in identity(request.user):
-        headers.add(name, value)
-    headers.add("X-Forwarded-Uri", request.path)
-    headers.add("X-Forwarded-Proto", "https")
+    upgrade = [("Connection", "Upgrade"), ("Upgrade", request.headers.get("upgrade", ""))]
+    headers = upgrade if is_upgrade(request) else [("Connection", "close")]
+    headers += [*passed_on(request), *framing(request), *identity(request.user)]
+    headers += [("X-Forwarded-Uri", request.path), ("X-Forwarded-Proto", "https")]
     if "host" in request.headers:
-        headers.add("X-Forwarded-Host", request.headers["host"])
+        headers.append(("X-Forwarded-Host", request.headers["host"]))
     return headers
 
 
@@ -108,31 +122,3 @@ def identity(user: User) -> list[tuple[str, str]]:
     for key, values in user.extra.items():
         told += [(f"X-Remote-Extra-{quote(key.lower(), safe='')}", value) for value in values]
     return told
-
-
-async def _answer(request: Request, answer: aiohttp.ClientResponse) -> Response:
-    headers = [
-        (name, value)
-        for name, value in answer.headers.items()
-        if name.lower() not in _DROPPED
-        and name.lower() not in {"content-type", "audit-id", "cache-control", "date"}
-    ]
-    content_type = answer.headers.get("Content-Type", "application/octet-stream")
-    if request.info.is_long_running:
-        return Response(answer.status, _chunks(answer), content_type, headers)
-    try:
-        body = await answer.read()
-    except aiohttp.ClientError as error:
-        return text(502, f"{error}\n")
-    return Response(answer.status, body, content_type, headers)
-
-
-async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The body as it comes; the other server learns when nobody reads any more."""
-    try:
-        async for chunk in answer.content.iter_any():
-            yield chunk
-    except aiohttp.ClientError:
-        pass  # it ends where the other server ended it
-    finally:
-        answer.close()

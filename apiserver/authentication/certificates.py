@@ -1,5 +1,8 @@
 """Client certificates: the common name is the user, the organizations are the groups."""
 
+import math
+
+from apimachinery.clock import Clock
 from apiserver.generations import Generations
 from apiserver.request import Peer, Request
 from apiserver.user import AUTHENTICATED_GROUP, User
@@ -9,16 +12,20 @@ _REMEMBERED = 5_000
 
 
 class CertificateAuthenticator:
-    """Trusts what the transport has verified against the client CA."""
+    """Trusts what the transport has verified against the client CA, for as long as it is valid.
 
-    def __init__(self, *, tells_id: bool = False) -> None:
+    The transport looks once, when the connection begins; a connection may outlive its certificate.
+    """
+
+    def __init__(self, clock: Clock, *, tells_id: bool = False) -> None:
         """`tells_id`: users have the id of their certificate, as from 1.32 on."""
+        self._clock = clock
         self._tells_id = tells_id
         self._users: Generations[Peer, User] = Generations(_REMEMBERED)
 
     def authenticate(self, request: Request) -> User | None:
         peer = request.peer
-        if peer is None:
+        if peer is None or (peer.until < math.inf and self._clock.now().timestamp() > peer.until):
             return None
         user = self._users.get(peer)
         if user is None:

@@ -40,6 +40,8 @@ class UnionAuthenticator:
                 return self.identify(token, self.audiences).user
         except TokenError:
             return None
+        if request.peer is not None:  # a certificate that is no good any more makes nobody anonymous
+            return None
         return ANONYMOUS_USER if self._anonymous else None
 
     def identify(self, token: str, audiences: Sequence[str]) -> Identity:

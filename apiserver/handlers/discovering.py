@@ -11,7 +11,7 @@ from apimachinery.resources import ResourceTable
 from apiserver import rendering
 from apiserver.aggregation.merging import Merged, complete
 from apiserver.encoding import dumps
-from apiserver.request import Request, Response, text
+from apiserver.request import Request, Response
 from apiserver.services import Services
 
 _KIND = "APIGroupDiscoveryList"
@@ -24,8 +24,11 @@ class Discovery:
         self._services = services
         self._versions = discovery.aggregated_versions(services.world.gates)
 
-    async def serve(self, request: Request) -> Response:
-        """The document at a path below `/api` or `/apis`; a remote group version answers for itself."""
+    async def serve(self, request: Request) -> Response | None:
+        """The document at a path below `/api` or `/apis`, None if there is none.
+
+        A remote group version answers for itself.
+        """
         table = self._table()
         match [part for part in request.path.split("/") if part]:
             case ["api"]:
@@ -44,7 +47,7 @@ class Discovery:
             case ["apis", group, version] if version in dict(table.groups()).get(group, ()):
                 return self._document(request, discovery.resource_list(table, group, version))
             case _:
-                return text(404, "404 page not found\n")
+                return None
 
     def _table(self) -> ResourceTable:
         """What is served here and elsewhere."""

@@ -52,7 +52,6 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
     ("binding", "create"): binding.bind,
     ("eviction", "create"): evicting.evict,
     ("log", "get"): logging.log,
-    **{("proxy", verb): proxying.proxy for verb in ("get", "create", "update", "patch", "delete")},
     **{(name, verb): connecting.connect for name in _CONNECTED for verb in ("get", "create")},
     ("token", "create"): token_requests.request_token,
 }
@@ -82,15 +81,23 @@ class Dispatcher:
             return self._misplaced(info, resource)
         if warning := deprecation_warning(resource, self._services.world.version):
             request.warnings.append(warning)
+        scope = self._scope(info, resource)
+        if info.subresource == "proxy" and "proxy" in resource.subresources:
+            return await self._proxied(request, scope)
         if request.method == "HEAD" and not resource.custom:  # which has no route upstream
             raise _refused(info, resource)
-        scope = self._scope(info, resource)
         try:
             if info.verb == "watch" and request.method != "GET":  # a path below /watch
                 raise _refused(info, resource)
             return await self._handler(info, resource)(request, scope)
         except StorageError as error:
             raise errors.internal(str(error)) from error
+
+    async def _proxied(self, request: Request, scope: Scope) -> Response:
+        """What is behind an object, by any method that upstream has a route for."""
+        if request.method not in proxying.METHODS:
+            raise _refused(request.info, scope.resource)
+        return await proxying.proxy(request, scope)
 
     async def _unknown(self, request: Request) -> Response:
         """Below a group and version that is served, a Status; below others plain text, as upstream's mux."""
@@ -138,7 +145,7 @@ class Dispatcher:
         raise errors.unknown_path()
 
     def _handler(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
-        if len(info.parts) > 3 and not resource.custom and info.subresource != "proxy":
+        if len(info.parts) > 3 and not resource.custom:
             raise errors.unknown_path()
         if info.subresource:
             return self._of_subresource(info, resource)
@@ -204,5 +211,4 @@ def _refused(info: RequestInfo, resource: Resource) -> StatusError:
     """405: the router's own words for built-in kinds, the handler's for custom ones."""
     if resource.custom:
         return errors.method_not_supported(GroupResource(info.group, info.resource), info.verb)
-    message = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", message, {})
+    return errors.unknown_method()

@@ -13,8 +13,9 @@ from apimachinery.clock import parse_timestamp, timestamp
 from apimachinery.errors import GroupKind, StatusError
 from apimachinery.field import FieldError
 from apiserver import parameters
+from apiserver.nodes.answers import Answer
 from apiserver.nodes.containers import container_of, pod_of
-from apiserver.nodes.exchange import Answer, DialError, send
+from apiserver.nodes.exchange import DialError, send
 from apiserver.nodes.passing import streamed
 from apiserver.request import Request, Response
 from apiserver.services import Scope

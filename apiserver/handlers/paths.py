@@ -20,6 +20,9 @@ _LISTED = (
     "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
     openid.CONFIGURATION, openid.KEYS,
 )  # fmt: skip
+# What upstream's router (go-restful) serves: by GET alone. All else takes any method, as its handlers look at
+# none: health, metrics, OpenAPI, and what the aggregator tells of groups (`/apis`, `/apis/GROUP`).
+_ROUTED = ("/version", "/.well-known", "/openid/v1", "/api")
 _EMULATING = 33  # the first minor that says what it emulates
 PathHandler = Callable[[Request], Awaitable[Response]]
 # As answered; older clients ask for it with an `@`, which no media type may contain (kube-openapi, 1.36).
@@ -49,20 +52,38 @@ class Paths:
         }
 
     async def serve(self, request: Request) -> Response:
-        """The answer at a path; plain text 404 where nothing is."""
+        """The answer at a path; 404 where nothing is, as text or, below the router's paths, as a Status."""
+        answer, routed = await self._find(request), self._is_routed(request.path)
+        if answer is None:
+            if routed:
+                raise errors.unknown_path()
+            return text(404, "404 page not found\n")
+        if routed and request.method != "GET":
+            raise errors.unknown_method()
+        return answer
+
+    def _is_routed(self, path: str) -> bool:
+        if any(path == one or path.startswith(f"{one}/") for one in _ROUTED):
+            return True
+        parts = path.strip("/").split("/")
+        if parts[0] != "apis" or len(parts) != 3:
+            return False
+        table = self._services.table.now()
+        return parts[2] in dict(table.groups()).get(parts[1], ()) and not table.defines(*parts[1:])
+
+    async def _find(self, request: Request) -> Response | None:
         handler = self._exact.get(request.path)
         if handler is not None:
             return await handler(request)
         first, _, rest = request.path.lstrip("/").partition("/")
         if first in PROBES:
             return self._probe(request, first, rest)
-        found: Response | None = None
         if first in {"api", "apis"}:
-            found = await self._discovery.serve(request)
-        elif request.path.startswith("/openapi/v3/"):
+            return await self._discovery.serve(request)
+        if request.path.startswith("/openapi/v3/"):
             path = request.path.removeprefix("/openapi/v3/")
             return await self._openapi_v3_group(request, path) or text(404, "")
-        return found or text(404, "404 page not found\n")
+        return None
 
     async def _index(self, request: Request) -> Response:
         """Every path there is (apiserver/pkg/server/routes/index.go)."""

@@ -21,6 +21,8 @@ from apiserver.request import Request, Response
 from apiserver.services import Scope, Services
 
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
+# As upstream's proxyMethods.
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _LAST_PORT = 65535
 _NOBODY_LISTENS = 502  # said by a kubelet of a fake pod's port
 
@@ -62,7 +64,8 @@ async def proxy(request: Request, scope: Scope) -> Response:
     address, prefix, shown = await _BACKENDS[plural](scope.services, info.namespace, wanted)
     query = urlencode([(name, value) for name, values in request.query.items() for value in values])
     suffix = f"?{query}" if query else ""
-    if not path and not request.path.endswith("/") and not is_upgrade(request):
+    bare = not path and not request.path.endswith("/")
+    if bare and request.method in {"GET", "HEAD"} and not is_upgrade(request):
         return Response(301, b"", "text/plain; charset=utf-8", [("Location", f"{request.path}/{suffix}")])
     target = f"{prefix}/{quote(path, safe='/:@!$&()*+,;=~')}{suffix}"
     if is_upgrade(request):

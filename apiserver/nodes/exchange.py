@@ -4,143 +4,116 @@ A connection per request is what upgrades need; logs and proxies are rare enough
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from apimachinery.streaming import Pipe
+from apiserver.nodes.answers import Answer, read_answer
+from apiserver.request import BodyBrokenError
 
 _HEAD_LIMIT = 1 << 18
 _HEAD_SECONDS = 30.0
 _DIAL_SECONDS = 10.0
 
-Headers = list[tuple[str, str]]
-
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a backend listens; without a context in plain HTTP."""
+    """Where a backend listens; without a context in plain HTTP. `name`: whom its certificate must name."""
 
     host: str
     port: int
     context: ssl.SSLContext | None = None
+    name: str = ""
 
     @property
     def scheme(self) -> str:
         return "https" if self.context is not None else "http"
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def shown(self) -> str:
+        """As a Host header says it."""
+        return self.name or str(self)
 
 
 class DialError(Exception):
     """The backend cannot be reached; the text is Go's."""
 
 
-class BackendPipe:
-    """The bytes behind an answer's head, or the body of an answer that ends with its connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    async def read(self) -> bytes:
-        try:
-            return await self._reader.read(1 << 16)
-        except (ConnectionError, ssl.SSLError):
-            return b""
-
-    async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-@dataclass(slots=True)
-class Answer:
-    """A backend's answer. Read `pieces` or speak through `pipe`, then `close`."""
-
-    status: int
-    reason: str
-    headers: Headers
-    pipe: BackendPipe
-    reader: asyncio.StreamReader
-    bodiless: bool = False
-
-    def header(self, name: str) -> str:
-        return next((value for key, value in self.headers if key.lower() == name), "")
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The body, as it comes. The connection is closed at its end."""
-        try:
-            if self.bodiless or self.status in {204, 304}:
-                return
-            if "chunked" in self.header("transfer-encoding").lower():
-                async for piece in _chunks(self.reader):
-                    yield piece
-            else:
-                async for piece in self._plain():
-                    yield piece
-        finally:
-            self.close()
-
-    async def _plain(self) -> AsyncIterator[bytes]:
-        length = self.header("content-length")
-        left = int(length) if length.isdigit() else None
-        while left is None or left > 0:
-            data = await self.reader.read(1 << 16 if left is None else min(1 << 16, left))
-            if not data:
-                return
-            left = None if left is None else left - len(data)
-            yield data
-
-    async def text(self, limit: int) -> str:
-        """The beginning of the body, and the end of the connection."""
-        found = bytearray()
-        async for piece in self.pieces():
-            found += piece
-            if len(found) >= limit:
-                break
-        return bytes(found[:limit]).decode("utf-8", "replace")
-
-    def close(self) -> None:
-        self.pipe.close()
-
-
-async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    while True:
-        size = int((await reader.readline()).split(b";")[0].strip() or b"0", 16)
-        if not size:
-            return
-        yield await reader.readexactly(size)
-        await reader.readline()
+Body = bytes | AsyncIterator[bytes]
 
 
 async def send(
-    address: Address, method: str, target: str, headers: Iterable[tuple[str, str]], body: bytes = b""
+    address: Address,
+    method: str,
+    target: str,
+    headers: Iterable[tuple[str, str]],
+    body: Body = b"",
+    *,
+    head_seconds: float | None = _HEAD_SECONDS,
 ) -> Answer:
-    """Send a request; the answer once its head is there. Raises DialError."""
+    """Send a request; the answer once its head is there, however long the body still takes. Raises DialError.
+
+    `headers` say how the body is framed: by its length or in chunks.
+    """
+    reader, writer = await _dial(address)
+    headers = list(headers)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    head = f"{method} {target} HTTP/1.1\r\nHost: {address.shown}\r\n{lines}\r\n"
+    sending: asyncio.Task[None] | None = None
+    try:
+        writer.write(head.encode("latin-1", "replace"))
+        if isinstance(body, bytes):
+            writer.write(body)
+        else:
+            chunked = ("Transfer-Encoding", "chunked") in headers
+            sending = asyncio.create_task(_pump(writer, body, chunked=chunked), name="send a body")
+        async with asyncio.timeout(head_seconds):
+            return await read_answer(reader, writer, method, sending)
+    except BaseException as error:
+        if sending is not None:
+            sending.cancel()
+        writer.close()
+        if isinstance(error, OSError | TimeoutError | asyncio.IncompleteReadError | ValueError | _TooLong):
+            raise DialError("EOF") from error
+        raise
+
+
+_TooLong = asyncio.LimitOverrunError
+
+
+async def _dial(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    name = address.name or None if address.context is not None else None
     try:
         async with asyncio.timeout(_DIAL_SECONDS):
-            reader, writer = await asyncio.open_connection(
-                address.host, address.port, ssl=address.context, limit=_HEAD_LIMIT
+            return await asyncio.open_connection(
+                address.host, address.port, ssl=address.context, server_hostname=name, limit=_HEAD_LIMIT
             )
     except ssl.SSLCertVerificationError as error:
-        raise DialError(f"tls: failed to verify certificate: x509: {error.verify_message}") from None
-    except (OSError, TimeoutError) as error:
-        raise DialError(f"dial tcp {address}: {_words(error)}") from None
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-    writer.write(f"{method} {target} HTTP/1.1\r\nHost: {address}\r\n{lines}\r\n".encode("latin-1") + body)
+        raise DialError(f"tls: failed to verify certificate: x509: {error.verify_message}") from error
+    except socket.gaierror as error:
+        raise DialError(f"dial tcp: lookup {address.host}: no such host") from error
+    except (OSError, TimeoutError, ValueError) as error:
+        raise DialError(f"dial tcp {address}: {_words(error)}") from error
+
+
+async def _pump(writer: asyncio.StreamWriter, body: AsyncIterator[bytes], *, chunked: bool) -> None:
+    """Send a body as it comes; where it breaks off, so does the connection."""
     try:
-        async with asyncio.timeout(_HEAD_SECONDS):
+        async for piece in body:
+            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
             await writer.drain()
-            head = await reader.readuntil(b"\r\n\r\n")
-    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        if chunked:
+            writer.write(b"0\r\n\r\n")
+    except BodyBrokenError:
         writer.close()
-        raise DialError("EOF") from None
-    return _answer(head, reader, writer, method)
+    except OSError:
+        pass  # the backend has read enough of it: its answer says why
 
 
 def _words(error: BaseException) -> str:
@@ -149,15 +122,6 @@ def _words(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "i/o timeout"
     return f"connect: {(getattr(error, 'strerror', None) or str(error)).lower()}"
-
-
-def _answer(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str) -> Answer:
-    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
-    _, code, reason = [*first.split(" ", 2), "", ""][:3]
-    pairs = [line.partition(":") for line in lines]
-    headers = [(name, value.strip()) for name, _, value in pairs]
-    status = int(code) if code.isdigit() else 502
-    return Answer(status, reason, headers, BackendPipe(reader, writer), reader, method == "HEAD")
 
 
 async def join_pipes(one: Pipe, other: Pipe) -> None:

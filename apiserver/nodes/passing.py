@@ -10,13 +10,14 @@ from apimachinery.errors import StatusError
 from apimachinery.streaming.websocket import WebSocket, accept_key
 from apiserver.authentication.tokens import WEBSOCKET_TOKEN
 from apiserver.encoding import dumps
-from apiserver.nodes.exchange import Address, Answer, DialError, Headers, join_pipes, send
-from apiserver.request import Request, Response, Tunnel, Upgrade
+from apiserver.nodes.answers import Answer, Headers
+from apiserver.nodes.exchange import Address, DialError, join_pipes, send
+from apiserver.request import Request, Response, Tunnel, Upgrade, no_pieces
 
+_WITH_BODY = ("POST", "PUT", "PATCH")
 _PROTOCOLS = "sec-websocket-protocol"
 _V5 = "v5.channel.k8s.io"
 _ERROR_CHANNEL = b"\x03"
-_BODY_LIMIT = 16 << 20
 _TEXT_LIMIT = 2_000
 # Of this hop alone, or about who asks: not for the backend.
 _KEPT_BACK = frozenset(
@@ -54,12 +55,17 @@ async def pass_upgrade(request: Request, address: Address, target: str) -> Respo
             why = f'error sending request: Post "{address.scheme}://{address}{target}": {error}'
             return _told_inside(request, why)
         raise StatusError(500, "", f"error dialing backend: {error}") from None
+    if wants_v5 and answer.status != 101:
+        text = await answer.text(_TEXT_LIMIT)
+        return _told_inside(request, f"unable to upgrade connection: {text}")
+    return await switched(answer)
+
+
+async def switched(answer: Answer) -> Response:
+    """A backend's answer to who wants to upgrade: a pipe, or its refusal."""
     if answer.status == 101:
         kept = _without(answer.headers, frozenset({"connection"}))
         return Response(101, Upgrade(_joined(answer)), headers=kept)
-    if wants_v5:
-        text = await answer.text(_TEXT_LIMIT)
-        return _told_inside(request, f"unable to upgrade connection: {text}")
     refusal = streamed(answer)
     refusal.body = (await answer.text(_TEXT_LIMIT)).encode()  # short, and to be read whatever the client does
     return refusal
@@ -103,24 +109,35 @@ def _told_inside(request: Request, why: str) -> Response:
 
 async def pass_on(request: Request, address: Address, target: str) -> Answer:
     """The backend's answer to the request as it is. Raises 503 if there is no backend."""
-    body = await request.read_body(_BODY_LIMIT)
-    headers = [("Connection", "close"), *passed_on(request)]
-    if body or request.method in {"POST", "PUT", "PATCH"}:
-        headers.append(("Content-Length", str(len(body))))
+    headers = [("Connection", "close"), *passed_on(request), *framing(request)]
+    request.ends_with_client = True
     try:
-        return await send(address, request.method, target, headers, body)
+        return await send(address, request.method, target, headers, request.pieces(), head_seconds=None)
     except DialError as error:
         raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {error}") from None
+
+
+def framing(request: Request) -> Headers:
+    """The header that says how the request's body is framed: to its backend as to us."""
+    length = request.headers.get("content-length", "")
+    if length:
+        return [("Content-Length", length)]
+    if "transfer-encoding" in request.headers:
+        return [("Transfer-Encoding", "chunked")]
+    return [("Content-Length", "0")] if request.method in _WITH_BODY else []
 
 
 def streamed(answer: Answer, **changed: str) -> Response:
     """A backend's answer as ours; its body comes as it comes."""
     kept = _without(answer.headers, _KEPT_BACK_ANSWERS | {"content-type", "date"})
     content_type = changed.get("content_type") or answer.header("content-type") or "text/plain"
-    if answer.bodiless or answer.status in {204, 304}:
+    if answer.status in {204, 304}:
         answer.close()
         return Response(answer.status, b"", content_type, kept)
-    return Response(answer.status, answer.pieces(), content_type, kept)
+    if answer.bodiless:  # of a HEAD, which tells how long its body would be
+        answer.close()
+        return Response(answer.status, no_pieces(), content_type, kept, answer.length)
+    return Response(answer.status, answer.pieces(), content_type, kept, answer.length)
 
 
 def _upgrade_headers(request: Request) -> Headers:

@@ -10,7 +10,7 @@ from apimachinery.go_numbers import parse_uint
 from apiserver import admission
 from apiserver.authorization import refusal
 from apiserver.beside import beside
-from apiserver.encoding import loads
+from apiserver.encoding import dumps, loads
 from apiserver.registry import checks
 from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
@@ -23,26 +23,31 @@ _MAX_GENERATED = 63 - 5
 
 
 async def create(registry: Registry, obj: Object, write: Write) -> Written:
-    """Write a new object (decoded, in the hub version, system metadata wiped); raises 409 if it exists."""
-    prefix = obj["metadata"].get("generateName") if not obj["metadata"].get("name") else None
-    attempts = _NAME_ATTEMPTS if prefix and registry.services.world.gates.enabled("RetryGenerateName") else 1
-    for attempt in range(1, attempts + 1):
+    """Write a new object (decoded, in the hub version, system metadata wiped); raises 409 if it exists.
+
+    Mutating admission sees the object once; what follows begins again with another name where a generated one
+    is taken.
+    """
+    services = registry.services
+    name = obj["metadata"].get("name") or ""
+    await services.admission.admit(registry.attributes(admission.CREATE, write, name, obj, None))
+    deduplicate(obj, write.warnings, mutated=True)
+    metadata = obj["metadata"]  # admission may have made it anew
+    if metadata.get("name") or not metadata.get("generateName"):
+        return await _create(registry, obj, write)
+    admitted = dumps(obj)  # much cheaper than a copy that is hardly ever needed
+    for _ in range(_NAME_ATTEMPTS - 1 if services.world.gates.enabled("RetryGenerateName") else 0):
         try:
             return await _create(registry, obj, write)
         except StatusError as error:
-            if error.reason != "AlreadyExists" or not prefix or attempt == attempts:
+            if error.reason != "AlreadyExists":
                 raise
-            obj["metadata"].pop("name")
-    raise AssertionError("unreachable: the last attempt returns or raises")
+        obj = loads(admitted)
+    return await _create(registry, obj, write)
 
 
 async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     metadata, services = obj["metadata"], registry.services
-    generated = not metadata.get("name") and bool(metadata.get("generateName"))
-    await services.admission.admit(
-        registry.attributes(admission.CREATE, write, metadata.get("name") or "", obj, None)
-    )
-    deduplicate(obj, write.warnings, mutated=True)
     await beside(write.size, lambda: prepare(registry, obj, write))
     if write.verb != "create":
         _check_right(registry, write, metadata["name"])
@@ -56,7 +61,7 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
         await services.store.refresh()
         current = services.store.get(key)
         if current is not None:
-            raise _exists(registry, current, metadata["name"], generated)
+            raise _exists(registry, current, metadata)
         return Written(obj, 0, None, created=True)
     now = services.world.clock.now()
     change = Change(Verb.CREATE, key, metadata["uid"], value, 0, write.author, now)
@@ -64,7 +69,7 @@ async def _create(registry: Registry, obj: Object, write: Write) -> Written:
     try:
         event = await services.store.write(change)
     except ConflictError as conflict:
-        raise _exists(registry, conflict.current, metadata["name"], generated) from None
+        raise _exists(registry, conflict.current, metadata) from None
     services.codec.remember(event.revision, stored_as)
     registry.learn(obj, event.revision)
     metadata["resourceVersion"] = str(event.revision)
@@ -118,11 +123,12 @@ def prepare(registry: Registry, obj: Object, write: Write) -> None:
     write.warnings.extend(strategy.warnings(obj, ctx))
 
 
-def _exists(registry: Registry, current: Entry | None, name: str, generated: bool) -> StatusError:
-    error = errors.already_exists(registry.resource.group_resource, name)
-    if generated:
+def _exists(registry: Registry, current: Entry | None, metadata: Object) -> StatusError:
+    """409; a name beside which the client asked for a generated one counts as generated, as upstream."""
+    error = errors.already_exists(registry.resource.group_resource, metadata["name"])
+    if metadata.get("generateName"):
         error.message += ", the server was not able to generate a unique name for the object"
-        return error
+        error.details = {**(error.details or {}), "retryAfterSeconds": 1}
     if current is not None and loads(current.value)["metadata"].get("deletionTimestamp"):
         error.message = f"object is being deleted: {error.message}"
     return error

@@ -161,7 +161,7 @@ class Strategy:
 
     # --- reading -------------------------------------------------------------------------------------------
 
-    def labels_in(self, group: str) -> tuple[str, ...]:
+    def labels_in(self, group: str, minor: int) -> tuple[str, ...]:
         """The fields that requests of a group may select by: events are in two."""
         return self.field_labels
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from apiserver.request import BodyBrokenError, BodyTooLargeError
 
@@ -60,6 +60,11 @@ class Body:
                 raise BodyTooLargeError
             found.append(chunk)
         return found[0] if len(found) == 1 else b"".join(found)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """All of it as it comes, however much. Raises BodyBrokenError if its end never comes."""
+        while chunk := await self._next():
+            yield chunk
 
     async def skip(self) -> None:
         """Let the rest of it pass by unread; returns when it has ended, one way or the other."""

@@ -1,57 +1,28 @@
 """One connection: requests in, one after the other, answers out.
 
-httptools parses; a task per connection answers in order. What a client may hold up is bounded: its head by
-size and time, its body by `Body`, a stream by how long nothing of it is taken.
+A task per connection answers in order. What a client may hold up is bounded: its head by size and time, its
+body by `Body`, a stream by how long nothing of it is taken.
 """
 
 import asyncio
 import hashlib
 import logging
 import math
-import re
+import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, cast
-from urllib.parse import unquote
+from collections.abc import Callable
+from typing import cast
 
-import httptools
-
-from apiserver.request import BodyBrokenError, Handler, Peer, Request, Response, Upgrade, parse_query
-from apiserver.serving import heads
-from apiserver.serving.body import Body
+from apiserver.request import Handler, Peer, Upgrade
+from apiserver.serving.incoming import Asked, Incoming
+from apiserver.serving.line import Limits, Line
+from apiserver.serving.outgoing import Outgoing
 from apiserver.serving.tunnel import ConnectionTunnel
 
-_HEAD_MAX = (1 << 20) + 4096  # bytes; as upstream (MaxHeaderBytes and Go's slack)
-_SKIPPED_MAX = 256 << 10  # of a body that nobody read, before the answer; as Go
-_LINGER_SECONDS = 2.0  # for more of it, so that the client gets to read the answer
 _REFUSED_SECONDS = 0.5  # between the refusal of what is no HTTP and the end: no reset may overtake it; as Go
 _WAITING_MAX = 8  # requests that a client sends ahead
-_WHOLE_MAX = 1 << 16  # bodies up to so many bytes are sent together with their head
-
-_ABSOLUTE = re.compile(r"^https?://[^/?]*")  # before a path, as clients write it for a proxy
-_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Limits:
-    """Of every connection of a server, and the `Date` header of the moment."""
-
-    head_seconds: float = 32.0  # until a request's head is there; as upstream (ReadHeaderTimeout)
-    idle_seconds: float = 90.0  # between two requests; as upstream (IdleTimeout)
-    stall_seconds: float = 30.0  # a client that takes nothing of an answer for so long is let go
-    date: bytes = b""
-
-
-class _Asked(NamedTuple):
-    """A request and what its answer must know of how it came."""
-
-    request: Request
-    body: Body
-    keep_alive: bool
-    chunked: bool  # the client understands chunks (HTTP/1.1)
 
 
 class Connection(asyncio.Protocol):
@@ -60,40 +31,41 @@ class Connection(asyncio.Protocol):
     def __init__(
         self, handler: Handler, limits: Limits, connections: "set[Connection]", lost: Callable[[], None]
     ) -> None:
-        self.deadline = math.inf  # loop time at which the connection counts as dead
         self._handler = handler
         self._limits = limits
         self._connections = connections
         self._lost = lost
-        self._loop = asyncio.get_running_loop()
-        self._parser = httptools.HttpRequestParser(self)
-        self._asked: deque[_Asked] = deque()
+        self._asked: deque[Asked] = deque()
         self._arrival: asyncio.Future[None] | None = None
-        self._writable: asyncio.Future[None] | None = None
         self._tunnel: ConnectionTunnel | None = None
-        self._busy = self._finishing = self._broken = self._streaming = self._ahead = self._refused = False
-        self._holds = 0
-        self._begin()
+        self._answered: Asked | None = None  # what the answer under way is to
+        self._ahead = self._refused = False
+
+    @property
+    def deadline(self) -> float:
+        """Loop time at which the connection counts as dead."""
+        return self._line.deadline
 
     # --- the transport's calls -----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._peer = _peer(self._transport)
-        self.deadline = self._loop.time() + self._limits.head_seconds
+        kept = cast("asyncio.Transport", transport)
+        self._line = Line(kept, self._limits)
+        self._line.allow(self._limits.head_seconds)
+        self._incoming = Incoming(self._line, _peer(kept), self._begun, self._taken, self._refuse)
+        self._outgoing = Outgoing(self._line)
         self._connections.add(self)
-        self._task = self._loop.create_task(self._serve())
+        self._task = self._line.loop.create_task(self._serve())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._broken = True
+        self._line.broken = True
         self._connections.discard(self)
-        gone = ConnectionResetError("the client is gone")
-        if self._body is not None:
-            self._body.fail(gone)
+        if self._incoming.body is not None:
+            self._incoming.body.fail(ConnectionResetError("the client is gone"))
         if self._tunnel is not None:
             self._tunnel.end()
-        self.resume_writing()
-        if self._streaming or not self._busy:
+        self._line.go_on_writing()
+        if self._outgoing.streaming or self._answered is None or self._answered.request.ends_with_client:
             self._task.cancel()
         self._lost()
 
@@ -101,263 +73,106 @@ class Connection(asyncio.Protocol):
         if self._tunnel is not None:
             self._tunnel.feed(data)
         elif not self._refused:
-            self._parse(data)
-
-    def _parse(self, data: bytes) -> None:
-        if self._body is None:
-            self._head_size += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._upgrade(data[upgrade.args[0] :])
-        except httptools.HttpParserError as error:
-            self._refuse(heads.refusal(400), error)
-        if self._body is None and self._head_size > _HEAD_MAX:
-            self._refuse(heads.refusal(431), ValueError("the head is too large"))
+            rest = self._incoming.feed(data)
+            if rest is not None:
+                self._upgrade(rest)
 
     def pause_writing(self) -> None:
-        self._writable = self._loop.create_future()
+        self._line.stop_writing()
 
     def resume_writing(self) -> None:
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
-        self._writable = None
+        self._line.go_on_writing()
 
-    def _hold(self) -> None:
-        """Let the client wait, until `_release` is called as often."""
-        self._holds += 1
-        if self._holds == 1:
-            self._transport.pause_reading()
+    # --- what comes in -------------------------------------------------------------------------------------
 
-    def _release(self) -> None:
-        self._holds -= 1
-        if self._holds == 0 and not self._broken:
-            self._transport.resume_reading()
+    def _begun(self) -> None:
+        if self._answered is None:
+            self._line.allow(self._limits.head_seconds)
 
-    # --- the parser's calls --------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        """Ready for the head of a request."""
-        self._url = b""
-        self._headers: heads.RawHeaders = []
-        self._head_size = 0
-        self._body: Body | None = None
-
-    def on_message_begin(self) -> None:
-        self._begin()
-        if not self._busy:
-            self.deadline = self._loop.time() + self._limits.head_seconds
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        parser, transport = self._parser, self._transport
-        path, _, query = _ABSOLUTE.sub("", self._url.decode("latin-1")).partition("?")
-        broken = "%" in path and _BROKEN_ESCAPE.search(path)
-        if "%" in path:
-            path = unquote(path)
-        fields = heads.decoded(self._headers)
-        length = fields.get("content-length", "")
-        body = Body(int(length) if length.isdecimal() else 0, self._hold, self._release)
-        chunked = parser.get_http_version() != "1.0"
-        problem = _host_problem(fields.getall("host", ())) if chunked else ""
-        if problem or broken:
-            self._refuse(heads.refusal(400, problem), ValueError(problem or "the path is not encoded right"))
-            self._body = body  # of nobody
-            return
-        self._body = body
-        method = parser.get_method().decode("ascii")
-        if fields.get("expect", "").lower() == "100-continue":
-            body.when_wanted(lambda: transport.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
-        request = Request(method, path, parse_query(query), fields, body.read, self._peer)
-        self._asked.append(_Asked(request, body, parser.should_keep_alive(), chunked))
+    def _taken(self, asked: Asked) -> None:
+        self._asked.append(asked)
         if len(self._asked) > _WAITING_MAX and not self._ahead:
             self._ahead = True
-            self._hold()
+            self._line.hold()
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
 
-    def on_body(self, body: bytes) -> None:
-        if self._body is not None:
-            self._body.feed(body)
+    def _refuse(self, answer: bytes, error: Exception) -> None:
+        """What came is no HTTP: say so unless an answer is under way, and close."""
+        body, line = self._incoming.body, self._line
+        if body is not None and not body.complete:
+            body.fail(error)  # its handler answers
+        elif self._answered is None and not self._asked:
+            self._refused = True
+            line.transport.write(answer)
+            if line.transport.can_write_eof():
+                line.transport.write_eof()
+            line.loop.call_later(_REFUSED_SECONDS, line.transport.close)
+        line.finishing = True
 
-    def on_message_complete(self) -> None:
-        if self._body is not None:
-            self._body.finish()
+    def _upgrade(self, rest: bytes) -> None:
+        """After a request to upgrade nothing more is HTTP, whether it is granted or not."""
+        line = self._line
+        line.finishing = True
+        self._tunnel = ConnectionTunnel(line.transport, line.hold, line.release, line.drain)
+        if rest:
+            self._tunnel.feed(rest)
 
     # --- ends ----------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
         """Answer what has been asked, then close."""
-        self._finishing = True
-        if not self._busy and not self._asked:
-            self._transport.close()
+        self._line.finishing = True
+        if self._answered is None and not self._asked:
+            self._line.transport.close()
 
     def abort(self) -> None:
         """Close at once."""
-        self._transport.abort()
-
-    def _refuse(self, answer: bytes, error: Exception) -> None:
-        """What came is no HTTP: say so unless an answer is under way, and close."""
-        if self._body is not None and not self._body.complete:
-            self._body.fail(error)  # its handler answers
-            self._finishing = True
-        elif not self._busy and not self._asked:
-            self._refused = True
-            self._transport.write(answer)
-            if self._transport.can_write_eof():
-                self._transport.write_eof()
-            self._loop.call_later(_REFUSED_SECONDS, self._transport.close)
-        self._finishing = True
-
-    def _upgrade(self, rest: bytes) -> None:
-        """After a request to upgrade nothing more is HTTP, whether it is granted or not."""
-        self._finishing = True
-        self._tunnel = ConnectionTunnel(self._transport, self._hold, self._release, self._drain)
-        if rest:
-            self._tunnel.feed(rest)
+        self._line.transport.abort()
 
     # --- answering -----------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         """Answer requests in order until the connection ends."""
+        line = self._line
         try:
             while asked := await self._next():
                 await self._answer(asked)
-                if self._finishing and not self._asked:
+                if line.finishing and not self._asked:
                     break
-                self.deadline = self._loop.time() + self._limits.idle_seconds
+                line.allow(self._limits.idle_seconds)
         except (ConnectionError, asyncio.CancelledError):
             pass
         except Exception:
             _log.exception("a connection failed")
         finally:
-            self._transport.close()
+            line.transport.close()
 
-    async def _next(self) -> _Asked | None:
+    async def _next(self) -> Asked | None:
+        line = self._line
         while not self._asked:
-            if self._finishing or self._broken:
+            if line.finishing or line.broken:
                 return None
-            self._arrival = self._loop.create_future()
+            self._arrival = line.loop.create_future()
             await self._arrival
         if self._ahead and len(self._asked) <= _WAITING_MAX:
             self._ahead = False
-            self._release()
-        self._busy = True
-        self.deadline = math.inf
-        return self._asked.popleft()
+            line.release()
+        line.deadline = math.inf
+        self._answered = self._asked.popleft()
+        return self._answered
 
-    async def _answer(self, asked: _Asked) -> None:
+    async def _answer(self, asked: Asked) -> None:
         try:
             response = await self._handler(asked.request)
             if isinstance(response.body, Upgrade):
-                await self._hand_over(response, response.body)
+                await self._outgoing.hand_over(response, response.body, self._tunnel)
             elif isinstance(response.body, bytes):
-                await self._whole(asked, response, response.body)
+                await self._outgoing.whole(asked, response, response.body)
             else:
-                await self._stream(asked, response, response.body)
+                await self._outgoing.stream(asked, response, response.body)
         finally:
-            self._busy = False
-
-    async def _whole(self, asked: _Asked, response: Response, body: bytes) -> None:
-        lingers = not asked.body.complete and not await self._skipped(asked)
-        if lingers or not asked.keep_alive:
-            self._finishing = True
-        if self._broken:
-            return
-        length = b"" if response.status == 304 else b"Content-Length: %d\r\n" % len(body)
-        head = self._head(response, length)
-        if asked.request.method == "HEAD":
-            self._transport.write(head)
-        elif len(body) <= _WHOLE_MAX:
-            self._transport.write(head + body)
-        else:
-            self._transport.writelines((head, body))
-        await self._drain()
-        if lingers:
-            await self._linger(asked.body)
-
-    def _head(self, response: Response, framing: bytes) -> bytes:
-        parts = (
-            heads.status_line(response.status),
-            heads.fields(response.content_type, response.headers),
-            self._limits.date,
-            b"Connection: close\r\n" if self._finishing else b"",
-            framing,
-            b"\r\n",
-        )
-        return b"".join(parts)
-
-    async def _skipped(self, asked: _Asked) -> bool:
-        """Whether the rest of a body that nobody read is short enough to be taken in before the answer."""
-        if not 0 < asked.body.announced <= _SKIPPED_MAX or "expect" in asked.request.headers:
-            return False
-        self.deadline = self._loop.time() + self._limits.stall_seconds
-        await asked.body.skip()
-        self.deadline = math.inf
-        return asked.body.complete
-
-    async def _linger(self, body: Body) -> None:
-        """Take in what a client still sends, so that it does not lose the answer to a reset."""
-        try:
-            async with asyncio.timeout(_LINGER_SECONDS):
-                await body.skip()
-        except TimeoutError:
-            pass
-
-    async def _stream(self, asked: _Asked, response: Response, chunks: AsyncIterator[bytes]) -> None:
-        """Write chunks as they come, until they end or the client is gone; only the head for a HEAD."""
-        self._streaming = True
-        if not asked.keep_alive or not asked.chunked or not asked.body.complete:
-            self._finishing = True
-        try:
-            self._transport.write(
-                self._head(response, b"Transfer-Encoding: chunked\r\n" if asked.chunked else b"")
-            )
-            if asked.request.method == "HEAD":
-                return
-            async for chunk in chunks:
-                if chunk:
-                    self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if asked.chunked else chunk)
-                    await self._drain()
-            if asked.chunked:
-                self._transport.write(b"0\r\n\r\n")
-        finally:
-            self._streaming = False
-            close = getattr(chunks, "aclose", None)
-            if close is not None:
-                await close()
-
-    async def _drain(self) -> None:
-        """Wait while the client is slow to take what it gets. Raises ConnectionResetError."""
-        if self._writable is not None:
-            self.deadline = self._loop.time() + self._limits.stall_seconds
-            await self._writable
-            self.deadline = math.inf
-        if self._broken:
-            raise ConnectionResetError("the client is gone")
-
-    async def _hand_over(self, response: Response, upgrade: Upgrade) -> None:
-        tunnel = self._tunnel
-        if tunnel is None:
-            raise BodyBrokenError("an upgrade that was not asked for")
-        self._finishing = False  # the head says Upgrade
-        response.headers.append(("Connection", "Upgrade"))
-        response.content_type = ""
-        self._transport.write(self._head(response, b""))
-        self._finishing = self._streaming = True
-        await upgrade.talk(tunnel)
-
-
-def _host_problem(hosts: Sequence[str]) -> str:
-    """What Go says of a request without exactly one host."""
-    if len(hosts) == 1:
-        return ""
-    return ": too many Host headers" if hosts else ": missing required Host header"
+            self._answered = None
 
 
 def _peer(transport: asyncio.Transport) -> Peer | None:
@@ -369,4 +184,5 @@ def _peer(transport: asyncio.Transport) -> Peer | None:
     name = next((value for kind, value in subject if kind == "commonName"), "")
     groups = tuple(value for kind, value in subject if kind == "organizationName")
     whole = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    return Peer(name, groups, hashlib.sha256(whole).hexdigest())
+    until = float(ssl.cert_time_to_seconds(certificate["notAfter"]))
+    return Peer(name, groups, hashlib.sha256(whole).hexdigest(), until)

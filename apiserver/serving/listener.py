@@ -6,7 +6,8 @@ from email.utils import format_datetime
 
 from apimachinery.clock import Clock
 from apiserver.request import Handler
-from apiserver.serving.connection import Connection, Limits
+from apiserver.serving.connection import Connection
+from apiserver.serving.line import Limits
 
 
 class Front:

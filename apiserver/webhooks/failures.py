@@ -87,7 +87,7 @@ def of_connection(error: BaseException, address: "Address") -> str:
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return "context deadline exceeded"
     if isinstance(error, aiohttp.ClientConnectorSSLError):
-        return "http: server gave HTTP response to HTTPS client" if _speaks_http(error) else _tls(error)
+        return of_handshake(error)
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
         return "EOF"
     number = getattr(getattr(error, "os_error", error), "errno", None)
@@ -97,6 +97,11 @@ def of_connection(error: BaseException, address: "Address") -> str:
         call = "connect" if what == "dial" else "read"
         return f"{what} tcp {host}:{address.port}: {call}: {_ERRNO[number]}"
     return str(error)
+
+
+def of_handshake(error: BaseException) -> str:
+    """Why TLS did not come to be."""
+    return "http: server gave HTTP response to HTTPS client" if _speaks_http(error) else _tls(error)
 
 
 def _speaks_http(error: BaseException) -> bool:

@@ -7,10 +7,11 @@ from apimachinery.client.refs import PODS
 from apimachinery.client.rest import CONNECTION_ERRORS
 from conformance.bindings import bind
 from conformance.context import CellContext, Object
+from conformance.durations import seconds
 from conformance.errors import ScenarioError, StepError
 from conformance.matching import mismatches
 from conformance.operations.objects import POLL_SECONDS, bind_outputs, describe, find
-from conformance.scenario import Operation, seconds
+from conformance.scenario import Operation
 
 
 async def assert_(ctx: CellContext, operation: Operation) -> None:

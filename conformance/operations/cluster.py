@@ -29,10 +29,15 @@ async def downgrade(ctx: CellContext, operation: Operation) -> None:
 
 
 async def gates(ctx: CellContext, operation: Operation) -> None:
-    """Set feature gates: `gates: {set: {A: true}, components: [scheduler]}`."""
+    """Set feature gates: `gates: {set: {A: true}, components: [scheduler]}`.
+
+    Without `components` all are meant, with an empty list none.
+    """
     body = bind(dict(operation.body), ctx.bindings)
     await ctx.remember_pods()
-    await ctx.control.gates(_required(body, "set", operation), _components(body))
+    chosen = _required(body, "set", operation)
+    if body.get("components") != []:
+        await ctx.control.gates(chosen, _components(body))
 
 
 async def restart(ctx: CellContext, operation: Operation) -> None:

@@ -5,8 +5,9 @@ import os
 
 from conformance.bindings import bind
 from conformance.context import CellContext
+from conformance.durations import seconds
 from conformance.errors import ScenarioError, StepError
-from conformance.scenario import Operation, seconds
+from conformance.scenario import Operation
 
 
 async def script(ctx: CellContext, operation: Operation) -> None:

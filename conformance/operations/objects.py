@@ -11,8 +11,9 @@ from apimachinery.client.rest import MERGE_PATCH
 from apimachinery.errors import StatusError
 from conformance.bindings import bind
 from conformance.context import CellContext, Object
+from conformance.durations import seconds
 from conformance.errors import ScenarioError, StepError
-from conformance.scenario import Operation, seconds
+from conformance.scenario import Operation
 
 POLL_SECONDS = 0.05
 

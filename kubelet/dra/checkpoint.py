@@ -1,7 +1,7 @@
 """The file `dra_manager_state`: claims in use, kept over restarts of the kubelet. Its format depends on
 the release.
 
-From 1.32 on: `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/checkpoint). Before:
+From 1.32 on: `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/state). Before:
 `{"version": "v1", "entries": […], "checksum": …}`, whose checksum was a hash of Go's dump of the
 structs; here it is one of the entries' JSON, which changes nothing that can be observed between
 releases. Neither release reads the other's file: the kubelet does not start then, as upstream.
@@ -47,7 +47,7 @@ class ModernCodec:
 
     def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
         entries = [_entry(info, share_ids=self._share_ids) for info in infos]
-        data = orjson.dumps({**_TYPE, "Entries": entries})
+        data = orjson.dumps({**_TYPE, "ClaimInfoStateList": entries})
         return orjson.dumps({"Data": data.decode(), "Checksum": zlib.crc32(data)})
 
     def decode(self, content: bytes) -> list[ClaimInfo]:
@@ -56,7 +56,7 @@ class ModernCodec:
         data, checksum = outer.get("Data", ""), outer.get("Checksum", outer.get("checksum", 0))
         if zlib.crc32(data.encode()) != checksum:
             raise CheckpointError("checkpoint is corrupted")
-        entries = _parsed(data.encode()).get("Entries") or [] if data else []
+        entries = _parsed(data.encode()).get("ClaimInfoStateList") or [] if data else []
         return [_info(entry, share_ids=self._share_ids) for entry in entries]
 
 
@@ -124,7 +124,7 @@ def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:
         "Namespace": info.namespace,
         "PodUIDs": {uid: {} for uid in sorted(info.pod_uids)},
         "DriverState": {
-            driver: {"Devices": [_device(device, share_ids=share_ids) for device in devices]}
+            driver: {"Devices": [_device(device, share_ids=share_ids) for device in devices] or None}
             for driver, devices in sorted(info.devices.items())
         },
     }
@@ -136,8 +136,8 @@ def _device(device: PreparedDevice, *, share_ids: bool) -> Object:
         "PoolName": device.pool,
         "DeviceName": device.device,
         **share,
-        "RequestNames": list(device.requests),
-        "CDIDeviceIDs": list(device.cdi_ids),
+        "RequestNames": list(device.requests) or None,
+        "CDIDeviceIDs": list(device.cdi_ids) or None,
     }
 
 

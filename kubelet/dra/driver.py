@@ -26,7 +26,7 @@ import orjson
 from apimachinery.client.refs import Ref
 from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from apimachinery.errors import StatusError
-from kubelet.dra import cdi
+from kubelet.cdi.writing import write_spec
 from kubelet.dra.plugin import ClaimFailed, ClaimRef, PreparedDevice
 from kubelet.files import read_kept, write_atomically
 from kubelet.node_config import DriverConfig
@@ -38,6 +38,8 @@ _DEFAULT_CAPACITY = {"memory": "80Gi"}
 
 class ExampleDriver:
     """Implements `DRAPlugin`."""
+
+    connected = True  # it is in this process
 
     def __init__(
         self,
@@ -82,9 +84,6 @@ class ExampleDriver:
         self._save()
         return dict.fromkeys(claim.uid for claim in claims)
 
-    def health(self) -> Mapping[tuple[str, str], str]:
-        return {(self._node_name, device["name"]): "Healthy" for device in self.devices()}
-
     # --
 
     async def _prepare(self, claim: ClaimRef) -> Sequence[PreparedDevice] | ClaimFailed:
@@ -102,7 +101,7 @@ class ExampleDriver:
             return ClaimFailed(f"claim {claim.namespace}/{claim.name} not allocated")
         results = [r for r in allocation["devices"]["results"] if r["driver"] == self.driver]
         prepared = [self._prepared_device(claim, result) for result in results]
-        cdi.write_spec(self._cdi_path(claim.uid), self._kind, self._cdi_devices(claim, allocation, results))
+        write_spec(self._cdi_path(claim.uid), self._kind, self._cdi_devices(claim, allocation, results))
         stored = [_stored(device) for device in prepared]
         self._prepared[claim.uid] = {**claim._asdict(), "devices": stored}
         self._save()

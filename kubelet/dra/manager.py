@@ -8,7 +8,6 @@ claims.
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from apimachinery.client.refs import Ref
@@ -18,8 +17,9 @@ from apimachinery.errors import StatusError
 from kubelet import pod_spec
 from kubelet.behaviour import Behaviour
 from kubelet.devices import ContainerDevices, DeviceError
-from kubelet.dra import cdi
 from kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubelet.dra.health import HealthCache
+from kubelet.dra.health_status import add_health
 from kubelet.dra.plugin import ClaimFailed, ClaimRef, DRAPlugin, PluginError, PluginRegistry
 from kubelet.dra.pod_claims import (
     PodClaim,
@@ -30,7 +30,7 @@ from kubelet.dra.pod_claims import (
     pod_claims,
 )
 from kubelet.dra.texts import Texts
-from kubelet.metrics import KubeletMetrics
+from kubelet.metrics import ANY_DRIVER, KubeletMetrics
 
 A = TypeVar("A")
 
@@ -51,7 +51,7 @@ class DRAManager:
         claims: Ref,
         plugins: PluginRegistry,
         cache: ClaimCache,
-        cdi_directory: Path,
+        health: HealthCache,
         behaviour: Behaviour,
         texts: Texts,
         clock: Clock,
@@ -62,9 +62,11 @@ class DRAManager:
         self._claims = claims
         self._plugins = plugins
         self._cache = cache
-        self._cdi_directory = cdi_directory
+        self._health = health
         self._extended = behaviour.extended_resources
         self._validates_first = behaviour.dra_validates_first
+        self._tells_health = behaviour.resource_health and behaviour.version.minor >= 34
+        self._tells_message = behaviour.resource_health_message
         self._texts = texts
         self._clock = clock
         self._metrics = metrics
@@ -182,8 +184,11 @@ class DRAManager:
             if info is None:
                 raise DeviceError(f"unable to get claim info for claim {claim} in namespace {namespace}")
             ids += info.cdi_ids(request)
-        ids = list(dict.fromkeys(ids))
-        return ContainerDevices(ids, cdi.environment(self._cdi_directory, ids))
+        return ContainerDevices(list(dict.fromkeys(ids)))
+
+    def add_health(self, pod: Object, status: Object) -> None:
+        if self._tells_health:
+            add_health(pod, status, self._cache, self._health, with_message=self._tells_message)
 
     # -- unprepare
 
@@ -243,6 +248,7 @@ class DRAManager:
         for info in self._cache.infos():
             for driver in info.devices:
                 in_use[driver] = in_use.get(driver, 0) + 1
+        in_use[ANY_DRIVER] = len(self._cache.infos())
         self._metrics.set_claims_in_use(self._node_name, in_use)
 
     async def _measured(self, operation: str, text: str, work: Awaitable[None]) -> None:

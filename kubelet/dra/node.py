@@ -1,12 +1,13 @@
 """DRA on one node.
 
-The manager with its checkpoint, the drivers of the node's configuration, and their slices.
+The manager with its checkpoint, the drivers that register their plugins, those of the node's configuration,
+and the slices of both.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apimachinery.client.refs import dra_refs
 from apimachinery.client.rest import APIClient
@@ -16,13 +17,20 @@ from kubelet.devices import NoDevices, PodDevices
 from kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
 from kubelet.dra.claims import ClaimCache
 from kubelet.dra.driver import ExampleDriver
+from kubelet.dra.handler import DRAPluginHandler
+from kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubelet.dra.manager import DRAManager
 from kubelet.dra.plugin import DRAPlugin, PluginRegistry
+from kubelet.dra.services import health_versions, rules_for
 from kubelet.dra.slices import SlicePublisher, SliceWiper
 from kubelet.dra.texts import CLASSIC, MODERN
 from kubelet.layout import NodeLayout
 from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import DriverConfig, NodeConfig
+from kubelet.plugins.handling import PluginHandler
+
+if TYPE_CHECKING:
+    from kubelet.dra.socket_plugin import SocketPlugin
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +52,15 @@ class NodeDRA:
         behaviour: Behaviour,
         client: APIClient,
         metrics: KubeletMetrics,
+        health_changed: Callable[[Collection[str]], None] = lambda _pod_uids: None,
     ) -> None:
+        """`health_changed` is told of pods whose devices' health is another now."""
         self._config = config
         self._layout = layout
         self._clock = world.clock
         self._client = client
+        self._metrics = metrics
+        self._health_changed = health_changed
         self._refs = dra_refs(world.version)
         self._drivers: dict[str, RunningDriver] = {}
         self._node: Object = {}
@@ -56,12 +68,21 @@ class NodeDRA:
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
         self._offers_slices = behaviour.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
-        texts = MODERN if behaviour.dra_validates_first else CLASSIC
+        self._texts = texts = MODERN if behaviour.dra_validates_first else CLASSIC
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
             client, world.clock, self._refs.slices, config.name, behaviour.wiping_delay_seconds
         )
         self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(world.version)))
+        health = HealthCache(layout.kubelet / FILE_NAME, world.clock)
+        versions = health_versions(world.version) if behaviour.resource_health else ()
+        self._handler = DRAPluginHandler(
+            self.plugins,
+            self.wiper,
+            rules_for(world.version),
+            self._connect,
+            HealthMonitor(health, world.clock, versions, self._tell_health) if versions else None,
+        )
         self._manager: DRAManager | None = None
         if behaviour.dynamic_resources:
             self._manager = DRAManager(
@@ -70,7 +91,7 @@ class NodeDRA:
                 self._refs.claims,
                 self.plugins,
                 self._cache,
-                layout.cdi,
+                health,
                 behaviour,
                 texts,
                 world.clock,
@@ -83,13 +104,24 @@ class NodeDRA:
         return self._manager or NoDevices()
 
     @property
+    def handlers(self) -> Mapping[str, PluginHandler]:
+        """By type of plugin; before 1.31 drivers speak otherwise."""
+        return {"DRAPlugin": self._handler} if self._offers_slices else {}
+
+    @property
     def published(self) -> bool:
         """Whether the slices of all drivers are at the API server."""
         return self._started and all(driver.publisher.published for driver in self._drivers.values())
 
     def prepared(self) -> dict[str, list[Object]]:
         """Driver → the claims it has prepared, with their devices."""
-        return {name: driver.plugin.prepared() for name, driver in self._drivers.items()}
+        found: dict[str, list[Object]] = {name: [] for name in self._drivers}
+        for info in self._cache.infos():
+            for driver, devices in info.devices.items():
+                if info.prepared or devices:
+                    entry = {**info.ref._asdict(), "devices": [device.as_json() for device in devices]}
+                    found.setdefault(driver, []).append(entry)
+        return found
 
     def restore(self) -> None:
         """Take over what the last kubelet left; raises CheckpointError, and the kubelet does not start."""
@@ -98,8 +130,7 @@ class NodeDRA:
         try:
             self._cache.load()
         except CheckpointError as error:
-            text = f"create ResourceClaim cache: error calling GetOrCreate() on checkpoint state: {error}"
-            raise CheckpointError(text) from error
+            raise CheckpointError(self._texts.checkpoint.format(error=error)) from error
 
     async def start(self, node: Object) -> None:
         """Have the node's own drivers, and wipe what is left of earlier ones before they publish."""
@@ -137,7 +168,7 @@ class NodeDRA:
     def deregister(self, plugin: DRAPlugin) -> None:
         """A driver's plugin left; its slices go too if no other comes in time."""
         self.plugins.deregister(plugin)
-        if not self.plugins.registered(plugin.driver):
+        if not self.plugins.of(plugin.driver):
             self.wiper.driver_left(plugin.driver)
 
     async def stop(self) -> None:
@@ -147,7 +178,22 @@ class NodeDRA:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
+        await self._handler.stop()
         await self.wiper.stop()
+
+    def _connect(self, driver: str, endpoint: str, service: str) -> "SocketPlugin":
+        from kubelet.dra.socket_plugin import SocketPlugin  # brings grpc, which the first socket needs anyway
+
+        return SocketPlugin(driver, endpoint, service, self._clock, self._metrics)
+
+    def _tell_health(self, driver: str, devices: Sequence[tuple[str, str]]) -> None:
+        news = set(devices)
+        users: set[str] = set()
+        for info in self._cache.infos():
+            if any((one.pool, one.device) in news for one in info.devices.get(driver) or ()):
+                users |= info.pod_uids
+        if users:
+            self._health_changed(users)
 
     def _started_driver(self, config: DriverConfig) -> "RunningDriver":
         plugin = ExampleDriver(

@@ -29,6 +29,16 @@ class PreparedDevice:
     cdi_ids: tuple[str, ...] = ()
     share_id: str = ""
 
+    def as_json(self) -> dict[str, object]:
+        """For those who look from outside."""
+        return {
+            "pool": self.pool,
+            "device": self.device,
+            "requests": list(self.requests),
+            "cdiIDs": list(self.cdi_ids),
+            "shareID": self.share_id,
+        }
+
 
 class ClaimFailed(NamedTuple):
     """A driver's answer for one claim: it cannot be prepared or unprepared."""
@@ -42,6 +52,11 @@ class DRAPlugin(Protocol):
     @property
     def driver(self) -> str: ...
 
+    @property
+    def connected(self) -> bool:
+        """Whether it can be called, as far as is known."""
+        ...
+
     async def node_prepare_resources(
         self, claims: Sequence[ClaimRef]
     ) -> Mapping[str, Sequence[PreparedDevice] | ClaimFailed]:
@@ -52,17 +67,13 @@ class DRAPlugin(Protocol):
         """Per claim UID, None or why not."""
         ...
 
-    def health(self) -> Mapping[tuple[str, str], str]:
-        """(pool, device) → Healthy, Unhealthy or Unknown; devices that are not listed are Unknown."""
-        ...
-
 
 class PluginError(Exception):
     """A call to a plugin failed as a whole."""
 
 
 class PluginRegistry:
-    """The registered plugins, by driver; the newest registration of a driver is the one used."""
+    """The registered plugins, by driver: the newest that is connected is used, else the newest."""
 
     def __init__(self, unregistered_text: str) -> None:
         self._unregistered_text = unregistered_text
@@ -79,12 +90,16 @@ class PluginRegistry:
         else:
             self._plugins.pop(plugin.driver, None)
 
-    def registered(self, driver: str) -> bool:
-        return driver in self._plugins
+    def of(self, driver: str) -> list[DRAPlugin]:
+        """Those of a driver, oldest first."""
+        return [*self._plugins.get(driver, [])]
+
+    def all(self) -> list[DRAPlugin]:
+        return [plugin for plugins in self._plugins.values() for plugin in plugins]
 
     def get(self, driver: str) -> DRAPlugin:
         """Raises DeviceError, with the driver's name."""
-        plugins = self._plugins.get(driver)
+        plugins = self.of(driver)
         if not plugins:
             raise DeviceError(self._unregistered_text.format(driver=driver))
-        return plugins[-1]
+        return next((plugin for plugin in reversed(plugins) if plugin.connected), plugins[-1])

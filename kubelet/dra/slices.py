@@ -189,8 +189,9 @@ class SliceWiper:
             seconds = min(seconds * 2, _LONGEST_RETRY_SECONDS)
 
     def driver_left(self, driver: str) -> None:
-        """Wipe the driver's slices unless it is back in time."""
-        self.driver_came(driver)
+        """Wipe the driver's slices unless it is back in time; once that is pending, its time runs."""
+        if driver in self._pending:
+            return
         self._pending[driver] = asyncio.create_task(self._wipe_later(driver), name=f"wipe {driver}")
 
     def driver_came(self, driver: str) -> None:
@@ -208,3 +209,4 @@ class SliceWiper:
     async def _wipe_later(self, driver: str) -> None:
         await self._clock.sleep(self._delay)
         await self.wipe(driver)
+        self._pending.pop(driver, None)

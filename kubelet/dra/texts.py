@@ -18,6 +18,7 @@ class Texts:
     claim_failed: str
     skipped: str
     unknown: str
+    checkpoint: str
 
 
 # pkg/kubelet/cm/dra/manager.go of 1.34 to 1.36.
@@ -33,6 +34,10 @@ MODERN = Texts(
     claim_failed="{call} failed for ResourceClaim {claim}: {error}",
     skipped="{call} skipped {count} ResourceClaims",
     unknown="{call} returned result for unknown claim UID {claim_uid}",
+    checkpoint=(
+        "create ResourceClaim cache: error calling GetOrCreate() on checkpoint state: "
+        "failed to get checkpoint dra_manager_state: {error}"
+    ),
 )
 
 # The same file up to 1.33; what a client that is not registered gives is from memory.
@@ -51,4 +56,8 @@ CLASSIC = Texts(
     claim_failed="{call} failed for claim {namespace}/{claim}: {error}",
     skipped="{call} left out {count} claims",
     unknown="{call} returned result for unknown claim UID {claim_uid}",
+    checkpoint=(
+        "failed to create claimInfo cache: error calling GetOrCreate() on checkpoint state: "
+        "failed to get checkpoint dra_manager_state: {error}"
+    ),
 )

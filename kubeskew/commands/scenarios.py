@@ -11,6 +11,8 @@ from apimachinery.clock import SystemClock
 from conformance import matrix as matrices
 from conformance.control import ClusterControl
 from conformance.errors import ScenarioError
+from conformance.failing_sets import failing_sets
+from conformance.matrix import OUTCOMES
 from conformance.report import Run, as_json, write
 from conformance.scenario import Cell, Scenario
 from kubeskew.commands.options import output_option, print_json, print_table, show_progress
@@ -113,7 +115,8 @@ def _run(
 
     started = clock.now()
     results = asyncio.run(matrices.run_cells(cells, control_for, clock, show_progress, jobs))
-    finished = Run(title, started, results)
+    scenarios = {cell.scenario.name: cell.scenario for cell in cells}.values()
+    finished = Run(title, started, results, failing_sets(scenarios, results))
     if report:
         try:
             write(finished, report)
@@ -123,18 +126,22 @@ def _run(
         print_json(as_json(finished))
     else:
         _print_results(finished, report)
-    return 1 if finished.failed else 0
+    return 1 if finished.count("failed") else 0
 
 
 def _print_results(run: Run, report: Path | None) -> None:
     rows = [
-        {"cell": cell.name, "result": "passed" if cell.passed else "FAILED", "seconds": f"{cell.seconds:.1f}"}
+        {"cell": cell.name, "result": OUTCOMES[cell.outcome], "seconds": f"{cell.seconds:.1f}"}
         for cell in run.cells
     ]
     print_table(["CELL", "RESULT", "SECONDS"], rows)
     for cell in run.cells:
         if not cell.passed:
             click.echo(f"\n{cell.name}\n  {cell.failure}")
-    click.echo(f"\n{run.passed} passed, {run.failed} failed in {run.seconds:.1f} s")
+    for each in run.failing_sets:
+        without = ", ".join("{" + ", ".join(members) + "}" for members in each.without)
+        click.echo(f"\n{each.cells}: {each.step}: fails without {without}")
+    known = f"{run.count('expected')} fail as upstream, " if run.count("expected") else ""
+    click.echo(f"\n{run.count('passed')} passed, {known}{run.count('failed')} failed in {run.seconds:.1f} s")
     if report:
         click.echo(f"Report: {report / 'index.html'}")

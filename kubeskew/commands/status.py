@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from apimachinery.clock import Clock, SystemClock
+from kubelet.layout import NodeLayout
 from kubeskew import processes
 from kubeskew.commands.options import output_option, print_json, print_table, run_async, state_dir_option
 from kubeskew.failures import ClusterError, UserError
@@ -39,9 +40,10 @@ def status(directory: StateDir, output: str) -> None:
                 "server": f"https://127.0.0.1:{server.port}",
                 "kubeconfig": str(directory.kubeconfig.absolute()),
                 "stateDir": str(directory.path),
+                "runtimeDir": state.runtime_dir or None,
                 "storage": directory.storage_url,
                 "components": rows,
-                "nodes": [_node(directory, name) for name in state.nodes],
+                "nodes": [_node(directory, state, name) for name in state.nodes],
             }
         )
         return
@@ -73,7 +75,6 @@ def _runs(process: Process) -> bool:
 def _row(
     directory: StateDir, state: State, name: str, process: Process, ready: Collection[str]
 ) -> dict[str, Any]:
-    scheme = "https" if process.kind == "apiserver" else "http"
     state_now = _state(state, name, process, ready)
     return {
         "component": name,
@@ -82,7 +83,7 @@ def _row(
         "pid": process.pid if state_now not in _DOWN else None,
         "gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in process.gates.items()),
         "log": str(directory.log(process.name).absolute()),
-        "metrics": f"{scheme}://127.0.0.1:{process.port}/metrics",
+        "metrics": process.url("/metrics"),
     }
 
 
@@ -94,13 +95,17 @@ def _state(state: State, name: str, process: Process, ready: Collection[str]) ->
     return "Ready" if name in ready else "NotReady"
 
 
-def _node(directory: StateDir, name: str) -> dict[str, str]:
-    root = directory.kubelet_root() / name
+def _node(directory: StateDir, state: State, name: str) -> dict[str, str]:
+    sockets = Path(state.runtime_dir) if state.runtime_dir else None
+    layout = NodeLayout.under(directory.kubelet_root(), name, sockets)
     directories = {
-        "rootDir": root,
-        "kubeletDir": root / "kubelet",
-        "pluginsDir": root / "kubelet" / "plugins",
-        "cdiDir": root / "cdi",
+        "rootDir": layout.node,
+        "kubeletDir": layout.kubelet,
+        "pluginsDir": layout.plugins,
+        "registrarDir": layout.registry,
+        "devicePluginsDir": layout.device_plugins,
+        "podResourcesDir": layout.pod_resources,
+        "cdiDir": layout.cdi,
     }
     return {"name": name, **{key: str(path.absolute()) for key, path in directories.items()}}
 

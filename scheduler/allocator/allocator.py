@@ -1,14 +1,18 @@
 """The way in: `Allocator(rules, classes, slices, allocated).allocate(node, claims)`."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scheduler.allocator.devices import Device, DeviceID
-from scheduler.allocator.pools import NodePools, NodeView, SliceIndex, Start
+from scheduler.allocator.allocated_state import AllocatedState
+from scheduler.allocator.devices import Device
+from scheduler.allocator.pools import NodePools, Start
 from scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
 from scheduler.allocator.results import allocation_result
 from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.search import Choice, Search, Solution, Timer, no_limit
+from scheduler.allocator.search import Search
+from scheduler.allocator.slice_index import SliceIndex
+from scheduler.allocator.slices import NodeView
+from scheduler.allocator.solution import Choice, ClaimSolution, Solution, Timer, no_limit
 
 Object = dict[str, Any]
 
@@ -20,32 +24,33 @@ class Found(NamedTuple):
     solution: Solution
     node: str
     rules: AllocatorRules
+    share_id: Callable[[], str]
 
     def results(self) -> list[Object]:
         """One AllocationResult per claim; raises AllocationError."""
         return [
-            allocation_result(claim, choices, self.node, self.rules)
-            for claim, choices in zip(self.claims, self.solution, strict=True)
+            allocation_result(claim, solution, self.node, self.rules, self.share_id)
+            for claim, solution in zip(self.claims, self.solution, strict=True)
         ]
 
 
 class Allocator:
-    """Allocates devices that are not in `allocated`, which may change between calls."""
+    """Allocates devices that `allocated` leaves, which may change between calls."""
 
     def __init__(
         self,
         rules: AllocatorRules,
         classes: ClassLister,
         slices: SliceIndex,
-        allocated: Set[DeviceID],
-        releases: Callable[[], int] | None = None,
+        allocated: AllocatedState,
+        share_id: Callable[[], str],
     ) -> None:
-        """`releases` counts how often a device left `allocated`; it spares looking at devices again."""
+        """`share_id` makes the random identifiers of shares."""
         self._rules = rules
         self._classes = classes
         self._slices = slices
         self._allocated = allocated
-        self._releases = releases
+        self._share_id = share_id
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
         """What does not depend on the node: once per pod."""
@@ -56,44 +61,47 @@ class Allocator:
         if not claims:
             return None
         pools = self._slices.pools(node)
-        single = claims[0].single if len(claims) == 1 else None
-        if single is not None and not pools.any_invalid:
-            solution = self._first_fit(single, pools, node)
-        else:
+        single = claims[0].single if len(claims) == 1 and not pools.any_invalid else None
+        known, solution = (False, None) if single is None else self._first_fit(single, pools, node)
+        if not known:
             solution = Search(claims, pools, node, self._allocated, self._rules, timer).run()
-        return None if solution is None else Found(claims, solution, node.name, self._rules)
+        return None if solution is None else Found(claims, solution, node.name, self._rules, self._share_id)
 
-    def _first_fit(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:
-        """What the search does when there is one device to find: most pods, on every node."""
+    def _first_fit(
+        self, request: RequestPlan, pools: NodePools, node: NodeView
+    ) -> tuple[bool, Solution | None]:
+        """What the search does when there is one plain device to find: most pods, on every node. False if
+        that is not so, and the search must be asked."""
+        allocated, releases = self._allocated.devices, self._allocated.releases
         known = pools.starts.get(request.key)
         start = 0
-        if known is not None and self._releases is not None and known.releases == self._releases():
+        if known is not None and releases is not None and known.releases == releases():
             # Until a device becomes free, nothing changes for such a request but that its device is taken.
             if known.device is None:
-                return None
-            if known.device.id not in self._allocated:
-                return [[Choice(request, known.device)]]
+                return True, None
+            if known.device.id not in allocated:
+                return True, _one(request, known.device)
             start = known.position
+        found = None
+        position = start
         for position in range(start, len(pools.candidates)):
             device = pools.candidates[position]
-            if self._can_have(request, device, node):
-                self._remember(request, pools, position, device)
-                return [[Choice(request, device)]]
-        self._remember(request, pools, len(pools.candidates), None)
-        return None
-
-    def _remember(self, request: RequestPlan, pools: NodePools, position: int, device: Device | None) -> None:
-        if self._releases is not None:
-            pools.starts[request.key] = Start(self._releases(), position, device)
-
-    def _can_have(self, request: RequestPlan, device: Device, node: NodeView) -> bool:
-        if device.id in self._allocated:
-            return False
-        if not (device.verdicts.get(request.key) or request.selects(device)) or not device.usable:
-            return False
-        return not device.per_node or device.is_on(node.labels, node.name)
+            if device.id in allocated or not (device.verdicts.get(request.key) or request.selects(device)):
+                continue
+            if not device.plain or (device.capacities and device.id in self._allocated.consumed):
+                return False, None
+            if not device.per_node or device.is_on(node.labels, node.name):
+                found = device
+                break
+        if releases is not None:
+            pools.starts[request.key] = Start(releases(), position, found)
+        return True, None if found is None else _one(request, found)
 
     def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
         """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""
         found = self.find(node, self.plan(claims))
         return None if found is None else found.results()
+
+
+def _one(request: RequestPlan, device: Device) -> Solution:
+    return [ClaimSolution([Choice(request, device)], [request])]

@@ -1,16 +1,18 @@
 """Allocation cases as data: the lines that `kubeskew allocate --jsonl` reads."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from apimachinery.gates import FeatureGates
+from apimachinery.quantity import Quantity
 from apimachinery.versions import Version
+from scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.devices import DeviceID
 from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slice_index import SliceIndex
+from scheduler.allocator.solution import Timer, no_limit
 
 Object = dict[str, Any]
 
@@ -26,7 +28,7 @@ class CaseNode:
 class ListedClasses:
     """Device classes of a case."""
 
-    def __init__(self, classes: list[Object]) -> None:
+    def __init__(self, classes: Sequence[Object]) -> None:
         self._classes = {each["metadata"]["name"]: each for each in classes}
 
     def device_class(self, name: str) -> Object:
@@ -36,18 +38,40 @@ class ListedClasses:
         return found
 
 
-def run_case(case: Mapping[str, Any]) -> Object:
-    """`{"allocations": […] | None}` or `{"error": text}`; raises ValueError for an unusable case."""
+def run_case(case: Mapping[str, Any], share_id: Callable[[], str], timer: Timer = no_limit) -> Object:
+    """`{"allocations": […] | None}` or `{"allocations": None, "error": text}`; raises ValueError,
+    LookupError, TypeError or AttributeError for an unusable case."""
     version = Version.parse(case.get("version") or "1.36")
     rules = AllocatorRules.of(version, FeatureGates(version, case.get("featureGates") or {}))
     slices = SliceIndex.of(rules, case.get("slices") or ())
-    allocated = {
-        DeviceID(each["driver"], each["pool"], each["device"]) for each in case.get("allocatedDevices") or ()
-    }
     node = case["node"]["metadata"]
-    allocator = Allocator(rules, ListedClasses(case.get("classes") or []), slices, allocated)
+    allocator = Allocator(rules, ListedClasses(case.get("classes") or []), slices, _allocated(case), share_id)
     try:
-        found = allocator.allocate(CaseNode(node["name"], node.get("labels") or {}), case.get("claims") or [])
+        view = CaseNode(node["name"], node.get("labels") or {})
+        found = allocator.find(view, allocator.plan(case.get("claims") or []), timer)
+        return {"allocations": None if found is None else [_with_selector(each) for each in found.results()]}
     except AllocationError as error:
-        return {"error": str(error)}
-    return {"allocations": found}
+        return {"allocations": None, "error": str(error)}
+
+
+def _with_selector(result: Object) -> Object:
+    """As recorded: null if the devices can be used everywhere."""
+    return {"nodeSelector": None, **result}
+
+
+def _allocated(case: Mapping[str, Any]) -> AllocatedState:
+    consumed: dict[DeviceID, dict[str, Quantity]] = {}
+    for each in case.get("consumedCapacity") or ():
+        amounts = consumed.setdefault(_device(each), {})
+        for name, amount in (each.get("consumedCapacity") or {}).items():
+            quantity = Quantity.of(amount)
+            amounts[name] = amounts[name] + quantity if name in amounts else quantity
+    return AllocatedState(
+        frozenset(_device(each) for each in case.get("allocatedDevices") or ()),
+        frozenset(_device(each) for each in case.get("allocatedShares") or ()),
+        consumed,
+    )
+
+
+def _device(each: Mapping[str, Any]) -> DeviceID:
+    return DeviceID(each["driver"], each["pool"], each["device"])

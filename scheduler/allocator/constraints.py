@@ -1,62 +1,211 @@
-"""Constraints between the devices of a claim, as counters that devices enter and leave."""
+"""Constraints between the devices of a claim, as counters that devices enter and leave.
+
+What a constraint remembers is not always what it should: a device that leaves does not bring back what was
+there before it came. That is upstream's, and answers depend on it.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/*/{constraint,allocator_*}.go, 1.31 … 1.37.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scheduler.allocator.devices import Device
+from scheduler.allocator.rules import AllocatorRules
 
-_KINDS = ("string", "int", "bool", "version")
+_SCALARS = ("string", "int", "bool", "version")
+_LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))
+
+Attribute = Mapping[str, Any]
+Values = tuple[str, frozenset[Any]]  # with their type: equal values of different types do not match
+
+
+class RequestName(Protocol):
+    """A request or an alternative of one."""
+
+    @property
+    def base(self) -> str:
+        """The request's own name."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """That, and the alternative's."""
+        ...
 
 
 class ConstraintState(Protocol):
     """What a constraint remembers during one search."""
 
-    def add(self, request: str, device: Device) -> bool:
+    def add(self, request: RequestName, device: Device) -> bool:
         """Whether the device may join; it has joined if so."""
         ...
 
-    def remove(self, request: str) -> None:
-        """The device that joined last leaves again."""
+    def remove(self, request: RequestName) -> bool:
+        """The device that joined last leaves again; whether everything is as it was before it came."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class MatchAttribute:
-    """All devices of the named requests (all requests if none is named) share an attribute's value."""
+class Constraint:
+    """All devices of the named requests (all requests if none is named) agree or differ in an attribute."""
 
     attribute: str
     requests: frozenset[str]
+    distinct: bool
+    rules: AllocatorRules
 
     def start(self) -> ConstraintState:
-        return _Matching(self)
+        if not self.distinct:
+            return _MatchingLists(self) if self.rules.features.list_attributes else _Matching(self)
+        return _DistinctFromAll(self) if self.rules.distinct_remembers_all else _Distinct(self)
+
+    def concerns(self, request: RequestName) -> bool:
+        return not self.requests or request.base in self.requests or request.name in self.requests
 
 
 class _Matching:
-    def __init__(self, constraint: MatchAttribute) -> None:
-        self._attribute = constraint.attribute
-        self._requests = constraint.requests
+    """Scalars: the first device sets the value."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
         self._value: tuple[str, Any] | None = None
         self._devices = 0
 
-    def add(self, request: str, device: Device) -> bool:
-        if self._requests and request not in self._requests:
+    def add(self, request: RequestName, device: Device) -> bool:
+        if not self._constraint.concerns(request):
             return True
-        value = scalar(device.attribute(self._attribute))
-        if value is None or (self._devices and value != self._value):
+        attribute = device.attribute(self._constraint.attribute)
+        if attribute is None:
             return False
-        self._value = value
+        value = scalar(attribute)
+        if self._devices and (value is None or value != self._value):
+            return False
+        self._value = value if not self._devices else self._value
         self._devices += 1
         return True
 
-    def remove(self, request: str) -> None:
-        if not self._requests or request in self._requests:
+    def remove(self, request: RequestName) -> bool:
+        if self._constraint.concerns(request):
             self._devices -= 1
+        return True
 
 
-def scalar(attribute: Mapping[str, Any] | None) -> tuple[str, Any] | None:
-    """The value with its type: equal values of different types do not match."""
-    for kind in _KINDS:
+class _MatchingLists:
+    """Sets: what all have in common must not become empty, and never grows back."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
+        self._common: Values | None = None
+        self._before: list[Values | None] = []  # what there was in common when each device came
+
+    def add(self, request: RequestName, device: Device) -> bool:
+        if not self._constraint.concerns(request):
+            return True
+        attribute = device.attribute(self._constraint.attribute)
+        if attribute is None:
+            return False
+        values = value_set(attribute)
+        common = _common(self._common, values) if self._before else values
+        if common is None:
+            return False
+        self._before.append(self._common if self._before else common)
+        self._common = common
+        return True
+
+    def remove(self, request: RequestName) -> bool:
+        return not self._constraint.concerns(request) or self._before.pop() == self._common
+
+
+class _Distinct:
+    """Remembers one device per request: the last."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
+        self._others: dict[str, tuple[Device, Attribute]] = {}
+        self._replaced: list[bool] = []  # for each device, whether one of its request had to go
+
+    def add(self, request: RequestName, device: Device) -> bool:
+        if not self._constraint.concerns(request):
+            return True
+        attribute = device.attribute(self._constraint.attribute)
+        if attribute is None:
+            return False
+        rules = self._constraint.rules
+        if self._replaced and not all(
+            _differ(device, attribute, other, theirs, rules) for other, theirs in self._others.values()
+        ):
+            return False
+        if self._replaced and rules.features.list_attributes and value_set(attribute) is None:
+            return False
+        self._replaced.append(request.base in self._others)
+        self._others[request.base] = (device, attribute)
+        return True
+
+    def remove(self, request: RequestName) -> bool:
+        if not self._constraint.concerns(request):
+            return True
+        self._others.pop(request.base, None)
+        return not self._replaced.pop()
+
+
+class _DistinctFromAll:
+    """Remembers every device."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
+        self._others: list[tuple[Device, Attribute]] = []
+
+    def add(self, request: RequestName, device: Device) -> bool:
+        if not self._constraint.concerns(request):
+            return True
+        attribute = device.attribute(self._constraint.attribute)
+        if attribute is None:
+            return False
+        rules = self._constraint.rules
+        if rules.features.list_attributes and value_set(attribute) is None:
+            return False
+        if not all(_differ(device, attribute, other, theirs, rules) for other, theirs in self._others):
+            return False
+        self._others.append((device, attribute))
+        return True
+
+    def remove(self, request: RequestName) -> bool:
+        if self._constraint.concerns(request):
+            self._others.pop()
+        return True
+
+
+def _differ(
+    device: Device, attribute: Attribute, other: Device, theirs: Attribute, rules: AllocatorRules
+) -> bool:
+    if rules.features.list_attributes:
+        return _common(value_set(attribute), value_set(theirs)) is None
+    value = scalar(attribute)
+    if value is None:
+        return False
+    return value != scalar(theirs) or (not rules.distinct_by_value and device is not other)
+
+
+def scalar(attribute: Attribute | None) -> tuple[str, Any] | None:
+    """The value with its type."""
+    for kind in _SCALARS:
         if attribute is not None and attribute.get(kind) is not None:
             return kind, attribute[kind]
     return None
+
+
+def value_set(attribute: Attribute) -> Values | None:
+    """The values of a list, or the scalar as a set of one; None if there is neither."""
+    for kind, single in _LISTS:
+        if attribute.get(kind):
+            return single, frozenset(attribute[kind])
+    value = scalar(attribute)
+    return None if value is None else (value[0], frozenset((value[1],)))
+
+
+def _common(left: Values | None, right: Values | None) -> Values | None:
+    if left is None or right is None or left[0] != right[0]:
+        return None
+    both = left[1] & right[1]
+    return (left[0], both) if both else None

@@ -1,45 +1,71 @@
 """A device of a slice, with what is computed about it once: its CEL value and which selectors it meets."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.cel.devices import Selector, device_value
 from apimachinery.cel.errors import CELError
 from apimachinery.node_selectors import selector_matches
+from apimachinery.quantity import Quantity
+from scheduler.allocator.allocated_state import DeviceID
+from scheduler.allocator.capacity import Capacity, capacity_of
+from scheduler.allocator.rules import AllocatorRules
+
+if TYPE_CHECKING:
+    from scheduler.allocator.slices import Slice
 
 Object = Mapping[str, Any]
+Consumption = Sequence[tuple[str, Mapping[str, int]]]  # (counter set, counter → amount in nanos)
 
-
-class DeviceID(NamedTuple):
-    """What names a device in the cluster."""
-
-    driver: str
-    pool: str
-    device: str
-
-    def __str__(self) -> str:
-        return "/".join(self)
+_PREVENTING = ("NoSchedule", "NoExecute")  # effects; None and unknown ones prevent nothing
 
 
 class Device:
     """Lives as long as the slice object it came from, across scheduling cycles."""
 
-    __slots__ = ("_features", "_matches", "_value", "id", "per_node", "slice", "spec", "usable", "verdicts")
+    __slots__ = (
+        "_capacities",
+        "_matches",
+        "_rules",
+        "_value",
+        "counters",
+        "id",
+        "per_node",
+        "plain",
+        "shareable",
+        "slice",
+        "spec",
+        "taints",
+        "usable",
+        "verdicts",
+    )
 
-    def __init__(
-        self, identity: DeviceID, spec: Object, slice_spec: Object, features: DeviceFeatures
-    ) -> None:
+    def __init__(self, identity: DeviceID, spec: Object, origin: "Slice", rules: AllocatorRules) -> None:
+        features = rules.features
         self.id = identity
         self.spec = spec
-        self.slice = slice_spec
-        self._features = features
+        self.slice = origin
+        self._rules = rules
         self._value: dict[str, Any] | None = None
+        self._capacities: dict[str, Capacity] | None = None
         self._matches: dict[Selector, bool | CELError] = {}
         self.verdicts: dict[object, bool] = {}  # of whole lists of selectors, by RequestPlan.key
-        self.per_node = bool(slice_spec.get("perDeviceNodeSelection"))
-        # Shared counters and binding conditions are not accounted for: such a device is never given out.
-        self.usable = not spec.get("consumesCounters") and not spec.get("bindingConditions")
+        self.per_node = bool(origin.spec.get("perDeviceNodeSelection"))
+        self.counters = _consumption(spec)
+        self.shareable = features.consumable_capacity and bool(spec.get("allowMultipleAllocations"))
+        self.taints: Sequence[Object] = ()
+        if features.device_taints:
+            self.taints = [each for each in spec.get("taints") or () if each.get("effect") in _PREVENTING]
+        self.usable = features.binding_conditions or not spec.get("bindingConditions")
+        # nothing but selectors, nodes and who uses it decides about a plain device
+        self.plain = self.usable and not (self.counters or self.shareable or self.taints)
+
+    @property
+    def capacities(self) -> Mapping[str, Capacity]:
+        if self._capacities is None:
+            listed: Mapping[str, Object] = self.spec.get("capacity") or {}
+            self._capacities = {name: capacity_of(each) for name, each in listed.items()}
+        return self._capacities
 
     def meets(self, selector: Selector) -> bool:
         """Whether the selector holds for the device; raises CELError."""
@@ -53,7 +79,8 @@ class Device:
     def _evaluate(self, selector: Selector) -> bool | CELError:
         try:
             if self._value is None:
-                self._value = device_value(self.id.driver, self.spec, self._features)
+                self._value = device_value(self.id.driver, self.spec, self._rules.cel)
+                self._value["allowMultipleAllocations"] &= self._rules.knows_sharing
             return selector.matches(self._value)
         except CELError as error:
             return error
@@ -68,8 +95,8 @@ class Device:
         found = attributes.get(qualified_name)
         if found is not None:
             return found
-        domain, _, name = qualified_name.partition("/")
-        return attributes.get(name) if domain == self.id.driver else None
+        domain, slash, name = qualified_name.partition("/")
+        return attributes.get(name) if slash and domain == self.id.driver else None
 
 
 def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | None:
@@ -82,3 +109,17 @@ def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | N
     if selection.get("nodeSelector") is not None:
         return selector_matches(selection["nodeSelector"], labels, node)
     return None
+
+
+def _consumption(spec: Object) -> Consumption:
+    return [(each["counterSet"], amounts(each)) for each in spec.get("consumesCounters") or ()]
+
+
+def amounts(spec: Object) -> Mapping[str, int]:
+    """The counters of a set, in nanos: whole numbers are cheap to compare."""
+    return {name: nanos(counter.get("value")) for name, counter in (spec.get("counters") or {}).items()}
+
+
+def nanos(value: Any) -> int:
+    quantity = Quantity.of(value)
+    return int(quantity.unscaled * 10 ** (quantity.exponent + 9))

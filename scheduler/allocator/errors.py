@@ -11,3 +11,10 @@ class SearchTimeout(AllocationError):  # noqa: N818 - like TimeoutError
 
 class NodeAllocationError(AllocationError):
     """Only this node cannot be judged."""
+
+
+class TooManyResults(AllocationError):  # noqa: N818 - steers the search, rarely seen outside
+    """A claim would get more devices than its status can hold."""
+
+    def __init__(self) -> None:
+        super().__init__("allocation max size exceeded")

@@ -1,23 +1,19 @@
-"""Pools of devices, kept up to date slice by slice, and what a node sees of them."""
+"""Pools of devices as one node sees them: which slices count, whether they are complete and valid, in which
+order they are searched.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Source: k8s.io/dynamic-resource-allocation/structured/internal/*/pools_*.go, 1.31 … 1.37.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from itertools import chain
+from typing import NamedTuple
 
-from scheduler.allocator.devices import Device, DeviceID, on_node
+from scheduler.allocator.devices import Device
 from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slices import NodeView, PoolID, Slice
 
-Object = Mapping[str, Any]
-
-
-class PoolID(NamedTuple):
-    """Pool names belong to a driver."""
-
-    driver: str
-    pool: str
-
-    def __str__(self) -> str:
-        return "/".join(self)
+Counters = Mapping[str, Mapping[str, int]]  # counter set → counter → amount in nanos
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +21,12 @@ class Pool:
     """A pool as one node sees it: only slices of the newest generation that are for the node."""
 
     id: PoolID
-    devices: Sequence[Device]
-    incomplete: bool
-    invalid: bool
-
-
-class NodeView(Protocol):
-    """What the allocator needs to know of a node."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def labels(self) -> Mapping[str, str]: ...
+    devices: Sequence[Device] = ()
+    elsewhere: Sequence[Device] = ()  # what other nodes have of the pool; they use its counters, too
+    counters: Counters = field(default_factory=dict)
+    incomplete: str = ""  # how, if it is
+    invalid: str = ""  # why, if it is
+    obsolete: bool = False  # a newer generation is there, for other nodes: as if there were no such pool
 
 
 class Start(NamedTuple):
@@ -56,121 +45,94 @@ class NodePools:
     pools: Sequence[Pool]
     candidates: Sequence[Device]  # of the pools that can be used
     any_invalid: bool
+    by_id: Mapping[PoolID, Pool]
     starts: dict[object, Start] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Slice:
-    name: str
-    spec: Object
-    devices: list[Device]
-
-    @property
-    def generation(self) -> int:
-        return int(self.spec["pool"].get("generation") or 0)
-
-    def is_for(self, node: NodeView, *, per_device: bool) -> bool:
-        """Unknown kinds of selection select nothing."""
-        if self.spec.get("perDeviceNodeSelection"):
-            return per_device and any(on_node(device.spec, node.labels, node.name) for device in self.devices)
-        return bool(on_node(self.spec, node.labels, node.name))
+def node_pools(pools: Sequence[Sequence[Slice]], node: NodeView, rules: AllocatorRules) -> NodePools:
+    """What the node sees of `pools`, each with all its slices of all generations."""
+    seen = [pool for slices in pools if (pool := view(slices, node, rules)) is not None and not pool.obsolete]
+    seen.sort(key=lambda pool: (rules.binding_pools_last and _has_binding_conditions(pool), pool.id))
+    usable = [pool for pool in seen if not pool.invalid and not (rules.whole_pools and pool.incomplete)]
+    return NodePools(
+        node.labels,
+        seen,
+        [device for pool in usable for device in pool.devices],
+        any(pool.invalid for pool in seen),
+        {pool.id: pool for pool in seen},
+    )
 
 
-class SliceIndex:
-    """All slices of the cluster, by pool and by node."""
-
-    def __init__(self, rules: AllocatorRules) -> None:
-        self._rules = rules
-        self._pools: dict[PoolID, dict[str, _Slice]] = {}
-        self._local: dict[str, dict[PoolID, int]] = {}  # node → pools with slices for it alone
-        self._shared: dict[PoolID, int] = {}  # pools with slices for several nodes
-        self._views: dict[str, NodePools] = {}
-
-    @classmethod
-    def of(cls, rules: AllocatorRules, slices: Iterable[Object]) -> "SliceIndex":
-        """A list of slices that will not change; names may repeat."""
-        index = cls(rules)
-        for serial, each in enumerate(slices):
-            index._add(each, f"{each['metadata']['name']}\0{serial}")
-        return index
-
-    def set_slice(self, obj: Object) -> None:
-        self.remove_slice(obj)
-        self._add(obj, obj["metadata"]["name"])
-
-    def _add(self, obj: Object, name: str) -> None:
-        spec = obj["spec"]
-        identity = PoolID(spec["driver"], spec["pool"]["name"])
-        devices = [
-            Device(DeviceID(*identity, device["name"]), device, spec, self._rules.cel)
-            for device in spec.get("devices") or ()
-        ]
-        self._pools.setdefault(identity, {})[name] = _Slice(name, spec, devices)
-        self._place(identity, spec, 1)
-
-    def remove_slice(self, obj: Object) -> None:
-        """The slice is found by its name and pool, which never change."""
-        spec = obj["spec"]
-        identity = PoolID(spec["driver"], spec["pool"]["name"])
-        slices = self._pools.get(identity, {})
-        known = slices.pop(obj["metadata"]["name"], None)
-        if known is not None:
-            self._place(identity, known.spec, -1)
-            if not slices:
-                del self._pools[identity]
-
-    def _place(self, identity: PoolID, spec: Object, change: int) -> None:
-        node = spec.get("nodeName")
-        counts = self._local.setdefault(node, {}) if node else self._shared
-        counts[identity] = counts.get(identity, 0) + change
-        if not counts[identity]:
-            del counts[identity]
-        if not node or len(self._pools.get(identity, ())) > 1:
-            self._views.clear()  # a pool may span nodes
-        else:
-            self._views.pop(node, None)
-
-    def pools(self, node: NodeView) -> NodePools:
-        """What the node sees; computed again only after a change that may concern it."""
-        known = self._views.get(node.name)
-        if known is not None and known.labels is node.labels:
-            return known
-        identities = {**self._local.get(node.name, {}), **self._shared}
-        pools = [pool for identity in sorted(identities) if (pool := self._view(identity, node)) is not None]
-        usable = [
-            pool for pool in pools if not pool.invalid and not (self._rules.whole_pools and pool.incomplete)
-        ]
-        found = self._views[node.name] = NodePools(
-            node.labels,
-            pools,
-            [device for pool in usable for device in pool.devices],
-            any(pool.invalid for pool in pools),
-        )
-        return found
-
-    def _view(self, identity: PoolID, node: NodeView) -> Pool | None:
-        slices = sorted(self._pools[identity].values(), key=lambda each: each.name)
-        mine = [each for each in slices if each.is_for(node, per_device=self._rules.per_device_nodes)]
-        if not mine:
-            return None
-        newest = max(each.generation for each in mine)
-        mine = [each for each in mine if each.generation == newest]
-        judged = [each for each in slices if each.generation == newest] if self._rules.whole_pools else mine
-        wanted = mine[0].spec["pool"].get("resourceSliceCount")
-        return Pool(
-            identity,
-            [device for each in mine for device in each.devices],
-            incomplete=len(judged) != wanted,
-            invalid=self._rules.duplicate_devices_invalid and _has_duplicates(judged),
-        )
-
-    def slices(self) -> Iterator[Object]:
-        """The specs of all slices."""
-        for pool in self._pools.values():
-            for each in pool.values():
-                yield each.spec
+def view(slices: Sequence[Slice], node: NodeView, rules: AllocatorRules) -> Pool | None:
+    """One pool, or None if none of its slices is for the node."""
+    mine = [each for each in slices if each.is_for(node, rules)]
+    if not mine:
+        return None
+    newest = max(each.generation for each in mine)
+    mine = [each for each in mine if each.generation == newest]
+    wanted = mine[0].pool_size
+    others: list[Slice] = []
+    missing = len(mine) != wanted
+    if missing and rules.whole_pools:
+        if any(each.generation > newest for each in slices):
+            return Pool(mine[0].pool, obsolete=True)
+        everything = [each for each in slices if each.generation == newest]
+        names = {each.name for each in mine}
+        others = [each for each in everything if each.name not in names]
+        missing = len(everything) != wanted
+        if missing:
+            return Pool(mine[0].pool, incomplete=f"{len(everything)} of {wanted} slices are there")
+    if rules.sorted_slices:
+        mine.sort(key=lambda each: each.name)
+    incomplete = f"{len(mine)} of {wanted} slices are there" if missing else ""
+    return _judged(mine, others, incomplete, rules)
 
 
-def _has_duplicates(slices: Iterable[_Slice]) -> bool:
-    names = [device.id.device for each in slices for device in each.devices]
-    return len(names) != len(set(names))
+def _judged(mine: Sequence[Slice], others: Sequence[Slice], incomplete: str, rules: AllocatorRules) -> Pool:
+    """The pool, if nothing is wrong with it."""
+    identity, partitions = mine[0].pool, rules.features.partitionable_devices and rules.pool_counters
+    giving = [each for each in mine if not (partitions and each.counter_sets)]
+    devices = [device for each in giving for device in each.devices]
+    invalid = _duplicate(devices) if rules.duplicate_devices_invalid else ""
+    counters: Counters = {}
+    if partitions and not invalid:
+        sets = list(chain.from_iterable(each.counter_sets for each in mine))
+        counters = dict(sets)
+        invalid = _duplicate_set(sets) or _unknown_counter(counters, [*mine, *others])
+    if invalid and rules.whole_pools:
+        return Pool(identity, invalid=invalid)
+    elsewhere = [device for each in others for device in each.devices] if partitions else []
+    return Pool(identity, devices, elsewhere, counters, incomplete, invalid)
+
+
+def _duplicate(devices: Iterable[Device]) -> str:
+    names: set[str] = set()
+    for device in devices:
+        if device.id.device in names:
+            return f"duplicate device name {device.id.device}"
+        names.add(device.id.device)
+    return ""
+
+
+def _duplicate_set(sets: Iterable[tuple[str, object]]) -> str:
+    names: set[str] = set()
+    for name, _ in sets:
+        if name in names:
+            return f"duplicate counter set name {name}"
+        names.add(name)
+    return ""
+
+
+def _unknown_counter(counters: Counters, slices: Iterable[Slice]) -> str:
+    for device in chain.from_iterable(each.devices for each in slices):
+        for name, consumed in device.counters:
+            if name not in counters:
+                return f"counter set {name} not found"
+            for counter in consumed:
+                if counter not in counters[name]:
+                    return f"counter {counter} not found in counter set {name}"
+    return ""
+
+
+def _has_binding_conditions(pool: Pool) -> bool:
+    return any(device.spec.get("bindingConditions") is not None for device in pool.devices)

@@ -7,7 +7,10 @@ from typing import Any, Protocol
 
 from apimachinery.cel.devices import Selector, compile_selector
 from apimachinery.cel.errors import CELError, CompileError
-from scheduler.allocator.constraints import MatchAttribute
+from apimachinery.quantity import Quantity
+from apimachinery.taints import tolerates
+from scheduler.allocator.allocated_state import Amounts
+from scheduler.allocator.constraints import Constraint
 from scheduler.allocator.devices import Device
 from scheduler.allocator.errors import AllocationError
 from scheduler.allocator.rules import AllocatorRules
@@ -31,31 +34,53 @@ class SelectorList:
 
     owner: str
     selectors: tuple[Selector, ...]
+    device_in_errors: bool
 
     def hold_for(self, device: Device) -> bool:
         """Raises AllocationError if a selector does not compile or fails."""
+        return self.refusing(device) is None
+
+    def refusing(self, device: Device) -> int | None:
+        """The index of the first selector that does not hold."""
         for index, selector in enumerate(self.selectors):
             try:
                 if not device.meets(selector):
-                    return False
+                    return index
             except CELError as error:
-                kind = "compile" if isinstance(error, CompileError) else "runtime"
-                raise AllocationError(f"{self.owner}: selector #{index}: CEL {kind} error: {error}") from None
-        return True
+                raise self._error(index, device, error) from None
+        return None
+
+    def _error(self, index: int, device: Device, error: CELError) -> AllocationError:
+        kind, where = "compile", ""
+        if not isinstance(error, CompileError):
+            kind, where = "runtime", f" on device {device.id}" if self.device_in_errors else ""
+        return AllocationError(f"{self.owner}: selector #{index}{where}: CEL {kind} error: {error}")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPlan:
-    """A request for devices of one class. `count` is None for all devices."""
+    """A request for devices of one class, or one alternative of such a request."""
 
     claim: str
-    name: str
+    own_name: str
+    parent: str  # the request whose alternative it is, empty if it is a request itself
     device_class: Object
     class_selectors: SelectorList
     selectors: SelectorList
-    count: int | None
+    count: int | None  # None for all devices
     admin_access: bool
+    tolerations: Sequence[Object]
+    capacity: Amounts  # what is asked for
     key: object  # the same for all requests with the same selectors: devices remember verdicts under it
+
+    @property
+    def base(self) -> str:
+        return self.parent or self.own_name
+
+    @property
+    def name(self) -> str:
+        """As results name it."""
+        return f"{self.parent}/{self.own_name}" if self.parent else self.own_name
 
     def selects(self, device: Device) -> bool:
         """Whether class and request want the device; the device remembers. Raises AllocationError."""
@@ -65,18 +90,35 @@ class RequestPlan:
             device.verdicts[self.key] = known
         return known
 
+    def untolerated(self, device: Device) -> Object | None:
+        """A taint that keeps the device from the request."""
+        for taint in device.taints:
+            if not any(tolerates(toleration, taint) for toleration in self.tolerations):
+                return taint
+        return None
+
     def error(self, text: str) -> AllocationError:
-        return AllocationError(f"claim {self.claim}, request {self.name}: {text}")
+        return AllocationError(f"claim {self.claim}, request {self.own_name}: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A request of a claim: alternatives in order of preference, or just the one that it is."""
+
+    name: str
+    options: Sequence[RequestPlan]  # up to the one that gives the error
+    prioritized: bool
+    error: AllocationError | None  # that looking at it, after `options`, gives
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """A claim; an element of `requests` may be the error that looking at it gives."""
+    """A claim; errors are kept in their place, so that the search meets them in upstream's order."""
 
     claim: Object
     key: str
-    requests: Sequence[RequestPlan | AllocationError]
-    constraints: Sequence[MatchAttribute | AllocationError]
+    entries: Sequence[Entry]
+    constraints: Sequence[Constraint | AllocationError]
     single: RequestPlan | None  # the request, if one device for it is all that the claim wants
 
 
@@ -88,72 +130,118 @@ def claim_key(claim: Object) -> str:
 
 
 def plan_claim(claim: Object, classes: ClassLister, rules: AllocatorRules) -> ClaimPlan:
-    """Errors are kept in their place: the search meets them in upstream's order."""
     key = claim_key(claim)
-    devices = claim["spec"].get("devices") or {}
-    requests = [_plan_request(key, request, classes, rules) for request in devices.get("requests") or ()]
-    constraints = [_plan_constraint(key, i, each) for i, each in enumerate(devices.get("constraints") or ())]
-    return ClaimPlan(claim, key, requests, constraints, None if constraints else _single(requests))
+    devices = (claim.get("spec") or {}).get("devices") or {}
+    planner = _Planner(key, classes, rules)
+    entries = [planner.entry(request) for request in devices.get("requests") or ()]
+    constraints = [planner.constraint(i, each) for i, each in enumerate(devices.get("constraints") or ())]
+    return ClaimPlan(claim, key, entries, constraints, None if constraints else _single(entries))
 
 
-def _single(requests: Sequence[RequestPlan | AllocationError]) -> RequestPlan | None:
-    only = requests[0] if len(requests) == 1 else None
-    if not isinstance(only, RequestPlan) or only.count != 1 or only.admin_access:
+def _single(entries: Sequence[Entry]) -> RequestPlan | None:
+    if len(entries) != 1 or entries[0].error is not None or entries[0].prioritized:
         return None
-    return only
+    only = entries[0].options[0]
+    return None if only.count != 1 or only.admin_access or only.capacity else only
 
 
-def _plan_constraint(key: str, index: int, constraint: Object) -> MatchAttribute | AllocationError:
-    attribute = constraint.get("matchAttribute")
-    if not attribute:
+class _Planner:
+    """The requests and constraints of one claim."""
+
+    def __init__(self, key: str, classes: ClassLister, rules: AllocatorRules) -> None:
+        self._key = key
+        self._classes = classes
+        self._rules = rules
+
+    def constraint(self, index: int, constraint: Object) -> Constraint | AllocationError:
+        requests = frozenset(constraint.get("requests") or ())
+        for kind, distinct in (("matchAttribute", False), ("distinctAttribute", True)):
+            if constraint.get(kind) is not None and (not distinct or self._rules.knows_sharing):
+                return Constraint(constraint[kind], requests, distinct, self._rules)
         return AllocationError(
-            f"claim {key}, constraint #{index}: empty constraint (unsupported constraint type?)"
+            f"claim {self._key}, constraint #{index}: empty constraint (unsupported constraint type?)"
         )
-    return MatchAttribute(attribute, frozenset(constraint.get("requests") or ()))
 
+    def entry(self, request: Object) -> Entry:
+        alternatives: Sequence[Object] = request.get("firstAvailable") or ()
+        parts = [(each["name"], request["name"], each) for each in alternatives]
+        if not alternatives:
+            parts.append((request["name"], "", request.get("exactly") or {}))
+        options: list[RequestPlan] = []
+        failure: AllocationError | None = None
+        try:
+            self._check_features(request, alternatives)
+            for part in parts:
+                options += [self._plan(*part)]
+        except AllocationError as error:
+            failure = error
+        return Entry(request["name"], options, bool(alternatives), failure)
 
-def _plan_request(
-    key: str, request: Object, classes: ClassLister, rules: AllocatorRules
-) -> RequestPlan | AllocationError:
-    try:
-        return _checked(key, request, classes, rules)
-    except AllocationError as error:
-        return error
+    def _check_features(self, request: Object, alternatives: Sequence[Object]) -> None:
+        features = self._rules.features
+        if alternatives and not features.prioritized_list:
+            self._refuse(request, "has subrequests, but the DRAPrioritizedList feature is disabled")
+        if features.consumable_capacity or not self._rules.knows_sharing:
+            return
+        text = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        if (request.get("exactly") or {}).get("capacity") is not None:
+            self._refuse(request, text)
+        for each in alternatives:
+            if each.get("capacity") is not None:
+                self._refuse(each, text, "subrequest")
 
+    def _refuse(self, request: Object, text: str, kind: str = "request") -> None:
+        raise AllocationError(f"claim {self._key}, {kind} {request['name']}: {text}")
 
-def _checked(key: str, request: Object, classes: ClassLister, rules: AllocatorRules) -> RequestPlan:
-    where = f"claim {key}, request {request['name']}"
-    if request.get("firstAvailable"):
-        raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
-    exactly = request.get("exactly") or {}
-    if (exactly.get("capacity") or {}).get("requests"):
-        raise AllocationError(
-            f"{where}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+    def _plan(self, name: str, parent: str, spec: Object) -> RequestPlan:
+        where = f"claim {self._key}, request {name}"
+        selectors = self._selectors(f"claim {self._key}", where, spec.get("selectors"))
+        admin_access = None if parent else spec.get("adminAccess")
+        if admin_access is not None and not self._rules.features.admin_access:
+            raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+        class_name = spec.get("deviceClassName")
+        if not class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        try:
+            device_class = self._classes.device_class(class_name)
+        except LookupError as error:
+            text = error.args[0] if error.args else error
+            raise AllocationError(f"{where}: could not retrieve device class {class_name}: {text}") from None
+        of_class = (device_class.get("spec") or {}).get("selectors")
+        class_selectors = self._selectors(f"class {class_name}", where, of_class)
+        asked: Mapping[str, Any] = (spec.get("capacity") or {}).get("requests") or {}
+        return RequestPlan(
+            self._key,
+            name,
+            parent,
+            device_class,
+            class_selectors,
+            selectors,
+            _count(where, spec),
+            bool(admin_access),
+            spec.get("tolerations") or (),
+            {each: Quantity.of(amount) for each, amount in asked.items()},
+            _verdict_key(class_selectors.selectors, selectors.selectors),
         )
-    class_name = exactly.get("deviceClassName")
-    if not class_name:
-        raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
-    try:
-        device_class = classes.device_class(class_name)
-    except LookupError as error:
-        text = error.args[0] if error.args else error
-        raise AllocationError(f"{where}: could not retrieve device class {class_name}: {text}") from None
-    admin_access = exactly.get("adminAccess")
-    if admin_access is not None and not rules.admin_access:
-        raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
-    of_class = (device_class.get("spec") or {}).get("selectors")
-    class_selectors = _selectors(f"class {class_name}", where, of_class, rules)
-    selectors = _selectors(f"claim {key}", where, exactly.get("selectors"), rules)
-    return RequestPlan(
-        key,
-        request["name"],
-        device_class,
-        class_selectors,
-        selectors,
-        _count(where, exactly),
-        bool(admin_access),
-        _verdict_key(class_selectors.selectors, selectors.selectors),
-    )
+
+    def _selectors(self, owner: str, where: str, selectors: Sequence[Object] | None) -> SelectorList:
+        for index, selector in enumerate(selectors or ()):
+            if selector.get("cel") is None:
+                raise AllocationError(
+                    f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)"
+                )
+        expressions = [selector["cel"].get("expression") or "" for selector in selectors or ()]
+        compiled = tuple(compile_selector(expression, self._rules.cel) for expression in expressions)
+        return SelectorList(owner, compiled, self._rules.device_in_errors)
+
+
+def _count(where: str, spec: Object) -> int | None:
+    mode = spec.get("allocationMode")
+    if mode == "ExactCount":
+        return int(spec.get("count") or 0)
+    if mode == "All":
+        return None
+    raise AllocationError(f"{where}: unsupported count mode {mode or ''}")
 
 
 @lru_cache(maxsize=4096)
@@ -167,24 +255,3 @@ class _VerdictKey:
 
     def __init__(self, selectors: tuple[tuple[Selector, ...], ...]) -> None:
         self.selectors = selectors
-
-
-def _count(where: str, exactly: Object) -> int | None:
-    mode = exactly.get("allocationMode")
-    if mode == "ExactCount":
-        return int(exactly.get("count") or 0)
-    if mode == "All":
-        return None
-    raise AllocationError(f"{where}: unsupported count mode {mode or ''}")
-
-
-def _selectors(
-    owner: str, where: str, selectors: Sequence[Object] | None, rules: AllocatorRules
-) -> SelectorList:
-    for index, selector in enumerate(selectors or ()):
-        if selector.get("cel") is None:
-            raise AllocationError(
-                f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)"
-            )
-    expressions = [selector["cel"].get("expression") or "" for selector in selectors or ()]
-    return SelectorList(owner, tuple(compile_selector(expression, rules.cel) for expression in expressions))

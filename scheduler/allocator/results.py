@@ -1,68 +1,96 @@
 """A solution as the `allocation` of a claim's status."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scheduler.allocator.errors import AllocationError
 from scheduler.allocator.requests import ClaimPlan, RequestPlan
 from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.search import Choice
+from scheduler.allocator.solution import Choice, ClaimSolution
 
 Object = dict[str, Any]
 
 
-def allocation_result(plan: ClaimPlan, choices: Sequence[Choice], node: str, rules: AllocatorRules) -> Object:
+def allocation_result(
+    plan: ClaimPlan, solution: ClaimSolution, node: str, rules: AllocatorRules, share_id: Callable[[], str]
+) -> Object:
     """The AllocationResult; raises AllocationError if devices cannot be combined."""
     devices: Object = {}
-    if choices:
-        devices["results"] = [_device_result(choice) for choice in choices]
-    config = [*_class_config(plan, rules), *_claim_config(plan, rules)]
+    if solution.choices:
+        devices["results"] = [_device_result(choice, rules, share_id) for choice in solution.choices]
+    config = [*_class_config(solution.options, rules), *_claim_config(plan, solution.options, rules)]
+    if rules.short_config:
+        config = [_without_all_names(entry, len(plan.entries)) for entry in config]
     if config:
         devices["config"] = config
     result: Object = {"devices": devices}
-    selector = _node_selector(choices, node)
+    try:
+        selector = _node_selector(solution.choices, node)
+    except AllocationError as error:
+        name = plan.claim["metadata"]["name"]
+        raise AllocationError(f"create NodeSelector for claim {name}: {error}") from None
     if selector is not None:
         result["nodeSelector"] = selector
     return result
 
 
-def _device_result(choice: Choice) -> Object:
+def _device_result(choice: Choice, rules: AllocatorRules, share_id: Callable[[], str]) -> Object:
+    request, features = choice.request, rules.features
     driver, pool, device = choice.device.id
-    result: Object = {"request": choice.request.name, "driver": driver, "pool": pool, "device": device}
-    if choice.request.admin_access:
+    spec = choice.device.spec
+    result: Object = {"request": request.name, "driver": driver, "pool": pool, "device": device}
+    if request.admin_access:
         result["adminAccess"] = True
+    if request.tolerations:
+        result["tolerations"] = list(request.tolerations)
+    if features.binding_conditions:
+        for key in ("bindingConditions", "bindingFailureConditions"):
+            if spec.get(key):
+                result[key] = spec[key]
+    if choice.taken is not None:
+        result["shareID"] = share_id()
+        if choice.taken:
+            result["consumedCapacity"] = {name: str(amount) for name, amount in choice.taken.items()}
+    skipped = choice.device.slice.spec.get("skipNodeOperations")
+    if skipped and features.optional_node_operations:
+        result["skipNodeOperations"] = skipped
     return result
 
 
-def _class_config(plan: ClaimPlan, rules: AllocatorRules) -> list[Object]:
-    requests = [request for request in plan.requests if isinstance(request, RequestPlan)]
+def _class_config(options: Sequence[RequestPlan], rules: AllocatorRules) -> list[Object]:
     entries: list[Object] = []
     done: set[str] = set()
-    for request in requests:
-        name = request.device_class["metadata"]["name"]
+    for option in options:
+        name = option.device_class["metadata"]["name"]
         if rules.class_config_once and name in done:
             continue
         done.add(name)
-        same = [each.name for each in requests if each.device_class["metadata"]["name"] == name]
-        for config in (request.device_class.get("spec") or {}).get("config") or ():
+        same = [each.name for each in options if each.device_class["metadata"]["name"] == name]
+        for config in (option.device_class.get("spec") or {}).get("config") or ():
             entry: Object = {"source": "FromClass", **config}
-            if rules.class_config_once and not (rules.claim_config_once and len(same) == len(requests)):
+            if rules.class_config_once:
                 entry["requests"] = same
             entries.append(entry)
     return entries
 
 
-def _claim_config(plan: ClaimPlan, rules: AllocatorRules) -> list[Object]:
-    requests = [request.name for request in plan.requests if isinstance(request, RequestPlan)]
+def _claim_config(plan: ClaimPlan, options: Sequence[RequestPlan], rules: AllocatorRules) -> list[Object]:
     entries: list[Object] = []
     for config in (plan.claim["spec"].get("devices") or {}).get("config") or ():
         named = config.get("requests") or []
         # Up to 1.36 there is one copy per request that the config names.
-        copies = sum(1 for name in requests if name in named) if named else 1
-        if rules.claim_config_once:
+        copies = sum(1 for option in options if option.base in named or option.name in named) if named else 1
+        if rules.short_config:
             copies = min(copies, 1)
         entries.extend({"source": "FromClaim", **config} for _ in range(copies))
     return entries
+
+
+def _without_all_names(entry: Object, requests: int) -> Object:
+    """No names mean all."""
+    if len(entry.get("requests") or ()) != requests:
+        return entry
+    return {key: value for key, value in entry.items() if key != "requests"}
 
 
 def _node_selector(choices: Sequence[Choice], node: str) -> Object | None:
@@ -70,14 +98,16 @@ def _node_selector(choices: Sequence[Choice], node: str) -> Object | None:
     fields: list[Mapping[str, Any]] = []
     expressions: list[Mapping[str, Any]] = []
     for choice in choices:
-        spec = choice.device.slice
+        spec = choice.device.slice.spec
         selection = choice.device.spec if spec.get("perDeviceNodeSelection") else spec
-        if selection.get("nodeName"):
+        if selection.get("nodeName") is not None or choice.device.spec.get("bindsToNode"):
             only = {"key": "metadata.name", "operator": "In", "values": [node]}
             return {"nodeSelectorTerms": [{"matchFields": [only]}]}
         selector = selection.get("nodeSelector")
-        if selector is not None:
-            term = _single_term(selector)
+        terms = (selector or {}).get("nodeSelectorTerms") or []
+        if len(terms) > 1:
+            raise AllocationError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
+        for term in terms:
             _merge(fields, term.get("matchFields") or ())
             _merge(expressions, term.get("matchExpressions") or ())
     term = {"matchExpressions": expressions, "matchFields": fields}
@@ -85,13 +115,14 @@ def _node_selector(choices: Sequence[Choice], node: str) -> Object | None:
     return {"nodeSelectorTerms": [present]} if present else None
 
 
-def _single_term(selector: Mapping[str, Any]) -> Mapping[str, Any]:
-    terms = selector.get("nodeSelectorTerms") or []
-    if len(terms) != 1:
-        raise AllocationError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
-    term: Mapping[str, Any] = terms[0]
-    return term
-
-
 def _merge(requirements: list[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]) -> None:
-    requirements.extend(each for each in more if each not in requirements)
+    for requirement in more:
+        if not any(_same(requirement, each) for each in requirements):
+            requirements.append(requirement)
+
+
+def _same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """The order of values means nothing."""
+    if (left.get("key"), left.get("operator")) != (right.get("key"), right.get("operator")):
+        return False
+    return set(left.get("values") or ()) == set(right.get("values") or ())

@@ -1,41 +1,126 @@
 """How the search differs between releases and gates."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 
 
+class Implementation(IntEnum):
+    """Upstream has three allocators since 1.34; the first that knows all enabled features does the work."""
+
+    STABLE = 0
+    INCUBATING = 1
+    EXPERIMENTAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorFeatures:
+    """The gates that the allocator looks at."""
+
+    admin_access: bool
+    prioritized_list: bool
+    partitionable_devices: bool
+    device_taints: bool
+    consumable_capacity: bool
+    binding_conditions: bool  # both gates: conditions are written to the status of devices
+    list_attributes: bool
+    fractional_ranges: bool
+    optional_node_operations: bool
+
+    @classmethod
+    def of(cls, version: Version, gates: FeatureGates) -> "AllocatorFeatures":
+        binding, status = "DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"
+        return cls(
+            admin_access=gates.enabled("DRAAdminAccess") or version.minor <= 31,  # a field without a gate
+            prioritized_list=gates.enabled("DRAPrioritizedList"),
+            partitionable_devices=gates.enabled("DRAPartitionableDevices"),
+            device_taints=gates.enabled("DRADeviceTaints"),
+            consumable_capacity=gates.enabled("DRAConsumableCapacity"),
+            binding_conditions=gates.enabled(binding) and gates.enabled(status),
+            list_attributes=gates.enabled("DRAListTypeAttributes"),
+            fractional_ranges=gates.enabled("DRAFractionalCapacityRange"),
+            optional_node_operations=gates.enabled("DRAOptionalNodeOperations"),
+        )
+
+    @property
+    def none(self) -> bool:
+        """Whether no gate at all is on."""
+        return not any(getattr(self, name) for name in self.__slots__)
+
+    def implementation(self, minor: int) -> Implementation:
+        basic = self.admin_access or self.prioritized_list or self.partitionable_devices or self.device_taints
+        shared = self.consumable_capacity or self.binding_conditions
+        newest = self.list_attributes or self.fractional_ranges or self.optional_node_operations
+        if minor <= 33:  # there was one, the ancestor of the others
+            return Implementation.STABLE
+        level = 3 if newest else 2 if shared else 1 if basic else 0
+        return Implementation(min(level, 2) if minor <= 35 else max(level - 1, 0))
+
+
 @dataclass(frozen=True, slots=True)
 class AllocatorRules:
     """Named decisions; the search asks for no version and no gate."""
 
-    admin_access: bool
-    per_device_nodes: bool  # DRAPartitionableDevices: a slice may leave the choice of nodes to its devices
+    features: AllocatorFeatures
+    implementation: Implementation
     # 1.35+: completeness and validity are judged over all slices of a pool, also those for other nodes;
     # an incomplete pool is not used at all; an invalid one is an error if nothing else fits.
     whole_pools: bool
     duplicate_devices_invalid: bool  # 1.32+
     empty_all_fails: bool  # 1.33+: a request for all devices fails if there are none
+    admin_once_per_claim: bool  # 1.33+: with admin access a claim does not get the same device twice
+    # 1.36+: the slices of a pool are searched by name; the stable one takes them as they come, except in
+    # recordings with no gate on. Before, and for pools, there is no order (here: that of their names).
+    sorted_slices: bool
+    binding_pools_last: bool  # pools with binding conditions are a last resort
+    combinations: bool  # 1.36+, not the stable one: within a request only later devices are tried
+    pool_counters: bool  # 1.35+: counters belong to the pool, before to the slice
+    running_counters: bool  # 1.34+: what the search has taken is added up, and not always given back
+    shared_devices_use_counters: bool  # 1.36.2+: shared devices of earlier cycles count, too
+    # The implementation knows consumable capacity: it refuses capacity requests if the gate is off, and has
+    # distinctAttribute and the value of `device.allowMultipleAllocations` in any case.
+    knows_sharing: bool
+    distinct_by_value: bool  # 1.35+; 1.34 compared identities
+    distinct_remembers_all: bool  # 1.37+; before only the last device of each request
     class_config_once: bool  # 1.33.6+, 1.34.2+: one entry per class that names its requests
-    claim_config_once: bool  # 1.37+: one entry per claim config, however many requests it names
+    short_config: bool  # 1.37+: one entry per claim config, no names where they are all
+    device_in_errors: bool  # 1.37+: CEL runtime errors name the device
+    step_keeps_format: bool  # 1.37+: an amount that was rounded up has the format of the step
     cel: DeviceFeatures
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "AllocatorRules":
         minor = version.minor
+        features = AllocatorFeatures.of(version, gates)
+        implementation = features.implementation(minor)
+        newer = implementation is not Implementation.STABLE
+        newest = implementation is Implementation.EXPERIMENTAL
         return cls(
-            admin_access=gates.enabled("DRAAdminAccess") or minor <= 31,  # 1.31 had the field without a gate
-            per_device_nodes=gates.enabled("DRAPartitionableDevices"),
+            features=features,
+            implementation=implementation,
             whole_pools=minor >= 35,
             duplicate_devices_invalid=minor >= 32,
             empty_all_fails=minor >= 33,
+            admin_once_per_claim=minor >= 33,
+            sorted_slices=minor >= 36 and (newer or features.none),
+            binding_pools_last=newer if minor >= 36 else newest,
+            combinations=minor >= 36 and newer,
+            pool_counters=minor >= 35,
+            running_counters=minor >= 34,
+            shared_devices_use_counters=minor >= 36,
+            knows_sharing=newer if minor >= 36 else newest,
+            distinct_by_value=minor >= 35,
+            distinct_remembers_all=minor >= 37,
             class_config_once=minor >= 33,
-            claim_config_once=minor >= 37,
+            short_config=minor >= 37,
+            device_in_errors=minor >= 37,
+            step_keeps_format=minor >= 37,
             cel=DeviceFeatures(
-                consumable_capacity=gates.enabled("DRAConsumableCapacity"),
-                list_attributes=gates.enabled("DRAListTypeAttributes"),
+                consumable_capacity=features.consumable_capacity,
+                list_attributes=features.list_attributes,
                 stored=True,
             ),
         )

@@ -1,20 +1,38 @@
 """What plugins remember from one extension point to the next, for one attempt at one pod."""
 
-from typing import Any
+from typing import Any, Protocol, Self, runtime_checkable
+
+
+@runtime_checkable
+class Cloneable(Protocol):
+    """A value that adding or removing a pod changes."""
+
+    def clone(self) -> Self: ...
 
 
 class CycleState:
     """Values by plugin name, and the plugins that have nothing to do in this cycle."""
 
-    __slots__ = ("_values", "skip_filter", "skip_score")
+    __slots__ = ("_values", "recorded", "skip_filter", "skip_score")
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
+        self.recorded = False  # whether the time of each plugin is taken in this cycle
 
     def write(self, plugin: str, value: Any) -> None:
         self._values[plugin] = value
+
+    def clone(self) -> "CycleState":
+        """A copy to try something on: values that can be cloned are, the others are shared."""
+        copy = CycleState()
+        copy._values = {
+            name: value.clone() if isinstance(value, Cloneable) else value
+            for name, value in self._values.items()
+        }
+        copy.skip_filter, copy.skip_score = self.skip_filter, self.skip_score
+        return copy
 
     def read(self, plugin: str) -> Any:
         """What the plugin wrote earlier in this cycle; None if nothing."""

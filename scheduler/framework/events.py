@@ -17,6 +17,11 @@ class EventResource(StrEnum):
     RESOURCE_CLAIM = "ResourceClaim"
     RESOURCE_SLICE = "ResourceSlice"
     DEVICE_CLASS = "DeviceClass"
+    NAMESPACE = "Namespace"
+    CLAIM = "PersistentVolumeClaim"
+    VOLUME = "PersistentVolume"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    CSI_NODE = "storage.k8s.io/CSINode"
     ANY = "*"
 
 
@@ -33,7 +38,8 @@ class Action(IntFlag):
     UPDATE_POD_SCALE_DOWN = auto()
     UPDATE_POD_GATES_ELIMINATED = auto()
     UPDATE_POD_GENERATED_CLAIM = auto()
-    ANY = (1 << 10) - 1
+    UPDATE_POD_TOLERATION = auto()
+    ANY = (1 << 11) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +79,8 @@ class EventHint:
 
 
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.ANY, Action.ANY, "UnschedulableTimeout")
+
+
+def is_same_pod(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint
+    """The hint that a change of the pod itself is of use, and that of no other."""
+    return new is not None and new["metadata"].get("uid") == pod["metadata"].get("uid")

@@ -58,6 +58,19 @@ class PreFilter(Plugin, Protocol):
 
 
 @runtime_checkable
+class PreFilterExtensions(Plugin, Protocol):
+    """What PreFilter wrote depends on the pods of the nodes."""
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
+        """Change the state as if `other` ran on the node."""
+        ...
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
+        """Change the state as if `other` no longer ran on the node."""
+        ...
+
+
+@runtime_checkable
 class Filter(Plugin, Protocol):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         """Whether the pod fits the node. Must not change either."""
@@ -91,6 +104,13 @@ class Score(Plugin, Protocol):
 class NormalizeScore(Plugin, Protocol):
     def normalize(self, scores: dict[str, int]) -> None:
         """Bring this plugin's scores, by node name, into 0 … MAX_NODE_SCORE."""
+        ...
+
+
+@runtime_checkable
+class NormalizeStatefully(Plugin, Protocol):
+    def normalize_with(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> None:
+        """`normalize`, for a plugin that needs what it remembered of the cycle."""
         ...
 
 

@@ -3,8 +3,8 @@
 # Protocols are looked up by type, which mypy takes for instantiation.
 # mypy: disable-error-code="type-abstract"
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from scheduler.framework import interfaces
 from scheduler.framework.cycle_state import CycleState
@@ -15,8 +15,12 @@ from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
 
 P = TypeVar("P")
+R = TypeVar("R")
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
+# What a profile tells the time of a plugin: plugin, extension point, how it ended, seconds.
+ObservePlugin = Callable[[str, str, Status, float], None]
 
 
 class ProfileError(ValueError):
@@ -31,48 +35,78 @@ class Profile:
         plugins: Sequence[Plugin],
         weights: Mapping[str, int] | None = None,
         name: str = DEFAULT_SCHEDULER_NAME,
+        points: Mapping[str, Sequence[str]] | None = None,
+        percentage_of_nodes_to_score: int | None = None,
     ) -> None:
+        """`points` says which plugins act at an extension point (`preFilter`) and in which order; without
+        an entry, all that can."""
         self.name = name
         self.plugins = tuple(plugins)
+        self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self._weights = dict(weights or {})
+        self._points = points or {}
+        self.observe_plugin: ObservePlugin = lambda *_: None
+        self.monotonic: Callable[[], float] = lambda: 0.0
         self._validate()
-        self.queue_sort = self._of(interfaces.QueueSort)[0]
-        self.pre_enqueue = self._of(interfaces.PreEnqueue)
-        self.pre_filters = self._of(interfaces.PreFilter)
-        self.filters = self._of(interfaces.Filter)
-        self.post_filters = self._of(interfaces.PostFilter)
-        self.pre_scores = self._of(interfaces.PreScore)
-        self.scores = self._of(interfaces.Score)
-        self.reserves = self._of(interfaces.Reserve)
-        self.permits = self._of(interfaces.Permit)
-        self.pre_binds = self._of(interfaces.PreBind)
-        self.binds = self._of(interfaces.Bind)
-        self.post_binds = self._of(interfaces.PostBind)
+        self.queue_sort = self._at("queueSort", interfaces.QueueSort)[0]
+        self.pre_enqueue = self._at("preEnqueue", interfaces.PreEnqueue)
+        self.pre_filters = self._at("preFilter", interfaces.PreFilter)
+        self.pre_filter_extensions = self._at("preFilter", interfaces.PreFilterExtensions)
+        self.filters = self._at("filter", interfaces.Filter)
+        self.post_filters = self._at("postFilter", interfaces.PostFilter)
+        self.pre_scores = self._at("preScore", interfaces.PreScore)
+        self.scores = self._at("score", interfaces.Score)
+        self.reserves = self._at("reserve", interfaces.Reserve)
+        self.permits = self._at("permit", interfaces.Permit)
+        self.pre_binds = self._at("preBind", interfaces.PreBind)
+        self.binds = self._at("bind", interfaces.Bind)
+        self.post_binds = self._at("postBind", interfaces.PostBind)
         self.hints: Mapping[str, Sequence[EventHint]] = {
-            plugin.name: tuple(plugin.events_to_register()) for plugin in self._of(interfaces.Enqueue)
+            plugin.name: tuple(plugin.events_to_register())
+            for plugin in self.plugins
+            if isinstance(plugin, interfaces.Enqueue)
         }
 
-    def _of(self, kind: type[P]) -> tuple[P, ...]:
-        return tuple(plugin for plugin in self.plugins if isinstance(plugin, kind))
+    def _at(self, point: str, kind: type[P]) -> tuple[P, ...]:
+        order = self._points.get(point)
+        if order is None:
+            return tuple(plugin for plugin in self.plugins if isinstance(plugin, kind))
+        by_name = {plugin.name: plugin for plugin in self.plugins}
+        return tuple(plugin for name in order if isinstance(plugin := by_name[name], kind))
 
     def _validate(self) -> None:
         names = [plugin.name for plugin in self.plugins]
         repeated = {name for name in names if names.count(name) > 1}
         if repeated:
             raise ProfileError(f"plugin {sorted(repeated)[0]!r} already registered as {self.name!r}")
-        sorts = self._of(interfaces.QueueSort)
+        sorts = self._at("queueSort", interfaces.QueueSort)
         if len(sorts) != 1:
             raise ProfileError(
                 f"only one queue sort plugin required for profile with name {self.name!r}, "
                 f"but got {len(sorts)}"
             )
-        if not self._of(interfaces.Bind):
+        if not self._at("bind", interfaces.Bind):
             raise ProfileError(
                 f"at least one bind plugin is needed for profile with scheduler name {self.name!r}"
             )
-        unknown = set(self._weights) - {plugin.name for plugin in self._of(interfaces.Score)}
+        unknown = set(self._weights) - {plugin.name for plugin in self._at("score", interfaces.Score)}
         if unknown:
             raise ProfileError(f"weight for {sorted(unknown)[0]!r}, which does not score")
+
+    # -- time
+
+    def _timed(self, state: CycleState, plugin: str, point: str, run: Callable[..., R], *args: Any) -> R:
+        """Call `run`; in a cycle that is recorded, tell how long it took."""
+        if not state.recorded:
+            return run(state, *args)
+        began = self.monotonic()
+        result = run(state, *args)
+        self._record(plugin, point, result, began)
+        return result
+
+    def _record(self, plugin: str, point: str, result: object, began: float) -> None:
+        status = result if isinstance(result, Status) else getattr(result, "status", SUCCESS)
+        self.observe_plugin(plugin, point, status, self.monotonic() - began)
 
     # -- filtering
 
@@ -83,7 +117,7 @@ class Profile:
         allowed: frozenset[str] | None = None
         limiting: list[str] = []
         for plugin in self.pre_filters:
-            result = plugin.pre_filter(state, pod, nodes)
+            result = self._timed(state, plugin.name, "PreFilter", plugin.pre_filter, pod, nodes)
             if result.status.is_skip:
                 state.skip_filter.add(plugin.name)
                 continue
@@ -96,6 +130,8 @@ class Profile:
             if result.nodes is not None:
                 limiting.append(plugin.name)
                 allowed = result.nodes if allowed is None else allowed & result.nodes
+                if not allowed:
+                    return PreFilterResult(_nowhere(limiting)), ()
         return PreFilterResult(SUCCESS, allowed), tuple(limiting)
 
     def active_filters(self, state: CycleState) -> list[interfaces.Filter]:
@@ -108,36 +144,44 @@ class Profile:
         reasons: list[str] = []
         nominated: str | None = None
         for plugin in self.post_filters:
+            began = self.monotonic()
             result = await plugin.post_filter(state, pod, rejected, nodes)
+            if state.recorded:
+                self._record(plugin.name, "PostFilter", result, began)
             status = result.status
             if status.is_success or status.code is Code.UNRESOLVABLE:
                 return result
             if not status.is_rejected:
-                message = f'running PostFilter plugin "{plugin.name}": {status.message}'
-                return PostFilterResult(failed(message))
+                return PostFilterResult(failed(status.message))
             nominated = result.nominated_node if result.nominated_node is not None else nominated
             reasons.extend(status.reasons)
         return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons)), nominated)
 
     # -- scoring
 
-    def run_scores(
-        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> dict[str, int] | Status:
-        """The weighted sum per node, or the status of a plugin that failed."""
-        for pre in self.pre_scores:
-            status = pre.pre_score(state, pod, nodes)
+    def run_pre_scores(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        for plugin in self.pre_scores:
+            status = self._timed(state, plugin.name, "PreScore", plugin.pre_score, pod, nodes)
             if status.is_skip:
-                state.skip_score.add(pre.name)
+                state.skip_score.add(plugin.name)
             elif not status.is_success:
-                return failed(f'running PreScore plugin "{pre.name}": {status.message}')
+                return failed(f'running PreScore plugin "{plugin.name}": {status.message}')
+        return SUCCESS
+
+    def run_scores(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+        """The weighted sum per node."""
         totals = dict.fromkeys((node.name for node in nodes), 0)
         for plugin in self.scores:
             if plugin.name in state.skip_score:
                 continue
+            began = self.monotonic()
             scores = {node.name: plugin.score(state, pod, node) for node in nodes}
             if isinstance(plugin, interfaces.NormalizeScore):
                 plugin.normalize(scores)
+            elif isinstance(plugin, interfaces.NormalizeStatefully):
+                plugin.normalize_with(state, pod, scores)
+            if state.recorded:
+                self._record(plugin.name, "Score", SUCCESS, began)
             weight = self._weights.get(plugin.name, 1)
             for name, score in scores.items():
                 totals[name] += weight * score
@@ -147,7 +191,7 @@ class Profile:
 
     def run_reserves(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         for plugin in self.reserves:
-            status = plugin.reserve(state, pod, node)
+            status = self._timed(state, plugin.name, "Reserve", plugin.reserve, pod, node)
             if not status.is_success:
                 return _explained("Reserve", plugin.name, status)
         return SUCCESS
@@ -165,14 +209,20 @@ class Profile:
 
     async def run_pre_binds(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         for plugin in self.pre_binds:
+            began = self.monotonic()
             status = await plugin.pre_bind(state, pod, node)
+            if state.recorded:
+                self._record(plugin.name, "PreBind", status, began)
             if not status.is_success:
                 return _explained("PreBind", plugin.name, status)
         return SUCCESS
 
     async def run_binds(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         for plugin in self.binds:
+            began = self.monotonic()
             status = await plugin.bind(state, pod, node)
+            if state.recorded:
+                self._record(plugin.name, "Bind", status, began)
             if status.is_skip:
                 continue
             return status if status.is_success else _explained("Bind", plugin.name, status)
@@ -181,6 +231,14 @@ class Profile:
     def run_post_binds(self, state: CycleState, pod: PodInfo, node: str) -> None:
         for plugin in self.post_binds:
             plugin.post_bind(state, pod, node)
+
+
+def _nowhere(limiting: Sequence[str]) -> Status:
+    """No node satisfies all that PreFilter plugins said about where the pod can go."""
+    reason = f"node(s) didn't satisfy plugin(s) [{' '.join(limiting)}] simultaneously"
+    if len(limiting) == 1:
+        reason = f"node(s) didn't satisfy plugin {limiting[0]}"
+    return Status(Code.UNRESOLVABLE, (reason,), limiting[-1])
 
 
 def _explained(point: str, plugin: str, status: Status) -> Status:

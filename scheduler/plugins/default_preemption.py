@@ -1,26 +1,61 @@
-"""DefaultPreemption: says why preemption does not help. Victims are not looked for yet."""
+"""DefaultPreemption: make room for a pod by evicting pods of lower priority.
 
-from collections import Counter
+Source: k8s.io/kubernetes/pkg/scheduler/framework/{preemption,plugins/defaultpreemption}, 1.36.
+"""
+
 from collections.abc import Mapping, Sequence
+from functools import partial
 
+from apimachinery.client.refs import POD_DISRUPTION_BUDGETS
+from scheduler.diagnosis import Diagnosis
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
 from scheduler.framework.interfaces import PostFilterResult
-from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.framework.status import SUCCESS, Code, Status, failed, unresolvable, unschedulable
+from scheduler.handle import Handle
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
+from scheduler.preemption import candidates, victims
+from scheduler.preemption.eviction import FAILURES, Evictor, is_terminating_by_preemption
+from scheduler.preemption.victims import Candidate
 
 NAME = "DefaultPreemption"
 
-_NOT_HELPFUL = "Preemption is not helpful for scheduling"
-_NO_VICTIMS = "No preemption victims found for incoming pod"
+_NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
+_NEVER = "not eligible due to preemptionPolicy=Never."
+_TERMINATING = "not eligible due to a terminating pod on the nominated node."
+_UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished")
 
 
 class DefaultPreemption:
     name = NAME
 
+    def __init__(
+        self,
+        handle: Handle,
+        min_percent: int = candidates.MIN_PERCENT,
+        min_absolute: int = candidates.MIN_ABSOLUTE,
+    ) -> None:
+        """The two minima say how many nodes are tried at least before the best of them is taken."""
+        self._handle = handle
+        self._async = handle.rules.async_preemption
+        self._minima = (min_percent, min_absolute)
+        self._budgets = handle.informer(POD_DISRUPTION_BUDGETS)
+        self._evictor = Evictor(handle)
+
     def events_to_register(self) -> Sequence[EventHint]:
-        return (EventHint(ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)),)
+        if not self._async:
+            return ()
+        deleted = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)
+        return (EventHint(deleted, self._may_go_on),)
+
+    def _may_go_on(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        return not self._evictor.is_under_way(pod["metadata"].get("uid", ""))
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        if self._async and self._evictor.is_under_way(pod.uid):
+            return _UNDER_WAY
+        return SUCCESS
 
     async def post_filter(
         self,
@@ -29,15 +64,78 @@ class DefaultPreemption:
         rejected: Mapping[str, Status],
         nodes: Sequence[NodeInfo],
     ) -> PostFilterResult:
+        self._handle.metrics.preemption_attempts.inc()
+        result = await self._preempt(state, pod, rejected, nodes)
+        status = result.status
+        if not status.message:
+            return result
+        return PostFilterResult(
+            Status(status.code, (f"preemption: {status.message}",)), result.nominated_node
+        )
+
+    async def _preempt(
+        self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
+    ) -> PostFilterResult:
+        why_not = self._ineligible(pod, rejected, nodes)
+        if why_not:
+            return PostFilterResult(unschedulable(why_not))
+        found, statuses = self._candidates(state, pod, rejected, nodes)
+        if not found:
+            errors = [status for status in statuses.values() if status.code is Code.ERROR]
+            if errors:
+                return PostFilterResult(failed(errors[0].message))
+            for node in nodes:
+                statuses.setdefault(node.name, _NOT_HELPFUL)
+            return PostFilterResult(unschedulable(Diagnosis(len(nodes), statuses).message()), "")
+        chosen = candidates.best(found)
+        if self._async:
+            self._evictor.evict_later(chosen, pod)
+        else:
+            try:
+                await self._evictor.evict_now(chosen, pod)
+            except FAILURES as error:
+                return PostFilterResult(failed(error))
+        return PostFilterResult(SUCCESS, chosen.node)
+
+    def _ineligible(self, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]) -> str:
+        """Why the pod must not preempt others (now); empty if it may."""
         if pod.spec.get("preemptionPolicy") == "Never":
-            return PostFilterResult(unschedulable("preemption: not eligible due to preemptionPolicy=Never."))
-        reasons = Counter(_reason(rejected.get(node.name)) for node in nodes)
-        listed = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-        message = f"preemption: 0/{len(nodes)} nodes are available: {listed}."
-        return PostFilterResult(unschedulable(message), nominated_node="")
+            return _NEVER
+        nominated = (pod.pod.get("status") or {}).get("nominatedNodeName")
+        if not nominated:
+            return ""
+        status = rejected.get(nominated)
+        if status is not None and status.code is Code.UNRESOLVABLE:
+            return ""
+        for node in nodes:
+            if node.name == nominated and any(
+                other.priority < pod.priority and is_terminating_by_preemption(other.pod)
+                for other in node.pods.values()
+            ):
+                return _TERMINATING
+        return ""
 
+    def _candidates(
+        self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
+    ) -> tuple[list[Candidate], dict[str, Status]]:
+        """Nodes where preemption helps; and why it does not on the others that were tried."""
+        potential = [
+            node
+            for node in nodes
+            if (status := rejected.get(node.name)) is not None and status.code is Code.UNSCHEDULABLE
+        ]
+        if not potential:
+            return [], {}
+        offset = int(self._handle.entropy.random() * len(potential))
+        wanted = candidates.enough(len(potential), *self._minima)
+        attempt = partial(self._attempt, state, pod, self._budgets.list())
+        return candidates.dry_run(potential, offset, wanted, attempt)
 
-def _reason(status: Status | None) -> str:
-    if status is not None and status.code is Code.UNSCHEDULABLE:
-        return _NO_VICTIMS
-    return _NOT_HELPFUL
+    def _attempt(
+        self, state: CycleState, pod: PodInfo, budgets: Sequence[Object], node: NodeInfo
+    ) -> Candidate | Status:
+        node_filter, copy = self._handle.node_filter, state.clone()
+        found = victims.select(node_filter, node_filter.prepare(copy), copy, pod, node.clone(), budgets)
+        if isinstance(found, Candidate) and not found.victims:
+            return failed(f'expected at least one victim pod on node "{node.name}"')
+        return found

@@ -10,9 +10,9 @@ from apimachinery.clock import Clock, Entropy
 from apimachinery.node_selectors import selector_matches
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
-from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.requests import ClaimPlan
 from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slice_index import SliceIndex
 from scheduler.claim_tracker import ClaimTracker
 from scheduler.claim_writing import ClaimWriter
 from scheduler.device_classes import DeviceClasses
@@ -72,7 +72,7 @@ class DynamicResources:
         self._classes = classes
         self._special = SpecialClaims(rules, claims, extended, entropy) if extended is not None else None
         self._binder = ClaimBinder(claims, writer, entropy, metrics if rules.claim_metric else None)
-        self._allocator = Allocator(allocator_rules, classes, slices, claims.devices_in_use, claims.releases)
+        self._allocator = Allocator(allocator_rules, classes, slices, claims.allocated, entropy.uid)
 
     def events_to_register(self) -> Sequence[EventHint]:
         return dynamic_hints.hints(self.pod_claims)

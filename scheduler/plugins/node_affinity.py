@@ -15,31 +15,39 @@ NAME = "NodeAffinity"
 REASON = "node(s) didn't match Pod's node affinity/selector"
 
 _REJECTED = unresolvable(REASON)
+_REJECTED_BY_PROFILE = unresolvable("node(s) didn't match scheduler-enforced node affinity")
 
 
 class NodeAffinity:
     name = NAME
 
+    def __init__(self, added: Mapping[str, Any] | None = None) -> None:
+        """`added` is a NodeAffinity that holds for every pod of the profile, beside its own."""
+        self._required = (added or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+        self._added = (added or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+
     def events_to_register(self) -> Sequence[EventHint]:
         event = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
-        return (EventHint(event, _node_matches),)
+        return (EventHint(event, None if self._required else _node_matches),)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        if not pod.spec.get("nodeSelector") and required(pod.spec) is None:
+        if not pod.spec.get("nodeSelector") and required(pod.spec) is None and self._required is None:
             return PreFilterResult(SKIP)
         return PreFilterResult(nodes=named_nodes(pod.spec))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        if self._required is not None and not selector_matches(self._required, node.labels, node.name):
+            return _REJECTED_BY_PROFILE
         return SUCCESS if fits(pod.spec, node.labels, node.name) else _REJECTED
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
-        return SUCCESS if _preferred(pod.spec) else SKIP
+        return SUCCESS if self._added or _preferred(pod.spec) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """The sum of the weights of the preferred terms that match."""
         return sum(
             term["weight"]
-            for term in _preferred(pod.spec)
+            for term in (*self._added, *_preferred(pod.spec))
             if term_matches(term.get("preference") or {}, node.labels, node.name)
         )
 

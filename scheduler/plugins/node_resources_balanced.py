@@ -1,34 +1,56 @@
-"""NodeResourcesBalancedAllocation: prefer nodes whose cpu and memory are used evenly."""
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources are used evenly.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go, 1.36.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.interfaces import MAX_NODE_SCORE
+from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.nodes import NodeInfo
+from scheduler.plugins.resource_scoring import weighted
 from scheduler.pods import PodInfo
 
 NAME = "NodeResourcesBalancedAllocation"
+
+_SIZE = ("cpu", "memory")
 
 
 class NodeResourcesBalancedAllocation:
     name = NAME
 
+    def __init__(self, args: Mapping[str, Any] | None = None) -> None:
+        """`args` are NodeResourcesBalancedAllocationArgs."""
+        self._resources = tuple(name for name, _ in weighted((args or {}).get("resources")))
+        self._only_size = self._resources == _SIZE
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        """A pod that asks for nothing of it is placed by others (best effort)."""
+        return SUCCESS if any(pod.requests.get(name) for name in self._resources) else SKIP
+
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        if not self._only_size:
+            return balance(pod, node, self._resources)
         key = (NAME, pod.size)
-        known = node.memo.get(key)
+        known: int | None = node.memo.get(key)
         if known is None:
             known = node.memo[key] = balance(pod, node)
         return known
 
 
-def balance(pod: PodInfo, node: NodeInfo) -> int:
-    asked_cpu, asked_memory = pod.size
-    cpu = _fraction("cpu", asked_cpu, node)
-    memory = _fraction("memory", asked_memory, node)
-    # The standard deviation of two numbers is half their distance.
-    return int((1 - abs(cpu - memory) / 2) * MAX_NODE_SCORE)
-
-
-def _fraction(name: str, asked: int, node: NodeInfo) -> float:
-    has = node.allocatable.get(name, 0)
-    if has <= 0:
-        return 1.0
-    return min(1.0, (node.requested.get(name, 0) + asked) / has)
+def balance(pod: PodInfo, node: NodeInfo, resources: Sequence[str] = _SIZE) -> int:
+    """The more alike the shares in use are, the better: 1 less their standard deviation."""
+    shares = [
+        min(1.0, (node.requested.get(name, 0) + pod.requests.get(name, 0)) / has)
+        for name in resources
+        if (has := node.allocatable.get(name, 0)) > 0 and (name in _SIZE or pod.requests.get(name))
+    ]
+    deviation = 0.0
+    if len(shares) == 2:
+        deviation = abs(shares[0] - shares[1]) / 2
+    elif len(shares) > 2:
+        mean = sum(shares) / len(shares)
+        deviation = (sum((share - mean) ** 2 for share in shares) / len(shares)) ** 0.5
+    return int((1 - deviation) * MAX_NODE_SCORE)

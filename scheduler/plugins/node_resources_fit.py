@@ -1,29 +1,45 @@
-"""NodeResourcesFit: the node has what the pod asks for; and LeastAllocated scoring.
+"""NodeResourcesFit: the node has what the pod asks for; and how full it should get.
 
 Extended resources that a DRA driver backs on a node are left to DynamicResources.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from scheduler.extended_resources import ExtendedResources
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
-from scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from scheduler.framework.interfaces import PreFilterResult
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.nodes import NodeInfo
+from scheduler.plugins.resource_scoring import Strategy
 from scheduler.pods import PodInfo, amounts, pod_requests
 
 NAME = "NodeResourcesFit"
-
-_SCORED = ("cpu", "memory")
 
 
 class NodeResourcesFit:
     name = NAME
 
-    def __init__(self, extended: ExtendedResources | None) -> None:
-        """`extended` is None if extended resources are not backed by DRA (gate off)."""
+    def __init__(
+        self,
+        extended: ExtendedResources | None,
+        args: Mapping[str, Any] | None = None,
+        *,
+        always_resolvable: bool = False,
+    ) -> None:
+        """`extended` is None if extended resources are not backed by DRA (gate off).
+
+        `args` are NodeResourcesFitArgs. `always_resolvable`: a node too small for the pod counts as one
+        that preemption may help.
+        """
         self._extended = extended
+        self._strategy = Strategy.of(args or {})
+        self._ignored = frozenset((args or {}).get("ignoredResources") or ())
+        self._ignored_groups = frozenset((args or {}).get("ignoredResourceGroups") or ())
+        names = {name for name, _ in self._strategy.resources}
+        self._scores_only_size = names <= {"cpu", "memory"}
+        self._always_resolvable = always_resolvable
 
     def events_to_register(self) -> Sequence[EventHint]:
         pods = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
@@ -38,7 +54,7 @@ class NodeResourcesFit:
         asked = [
             (name, amount, self._has_class(name))
             for name, amount in pod.requests.items()
-            if amount and name != "pods"
+            if amount and name != "pods" and not self._is_ignored(name)
         ]
         state.write(NAME, asked)
         return PreFilterResult()
@@ -67,19 +83,24 @@ class NodeResourcesFit:
             has = node.allocatable.get(name, 0)
             if asked > has - node.requested.get(name, 0) and not (has_class and has <= 0):
                 reasons.append(f"Insufficient {name}")
-                resolvable = resolvable and asked <= has
+                resolvable = resolvable and (self._always_resolvable or asked <= has)
         return tuple(reasons), resolvable
+
+    def _is_ignored(self, name: str) -> bool:
+        group, slash, _ = name.partition("/")
+        return bool(slash) and (name in self._ignored or group in self._ignored_groups)
 
     def _has_class(self, name: str) -> bool:
         """Whether DRA provides the resource on nodes where no device plugin has any of it."""
         return self._extended is not None and self._extended.class_for(name) is not None
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """LeastAllocated: the mean of what stays free of cpu and memory."""
-        key = (NAME, pod.scored_size)
-        known = node.memo.get(key)
+        if not self._scores_only_size:
+            return self._strategy.score(pod, node)
+        key = (self._strategy, pod.scored_size)
+        known: int | None = node.memo.get(key)
         if known is None:
-            known = node.memo[key] = least_allocated(pod, node)
+            known = node.memo[key] = self._strategy.score(pod, node)
         return known
 
     def _node_may_fit(self, pod: Object, old: Object | None, new: Object | None) -> bool:
@@ -96,12 +117,3 @@ class NodeResourcesFit:
             for name, asked in pod_requests(pod["spec"]).items()
             if asked and name != "pods"
         )
-
-
-def least_allocated(pod: PodInfo, node: NodeInfo) -> int:
-    shares = [
-        max(0, has - node.scored.get(name, 0) - asked) * MAX_NODE_SCORE // has
-        for name, asked in zip(_SCORED, pod.scored_size, strict=True)
-        if (has := node.allocatable.get(name, 0)) > 0
-    ]
-    return sum(shares) // len(shares) if shares else 0

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from apimachinery.taints import tolerates
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from scheduler.framework.events import (
+    Action,
+    ClusterEvent,
+    EventHint,
+    EventResource,
+    Object,
+    is_same_pod,
+)
 from scheduler.framework.status import SUCCESS, Status, unresolvable
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
@@ -20,7 +27,10 @@ class NodeUnschedulable:
     name = NAME
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return (EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)),)
+        return (
+            EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _may_run),
+            EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_same_pod),
+        )
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         return SUCCESS if fits(pod, node) else _REJECTED
@@ -30,3 +40,10 @@ def fits(pod: PodInfo, node: NodeInfo) -> bool:
     if not node.unschedulable:
         return True
     return any(tolerates(each, _TAINT) for each in pod.spec.get("tolerations") or ())
+
+
+def _may_run(pod: Object, old: Object | None, new: Object | None) -> bool:  # noqa: ARG001 - a Hint
+    """A node matters once it is no longer cordoned."""
+    if new is None or (new.get("spec") or {}).get("unschedulable"):
+        return False
+    return old is None or bool((old.get("spec") or {}).get("unschedulable"))

@@ -1,12 +1,16 @@
-"""All in-tree plugins, and the default profile: which run, in which order, with which weight."""
+"""All in-tree plugins, and the default profile: which run, in which order, with which weight.
 
-from collections.abc import Callable, Mapping
+Source: k8s.io/kubernetes/pkg/scheduler/apis/config/v1/default_plugins.go, 1.36.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from apimachinery.client.rest import APIClient
+from scheduler.configuration.settings import PluginRef
 from scheduler.extended_resources import ExtendedResources
 from scheduler.framework.interfaces import Plugin
-from scheduler.framework.profile import Profile
+from scheduler.handle import Handle
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.node_affinity import NodeAffinity
@@ -20,43 +24,51 @@ from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
 from scheduler.rules import SchedulerRules
 
+Arguments = Mapping[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What plugins are made of."""
+    """What the plugins of one profile are made of."""
 
-    client: APIClient
-    rules: SchedulerRules
+    handle: Handle
     extended: ExtendedResources | None
     dynamic_resources: Callable[[], Plugin]  # needs more of the scheduler than the others
 
+    @property
+    def rules(self) -> SchedulerRules:
+        return self.handle.rules
 
-REGISTRY: Mapping[str, Callable[[PluginContext], Plugin]] = {
-    "SchedulingGates": lambda _: SchedulingGates(),
-    "PrioritySort": lambda _: PrioritySort(),
-    "NodeUnschedulable": lambda _: NodeUnschedulable(),
-    "NodeName": lambda _: NodeName(),
-    "TaintToleration": lambda ctx: TaintToleration(ctx.rules),
-    "NodeAffinity": lambda _: NodeAffinity(),
-    "NodePorts": lambda _: NodePorts(),
-    "NodeResourcesFit": lambda ctx: NodeResourcesFit(ctx.extended),
-    # Before preemption: rather deallocate an idle claim than evict a pod.
-    "DynamicResources": lambda ctx: ctx.dynamic_resources(),
-    "DefaultPreemption": lambda _: DefaultPreemption(),
-    "NodeResourcesBalancedAllocation": lambda _: NodeResourcesBalancedAllocation(),
-    "DefaultBinder": lambda ctx: DefaultBinder(ctx.client),
+
+REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
+    "SchedulingGates": lambda _, __: SchedulingGates(),
+    "PrioritySort": lambda _, __: PrioritySort(),
+    "NodeUnschedulable": lambda _, __: NodeUnschedulable(),
+    "NodeName": lambda _, __: NodeName(),
+    "TaintToleration": lambda ctx, _: TaintToleration(ctx.rules),
+    "NodeAffinity": lambda _, args: NodeAffinity(args.get("addedAffinity")),
+    "NodePorts": lambda _, __: NodePorts(),
+    "NodeResourcesFit": lambda ctx, args: NodeResourcesFit(
+        ctx.extended, args, always_resolvable=ctx.rules.fit_resolvable
+    ),
+    "DynamicResources": lambda ctx, _: ctx.dynamic_resources(),
+    "DefaultPreemption": lambda ctx, args: DefaultPreemption(ctx.handle, **_minima(args)),
+    "NodeResourcesBalancedAllocation": lambda _, args: NodeResourcesBalancedAllocation(args),
+    "DefaultBinder": lambda ctx, _: DefaultBinder(ctx.handle.client),
 }
 
-WEIGHTS: Mapping[str, int] = {
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodeResourcesFit": 1,
-    "NodeResourcesBalancedAllocation": 1,
-}
+_WEIGHTS: Mapping[str, int] = {"TaintToleration": 3, "NodeAffinity": 2}
 
 
-def default_profile(context: PluginContext) -> Profile:
-    """The profile of `default-scheduler`; raises ProfileError."""
-    left_out = set() if context.rules.dynamic_resources else {"DynamicResources"}
-    plugins = [make(context) for name, make in REGISTRY.items() if name not in left_out]
-    return Profile(plugins, WEIGHTS)
+def _minima(args: Arguments) -> dict[str, int]:
+    names = {"minCandidateNodesPercentage": "min_percent", "minCandidateNodesAbsolute": "min_absolute"}
+    return {parameter: args[name] for name, parameter in names.items() if name in args}
+
+
+def default_plugins(rules: SchedulerRules) -> Sequence[PluginRef]:
+    """The plugins that run unless a configuration says otherwise, in order.
+
+    DynamicResources stands before preemption: rather deallocate an idle claim than evict a pod.
+    """
+    left_out = set() if rules.dynamic_resources else {"DynamicResources"}
+    return [PluginRef(name, _WEIGHTS.get(name, 1)) for name in REGISTRY if name not in left_out]

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from apimachinery.taints import tolerates
 from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from scheduler.framework.events import (
+    Action,
+    ClusterEvent,
+    EventHint,
+    EventResource,
+    Object,
+    is_same_pod,
+)
 from scheduler.framework.interfaces import MAX_NODE_SCORE
 from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
 from scheduler.nodes import NodeInfo
@@ -23,7 +30,10 @@ class TaintToleration:
         self._names_taint = rules.taint_in_reason
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return (EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)),)
+        return (
+            EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _tolerable),
+            EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_same_pod),
+        )
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         if not node.taints:
@@ -57,3 +67,15 @@ class TaintToleration:
         worst = max(scores.values(), default=0)
         for name, count in scores.items():
             scores[name] = MAX_NODE_SCORE - (count * MAX_NODE_SCORE // worst if worst else 0)
+
+
+def _tolerable(pod: Object, old: Object | None, new: Object | None) -> bool:
+    """A node matters once the pod tolerates its taints, which it did not before."""
+    if new is None:
+        return False
+    tolerations = pod["spec"].get("tolerations") or ()
+
+    def keeps_away(node: Object) -> bool:
+        return untolerated((node.get("spec") or {}).get("taints") or (), tolerations) is not None
+
+    return not keeps_away(new) and (old is None or keeps_away(old))

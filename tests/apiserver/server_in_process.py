@@ -50,7 +50,10 @@ class Caller:
         self.peer = peer
 
     async def __call__(self, method: str, target: str, body: Any = None, **headers: str) -> Answer:
-        return Answer(await self.raw(method, target, body, **headers))
+        response = await self.raw(method, target, body, **headers)
+        if isinstance(response.body, AsyncIterator):
+            response.body = b"".join([piece async for piece in response.body])
+        return Answer(response)
 
     async def raw(self, method: str, target: str, body: Any = None, **headers: str) -> Response:
         """The response as it is: a watch's body is an iterator."""

@@ -2,11 +2,14 @@
 
 import asyncio
 import base64
+import gzip
+import ssl
+import tempfile
 
 import pytest
 from aiohttp import web
 from server_in_process import Caller, close_server, open_server
-from webhook_server import BUNDLE, hook_server
+from webhook_server import BUNDLE, CERTIFICATE, KEY, hook_server
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 LIST = {
@@ -126,12 +129,181 @@ async def test_proxy(call, hook):
     secret["sec_websocket_protocol"] = "base64url.bearer.authorization.k8s.io.c2VjcmV0, v4"
     answer = await call.post(path, {"kind": "Thing"}, **secret)
     assert (answer.status, answer.body) == (201, {"kind": "Thing"})
-    method, target, headers, body = hook.requests[0]
+    method, target, headers, body = asked(hook)
     assert (method, target) == ("POST", path.replace("%20", "+"))
     assert body == b'{"kind": "Thing"}'
     assert headers["X-Remote-User"] == "admin"
-    assert not {"Authorization", "Sec-Websocket-Protocol"} & {name.title() for name in headers}
+    assert "Authorization" not in {name.title() for name in headers}
+    assert headers["Sec-WebSocket-Protocol"] == "v4"  # without the token
     assert headers["User-Agent"] == "tester/v1.36.0 (linux)"
+
+
+@pytest.fixture
+async def remote(call, hook):
+    """A group version that another server answers for, with what it is asked and how it answers."""
+    await call.post("/api/v1/namespaces/default/services", service(hook.port))
+    await call.post(SERVICES, api_service())
+    await condition(call, "Passed")
+    hook.requests.clear()
+    return hook
+
+
+THINGS = "/apis/metrics.example.com/v1/namespaces/default/things"
+
+
+def asked(remote):
+    """The last request for things; the server itself asks for what there is."""
+    return [one for one in remote.requests if one[1].startswith(THINGS)][-1]
+
+
+async def raw_backend(*pieces, hold=None):
+    """A TLS server that says these bytes to whoever asks, and what it is told; with `hold` up to the end."""
+    told = []
+
+    async def talk(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"/things" not in head:  # the server itself, which wants to know whether this is there
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            writer.close()
+            return
+        told.append(head)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        if hold is not None:
+            told.append(await reader.read())
+            hold.set()
+        writer.close()
+
+    return await asyncio.start_server(talk, "127.0.0.1", 0, ssl=remote_context()), told
+
+
+def remote_context():
+    """The certificate of `webhook_server` on a server's side."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(CERTIFICATE + KEY)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
+async def led_to(call, backend):
+    """Let the service lead to that server."""
+    port = backend.sockets[0].getsockname()[1]
+    annotations = {"apiserver.kubeskew.io/local-address": f"127.0.0.1:{port}"}
+    await call.patch("/api/v1/namespaces/default/services/hook", {"metadata": {"annotations": annotations}})
+
+
+async def test_bodies_pass_as_they_come(call, remote):
+    """A large answer is passed on piece by piece, with its length; so is what the client sends."""
+    size = 8 << 20
+    remote.answer = lambda _: web.Response(body=b"x" * size, content_type="text/plain")
+    response = await call.raw("GET", THINGS)
+    pieces = [len(piece) async for piece in response.body]
+    assert (response.length, sum(pieces)) == (size, size)
+    assert max(pieces) <= 1 << 16
+    sent = b'"' + b"y" * (1 << 19) + b'"'
+    await call.post(THINGS, sent)
+    assert asked(remote)[3] == sent
+
+
+async def test_compression_is_between_client_and_remote(call, remote):
+    """What a client accepts is told to the remote server, and its answer is not unpacked on the way."""
+    packed = gzip.compress(b"{}")
+    remote.answer = lambda _: web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+    response = await call.raw("GET", THINGS, accept_encoding="gzip")
+    assert dict(response.headers)["Content-Encoding"] == "gzip"
+    assert b"".join([piece async for piece in response.body]) == packed
+    assert {name.lower(): value for name, value in asked(remote)[2].items()}["accept-encoding"] == "gzip"
+
+
+async def test_watches_pass(call, remote):
+    """Events reach the client when they are sent; a client that leaves ends the remote watch."""
+    ended = asyncio.Event()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    backend, _ = await raw_backend(head + b"5\r\none\r\n\r\n", hold=ended)
+    async with backend:
+        await led_to(call, backend)
+        response = await call.raw("GET", f"{THINGS}?watch=1")
+        assert await anext(response.body) == b"one\r\n"
+        await response.body.aclose()
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 500_000,
+    ],
+)
+async def test_an_answer_that_breaks_off(call, remote, said):
+    """The client's connection breaks off as well: half an answer must not look like a whole one."""
+    backend, _ = await raw_backend(said)
+    async with backend:
+        await led_to(call, backend)
+        response = await call.raw("GET", THINGS)
+        with pytest.raises(ConnectionResetError):
+            [piece async for piece in response.body]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"garbage\r\n\r\n", b"HTTP/1.1 abc OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 100_000],
+)
+async def test_an_answer_that_is_none(call, remote, said):
+    """What is no HTTP, has no end of its head, or is nothing at all is a server that is not there."""
+    backend, _ = await raw_backend(said)
+    async with backend:
+        await led_to(call, backend)
+        answer = await call.get(THINGS)
+    assert (answer.status, answer.raw) == (503, b"error trying to reach service: EOF\n")
+
+
+async def test_upgrades_pass(call, remote):
+    """A connection that the remote server takes over carries bytes both ways; a refusal is passed on."""
+    done = asyncio.Event()
+    switching = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nhello"
+    backend, told = await raw_backend(switching, hold=done)
+    wanted = {"connection": "Upgrade", "upgrade": "x"}
+    async with backend:
+        await led_to(call, backend)
+        response = await call.raw("POST", f"{THINGS}/a/exec", **wanted)
+        assert response.status == 101
+        tunnel = Tunnel(b"from the client")
+        await response.body.talk(tunnel)
+        await asyncio.wait_for(done.wait(), 5)
+    assert tunnel.got == b"hello"
+    assert told[1] == b"from the client"
+    assert b"\r\nUpgrade: x\r\n" in told[0]
+    assert b"\r\nX-Remote-User: admin\r\n" in told[0]
+    refusing, _ = await raw_backend(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno")
+    async with refusing:
+        await led_to(call, refusing)
+        answer = await call("POST", f"{THINGS}/a/exec", **wanted)
+    assert (answer.status, answer.raw) == (400, b"no")
+
+
+class Tunnel:
+    """A client that says one thing, and leaves once it got something."""
+
+    def __init__(self, says):
+        self.says, self.got, self.answered = says, b"", asyncio.Event()
+
+    async def read(self):
+        if self.says:
+            said, self.says = self.says, b""
+            return said
+        await self.answered.wait()
+        return b""
+
+    async def write(self, data):
+        self.got += data
+        self.answered.set()
 
 
 async def test_discovery(call, hook):

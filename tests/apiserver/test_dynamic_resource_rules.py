@@ -77,7 +77,7 @@ def texts(body: Any) -> list[str]:
             ["spec.devices.requests[0].exactly.deviceClassName: Required value"],
         ),
         (claim(exact(selectors=[{}])), ["spec.devices.requests[0].exactly.selectors[0].cel: Required value"]),
-        (claim(exact(), exact()), ['spec.devices.requests[1].name: Duplicate value: "r"']),
+        (claim(exact(), exact()), ['spec.devices.requests[1]: Duplicate value: "r"']),
         (
             claim(*[exact(f"r{n}") for n in range(33)]),
             ["spec.devices.requests: Too many: 33: must have at most 32 items"],
@@ -123,7 +123,7 @@ async def test_claims_that_are_refused(api: Caller, given: Any, wanted: list[str
         (
             slice_({"name": "a", "attributes": {"x": {"int": 1, "bool": True}}}),
             [
-                'spec.devices[0].attributes[x]: Invalid value: {"int":1,"bool":true}: exactly one value must be specified'
+                'spec.devices[0].attributes[x]: Invalid value: {"IntValue":1,"BoolValue":true,"StringValue":null,"VersionValue":null,"BoolValues":null,"IntValues":null,"StringValues":null,"VersionValues":null}: exactly one value must be specified'
             ],
         ),
         (
@@ -132,7 +132,7 @@ async def test_claims_that_are_refused(api: Caller, given: Any, wanted: list[str
                 'spec.devices[0].attributes[v].version: Invalid value: "1.0": must be a string compatible with semver.org spec 2.0.0'
             ],
         ),
-        (slice_({"name": "a"}, {"name": "a"}), ['spec.devices[1].name: Duplicate value: "a"']),
+        (slice_({"name": "a"}, {"name": "a"}), ['spec.devices[1]: Duplicate value: "a"']),
         (
             slice_(*[{"name": f"d{n}"} for n in range(129)]),
             ["spec.devices: Too many: 129: must have at most 128 items"],

@@ -101,6 +101,18 @@ async def test_client_certificates(listening, authority):
     assert events[-1].author.user == "alice"
 
 
+async def test_a_certificate_ends_while_its_connection_goes_on(listening, authority):
+    """From then on requests of the connection are nobody's: not even anonymous."""
+    async with client(listening, authority, *authority.issue("alice", "system:masters")) as alice:
+        async with alice.get(MAPS) as answer:
+            assert answer.status == 200
+        clock = listening.services.world.clock
+        later = clock.now() + timedelta(hours=2)
+        clock.now = lambda: later
+        async with alice.get(MAPS) as answer:
+            assert (answer.status, (await answer.json())["reason"]) == (401, "Unauthorized")
+
+
 async def test_credential_id(listening, authority):
     """A user knows the fingerprint of their certificate."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

@@ -144,3 +144,35 @@ async def test_a_new_cluster_says_since_when_old_tokens_are_watched(api):
     found = await api.get(f"/api/v1/namespaces/kube-system/configmaps/{name}")
 
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.body["data"]["since"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/version", 405),
+        ("HEAD", "/version", 405),
+        ("PUT", "/api", 405),
+        ("DELETE", "/api/v1", 405),
+        ("PATCH", "/apis/apps/v1", 405),
+        ("POST", "/openid/v1/jwks", 405),
+        ("PUT", "/apis", 200),
+        ("POST", "/apis/apps", 200),
+        ("POST", "/healthz", 200),
+        ("POST", "/metrics", 200),
+    ],
+)
+async def test_methods_that_nobody_needs(api, method, path, status):
+    """The router's paths take GET alone; the aggregator, health checks and metrics look at no method."""
+    answer = await api(method, path)
+    assert answer.status == status
+    if status == 405:
+        assert answer.body["reason"] == "MethodNotAllowed"
+        assert answer.body["message"] == "the server does not allow this method on the requested resource"
+
+
+@pytest.mark.parametrize("path", ["/version/x", "/api/x", "/openid/v1/x"])
+async def test_nothing_below_the_routers_paths(api, path):
+    """The router says 404 in a Status, where others say it in plain text."""
+    answer = await api.get(path)
+    assert (answer.status, answer.body["reason"]) == (404, "NotFound")
+    assert answer.body["message"] == "the server could not find the requested resource"

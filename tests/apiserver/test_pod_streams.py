@@ -363,6 +363,18 @@ async def test_proxies(bench: Bench):
     assert (status, json.loads(text)["pod"]) == (200, "p")
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+async def test_proxies_take_every_method(bench: Bench, method: str):
+    """What is behind a pod is reached by the methods of upstream's proxy; only readers are redirected."""
+    answer = await bench.api(method, f"{PODS}/p:80/proxy/a")
+    assert answer.status == 200
+    assert method == "HEAD" or answer.body["method"] == method
+    bare = await bench.api(method, f"{PODS}/p:80/proxy")
+    assert bare.status == (301 if method in {"GET", "HEAD"} else 200)
+    refused = await bench.api("TRACE", f"{PODS}/p:80/proxy/a")
+    assert refused.status == 405
+
+
 async def test_endpoints_lead_to_pods_of_their_namespace_only(bench: Bench):
     """Who may write endpoints cannot send the server to other namespaces, or to any address."""
     ip = (await bench.api.get(f"{PODS}/p")).body["status"]["podIP"]

@@ -16,8 +16,10 @@ from apimachinery.client.refs import PODS
 from apimachinery.client.rest import APIClient
 from apimachinery.client.transport import Request
 from apimachinery.clock import SeededEntropy
-from conformance.runner import CellResult, run_cell
-from conformance.scenario import parse
+from conformance.evidence.log import Logged
+from conformance.loading import parse
+from conformance.results import CellResult
+from conformance.runner import run_cell
 
 pytestmark = pytest.mark.looptime
 
@@ -69,6 +71,7 @@ class Control:
         self.server = Served(LoopClock(), SeededEntropy(1))
         self.calls: list[Any] = []
         self.changing: Any = None
+        self.text = ""
 
     def client(self) -> APIClient:
         return self.server.client()
@@ -86,6 +89,15 @@ class Control:
 
     async def prepared(self) -> Mapping[str, Sequence[str]]:
         return {}
+
+    async def revision(self) -> int:
+        return self.server.revision
+
+    async def metrics(self, component: str, path: str) -> str:
+        return self.text
+
+    async def log(self) -> Sequence[Logged]:
+        return []
 
     async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
         return [{"revision": since + 1}]
@@ -283,3 +295,99 @@ async def test_a_cluster_that_does_not_stop_is_the_cells_failure():
     result = await run("  - {name: one, try: [{sleep: {duration: 1s}}]}", control)
 
     assert (result.passed, result.failure) == (False, "stopping the cluster: it will not die")
+
+
+async def test_an_operation_may_let_the_others_go_on():
+    """With continueOnError what follows runs, in the step and after it, and the cell fails all the same."""
+    result = await run(
+        f"""
+  - name: one
+    try:
+    - assert: {{resource: {POD}}}
+      continueOnError: true
+    - apply: {{resource: {POD}}}
+  - name: two
+    try:
+    - assert: {{resource: {POD}}}
+""",
+        Control(),
+    )
+
+    assert [step.outcome for step in result.steps] == ["failed", "passed"]
+    assert result.outcome == "failed"
+
+
+async def test_catch_finally_and_cleanup_run_when_they_should():
+    """catch after a failure, finally after the step, cleanup at the end, of steps that began."""
+    note = "observe: {{name: {0}, value: (`1`)}}"
+    blocks = {name: note.format(f"{name}-one") for name in ("catch", "finally", "cleanup")}
+    result = await run(
+        f"""
+  - name: one
+    try:
+    - apply: {{resource: {POD}}}
+    catch: [{{{blocks["catch"]}}}]
+    finally: [{{{blocks["finally"]}}}]
+    cleanup: [{{{blocks["cleanup"]}}}]
+  - name: two
+    try:
+    - error: {{resource: {POD}}}
+    catch: [{{observe: {{name: caught, value: (`1`)}}}}]
+  - name: three
+    try:
+    - apply: {{resource: {POD}}}
+    cleanup: [{{observe: {{name: never, value: (`1`)}}}}]
+""",
+        Control(),
+    )
+
+    assert list(result.observations) == ["finally-one", "caught", "cleanup-one"]
+    assert [each.block for each in result.steps[0].operations] == ["try", "finally", "cleanup"]
+
+
+async def test_what_is_observed_is_noted():
+    """An observation evaluates its expression on the objects found, and does not fail for want of any."""
+    result = await run(
+        f"""
+  - name: one
+    try:
+    - apply: {{resource: {POD}}}
+    - observe: {{name: pods, apiVersion: v1, kind: Pod, selector: {{app: a}}, value: (length(@))}}
+    - observe: {{name: none, apiVersion: v1, kind: Pod, object: absent, value: "([0].spec)"}}
+""",
+        Control(),
+    )
+
+    assert result.observations == {"pods": 1, "none": None}
+
+
+METRICS = """
+# TYPE queued gauge
+queued{queue="active"} 2
+queued{queue="gated"} 1
+# TYPE made_total counter
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "failure"),
+    [
+        ("name: queued, value: 3", ""),
+        ("name: queued, labels: {queue: active}, atLeast: 2, atMost: 2", ""),
+        ("name: queued, labels: {queue: lost}, value: 0", ""),
+        ("name: made_total, value: 0", ""),
+        ("name: queued, value: 4", "expected queued{} of scheduler to have value 4; found 3"),
+        ("name: made, atLeast: 1", "expected made{} of scheduler to have atLeast 1; found 0"),
+        (
+            "name: unknown, value: 0",
+            "expected unknown{} of scheduler to have value 0; found no metric unknown",
+        ),
+    ],
+)
+async def test_metrics_are_added_up_and_compared(body: str, failure: str):
+    """The series with the labels are summed; a metric that is not known is not taken for 0."""
+    control = Control()
+    control.text = METRICS
+    result = await run(f"\n  - name: one\n    try: [{{metric: {{component: scheduler, {body}}}}}]\n", control)
+
+    assert result.failure == (f"one: metric: {failure}" if failure else "")

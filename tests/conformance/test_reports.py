@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.report import Run, write
-from conformance.runner import CellResult, OperationResult, StepResult
+from conformance.results import CellResult, OperationResult, StepResult
 
 
 @pytest.fixture

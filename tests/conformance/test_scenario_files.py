@@ -3,9 +3,11 @@
 import pytest
 import yaml
 
+from conformance.durations import seconds
 from conformance.errors import ScenarioError
+from conformance.loading import parse
 from conformance.matrix import bundled, cells_of, find
-from conformance.scenario import RUN_KINDS, parse, seconds
+from conformance.scenario import RUN_KINDS
 
 TEST = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\n"
 

@@ -109,13 +109,14 @@ class Node:
         self.root, self.server, self.client, self.clock = root, server, client, clock
         self._entropy = entropy
         self.agent = None
+        self.sockets = None
         self.config = NodeConfig("node-1", capacity={"cpu": "8", "memory": "32Gi", "pods": "110"})
 
     async def start(self, version="1.36", gates=""):
         world = self.world(version, gates)
         self.server.version = world.version
         metrics = KubeletMetrics(CollectorRegistry())
-        self.agent = NodeAgent(self.config, self.root, world, self.client, metrics)
+        self.agent = NodeAgent(self.config, self.root, world, self.client, metrics, sockets=self.sockets)
         self.agent.start()
         await self.until(lambda: self.agent.ready or self.agent.failure)
 

@@ -75,7 +75,19 @@ def test_the_file_looks_like_upstreams(tmp_path):
     assert set(outer) == {"Data", "Checksum"}
     assert data["kind"] == "DRACheckpoint"
     assert data["apiVersion"] == "checkpoint.dra.kubelet.k8s.io/v1"
-    assert data["Entries"][0]["PodUIDs"] == {"pod-a": {}, "pod-b": {}}
+    assert data["ClaimInfoStateList"][0]["PodUIDs"] == {"pod-a": {}, "pod-b": {}}
+    assert data["ClaimInfoStateList"][0]["DriverState"]["idle"] == {"Devices": None}
+
+
+@pytest.mark.parametrize(("names", "checksum"), [(["dev-1"], 1656016162), (["dev-1", "dev-2"], 3369508096)])
+def test_bytes_are_upstreams(tmp_path, names, checksum):
+    """The checksums of upstream's own test (checkpointer_test.go, 1.33) come out to the bit."""
+    requests, ids = ("test request",), ("example.com/example=cdi-example",)
+    devices = [PreparedDevice("worker-1", name, requests, ids) for name in names]
+    pod, uid = "139cdb46-f989-4f17-9561-ca10cfb509a6", "067798be-454e-4be4-9047-1aa06aea63f7"
+    info = ClaimInfo("default", "example", uid, {pod}, {"test-driver.cdi.k8s.io": devices})
+    CheckpointFile(tmp_path, codec_for(Version(33))).store([info])
+    assert orjson.loads((tmp_path / "dra_manager_state").read_bytes())["Checksum"] == checksum
 
 
 def test_nothing_stored_is_nothing(tmp_path):

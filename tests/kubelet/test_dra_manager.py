@@ -11,8 +11,8 @@ from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 from kubelet.behaviour import behaviour_of
 from kubelet.devices import DeviceError
-from kubelet.dra import cdi
 from kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubelet.dra.health import HealthCache
 from kubelet.dra.manager import DRAManager
 from kubelet.dra.plugin import ClaimFailed, PluginError, PluginRegistry, PreparedDevice
 from kubelet.dra.texts import CLASSIC, MODERN
@@ -27,6 +27,7 @@ class FakePlugin:
     """A driver that answers as told and counts."""
 
     driver = DRIVER
+    connected = True
 
     def __init__(self):
         self.prepare_calls, self.unprepare_calls = [], []
@@ -44,9 +45,6 @@ class FakePlugin:
     async def node_unprepare_resources(self, claims):
         self.unprepare_calls.append([claim.name for claim in claims])
         return self._answers(claims, lambda claim: None)
-
-    def health(self):
-        return {}
 
     def _answers(self, claims, answer):
         if self.failure is not None:
@@ -87,10 +85,10 @@ class Fixture:
         )
         self.plugins.register(self.plugin)
         self.cache = ClaimCache(self.store)
-        self.cdi = directory
+        self.health = HealthCache(directory / "health", clock)
         self.metrics = KubeletMetrics(CollectorRegistry())
         self.manager = DRAManager(
-            "node-1", client, self.refs.claims, self.plugins, self.cache, directory,
+            "node-1", client, self.refs.claims, self.plugins, self.cache, self.health,
             self.behaviour, texts, clock, self.metrics,
         )  # fmt: skip
 
@@ -294,11 +292,6 @@ async def test_reconciling_frees_what_lost_pods_hold(make):
     assert fixture.store.users() == {"b": {"q"}}
 
 
-def write_specs(fixture):
-    devices = {name: {"NAME": name, name.replace("-", "_"): "true"} for name in ("a-req", "a-other")}
-    cdi.write_spec(fixture.cdi / "spec.json", f"{DRIVER}/claim", devices)
-
-
 @pytest.mark.parametrize(
     ("uses", "expected"),
     [
@@ -310,14 +303,12 @@ def write_specs(fixture):
 async def test_a_container_gets_the_devices_it_names(make, uses, expected):
     """CDI devices go to the containers that list the claim, by request."""
     fixture = make()
-    write_specs(fixture)
     await fixture.claim("a", "p")
     asked = pod("a", uses=uses)
     await fixture.manager.prepare(asked)
     devices = fixture.manager.for_container(asked, asked["spec"]["containers"][0])
 
     assert devices.cdi_ids == [f"{DRIVER}/claim={name}" for name in expected]
-    assert {name for name in devices.env if name != "NAME"} == {name.replace("-", "_") for name in expected}
 
 
 @pytest.mark.parametrize("gate", [True, False])
@@ -327,7 +318,6 @@ async def test_extended_resources_come_by_container_and_resource(make, gate):
     Else nothing.
     """
     fixture = make(gates={"DRAExtendedResource": gate})
-    write_specs(fixture)
     await fixture.claim("a", "p")
     mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "req"}
     other = {"containerName": "main", "resourceName": "example.com/nic", "requestName": "other"}
@@ -340,17 +330,6 @@ async def test_extended_resources_come_by_container_and_resource(make, gate):
     assert fixture.plugin.prepare_calls == ([["a"]] if gate else [])
     await fixture.manager.unprepare(asked)
     assert fixture.plugin.unprepare_calls == ([["a"]] if gate else [])
-
-
-async def test_devices_without_a_spec_are_refused(make):
-    """A CDI ID that no spec file knows fails the container, as in containerd."""
-    fixture = make()
-    await fixture.claim("a", "p")
-    asked = pod("a", uses=[{"name": "entry-a", "request": "req"}])
-    await fixture.manager.prepare(asked)
-
-    with pytest.raises(DeviceError, match=r"unresolvable CDI devices gpu.example.com/claim=a-req"):
-        fixture.manager.for_container(asked, asked["spec"]["containers"][0])
 
 
 async def test_operations_are_measured(make):

@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from apimachinery.clock import SeededEntropy
+from kubelet.devices import ContainerDevices, DeviceNode, HostMount
 from kubelet.program import Program, program_of
 from kubelet.runtime import FakeRuntime, full_image_name
+from kubelet.shell.files import FileError
 
 
 @dataclass
@@ -52,7 +54,7 @@ def test_state_outlives_the_runtimes_user(open_runtime, clock):
     runtime = open_runtime()
     sandbox = runtime.run_sandbox(POD)
     env, ids = {"A": "b"}, ["vendor/class=x"]
-    runtime.start_container(sandbox, "main", "nginx", Program(), env=env, cdi_devices=ids)
+    runtime.start_container(sandbox, "main", "nginx", Program(), env=env, devices=ContainerDevices(ids))
     runtime.start_container(sandbox, "short", "nginx", Program(runs_for=5, exit_code=3))
     clock.step(60)
     again = open_runtime().sandbox("u")
@@ -62,6 +64,36 @@ def test_state_outlives_the_runtimes_user(open_runtime, clock):
     assert again.latest("main").env == {"A": "b"}
     assert not again.latest("short").running(clock.now())
     assert again.latest("short").exit_code == 3
+
+
+def test_devices_and_mounts_are_seen_inside(open_runtime, tmp_path):
+    """Device files lie where the driver wants them, the machine's files where they are mounted."""
+    library = tmp_path / "host" / "lib"
+    library.mkdir(parents=True)
+    (library / "libgpu.so").write_text("ELF")
+    devices = ContainerDevices(
+        nodes=[DeviceNode("/dev/gpu0", "/dev/gpu3", "rw")],
+        mounts=[
+            HostMount("/usr/lib/gpu", str(library), read_only=True),
+            HostMount("/etc/gpu.conf", str(library / "libgpu.so")),
+            HostMount("/opt/driver", "/nowhere/on/this/machine"),
+        ],
+        annotations={"vendor/gpu": "gpu3"},
+    )
+    runtime = open_runtime()
+    sandbox = runtime.run_sandbox(POD)
+    runtime.start_container(sandbox, "main", "nginx", Program(), devices=devices)
+    again = open_runtime()
+    sandbox = again.sandbox("u")
+    container = sandbox.latest("main")
+    files = again.inside(sandbox, container).files
+
+    assert files.names("/dev") == ["gpu0", "null"]
+    assert files.read("/usr/lib/gpu/libgpu.so") == files.read("/etc/gpu.conf") == b"ELF"
+    assert files.names("/opt/driver") == []
+    with pytest.raises(FileError, match="Read-only file system"):
+        files.write("/usr/lib/gpu/new", b"", 0)
+    assert container.annotations == {"vendor/gpu": "gpu3"}
 
 
 def test_a_removed_sandbox_is_gone(open_runtime):

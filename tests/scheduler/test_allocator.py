@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
+from scheduler.allocator.allocated_state import AllocatedBook, AllocatedState, DeviceID
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.cases import CaseNode, ListedClasses
-from scheduler.allocator.devices import DeviceID
 from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
-from scheduler.allocator.pools import SliceIndex
 from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slice_index import SliceIndex
 
 DRIVER = "gpu.example.com"
 NODE = CaseNode("node-1", {"zone": "a"})
@@ -60,7 +60,12 @@ def _allocate(slices, *claims, version="1.36", allocated=(), classes=None, gates
     rules = AllocatorRules.of(release, FeatureGates(release, gates or {}))
     used = {DeviceID(DRIVER, pool, device) for pool, device in allocated}
     listed = ListedClasses(classes if classes is not None else [_class()])
-    return Allocator(rules, listed, SliceIndex.of(rules, slices), used).allocate(NODE, [*claims])
+    return _allocator(rules, slices, AllocatedState(used), listed).allocate(NODE, [*claims])
+
+
+def _allocator(rules, slices, state=None, classes=None):
+    classes = classes or ListedClasses([_class()])
+    return Allocator(rules, classes, SliceIndex.of(rules, slices), state or AllocatedState(), lambda: "share")
 
 
 def _chosen(allocations):
@@ -160,8 +165,8 @@ def test_old_generation_is_ignored():
     [
         pytest.param(
             _claim({"name": "r", "firstAvailable": [{"name": "s"}]}),
-            "claim default/claim-0, request r: has subrequests, but the DRAPrioritizedList feature is",
-            id="subrequests",
+            "claim default/claim-0, request s: missing device class name (unsupported request type?)",
+            id="alternative-without-class",
         ),
         pytest.param(
             _claim(_request(deviceClassName="nope")),
@@ -283,7 +288,7 @@ def test_long_search_gives_up():
     claim = _claim(*unlike, _request("none", 1, "false"))
     version = Version(36)
     rules = AllocatorRules.of(version, FeatureGates(version))
-    allocator = Allocator(rules, ListedClasses([_class()]), SliceIndex.of(rules, [_slice(devices)]), set())
+    allocator = _allocator(rules, [_slice(devices)])
 
     with pytest.raises(SearchTimeout, match="timed out trying to allocate devices"):
         allocator.find(NODE, allocator.plan([claim]), lambda: lambda: True)
@@ -344,14 +349,8 @@ def _expression(wanted, least):
 def test_searches_go_on_until_a_device_becomes_free():
     """A search that remembers where the last one ended finds what one that does not remember finds."""
     rules = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
-    used, releases = set(), 0
-    allocator = Allocator(
-        rules,
-        ListedClasses([_class()]),
-        SliceIndex.of(rules, [_slice([_device("a"), _device("b")])]),
-        used,
-        lambda: releases,
-    )
+    book = AllocatedBook()
+    allocator = _allocator(rules, [_slice([_device("a"), _device("b")])], book.state)
 
     def given():
         found = allocator.allocate(NODE, [_claim(_request("r", 1))])
@@ -359,10 +358,9 @@ def test_searches_go_on_until_a_device_becomes_free():
 
     a, b = DeviceID(DRIVER, "pool-1", "a"), DeviceID(DRIVER, "pool-1", "b")
     assert (given(), given()) == ("a", "a")
-    used.add(a)
+    book.add(a, None)
     assert given() == "b"
-    used.add(b)
+    book.add(b, None)
     assert (given(), given()) == (None, None)
-    used.remove(a)
-    releases += 1
+    book.remove(a, None)
     assert given() == "a"

@@ -4,7 +4,7 @@ import pytest
 
 from apimachinery.client.refs import dra_refs
 from apimachinery.versions import Version
-from scheduler.allocator.devices import DeviceID
+from scheduler.allocator.allocated_state import DeviceID
 from scheduler.claim_tracker import ClaimTracker
 from scheduler.dra_edge import DRAEdge
 from scheduler.extended_claims import per_container, with_reuse
@@ -219,7 +219,7 @@ def _claim(name="c", uid="u", version=1, device="", admin=False, owner=""):
 
 
 def _in_use(tracker):
-    return {device.device for device in tracker.devices_in_use}
+    return {device.device for device in tracker.allocated.devices}
 
 
 def test_tracker_counts_devices():
@@ -242,7 +242,7 @@ def test_tracker_prefers_the_newer_version():
     tracker.assume(_claim(version=5, device="a"))
     tracker.set_claim(_claim(version=4))
 
-    assert tracker.devices_in_use == {DeviceID("d", "p", "a")}
+    assert tracker.allocated.devices == {DeviceID("d", "p", "a")}
 
 
 def test_tracker_does_not_raise_the_dead():
@@ -251,10 +251,10 @@ def test_tracker_does_not_raise_the_dead():
     tracker.set_claim(_claim(version=4, device="a"))
     tracker.remove_claim(_claim(version=6))
     tracker.assume(_claim(version=5, device="a"))
-    assert tracker.devices_in_use == set()
+    assert tracker.allocated.devices == set()
 
     tracker.assume(_claim(uid="other", version=7, device="a"))
-    assert tracker.devices_in_use == {DeviceID("d", "p", "a")}
+    assert tracker.allocated.devices == {DeviceID("d", "p", "a")}
 
 
 def test_tracker_finds_the_special_claim_of_a_pod():

@@ -45,8 +45,8 @@ class _Writer:
 async def test_a_pod_that_goes_before_it_is_seen_on_its_node_leaves_nothing_there():
     """A list after an outage may lack a pod that was bound and deleted in between."""
     cache, informers = Cache(), _Handlers()
-    queue = SchedulingQueue(SystemClock(), Profile([PrioritySort(), DefaultBinder(None)]))
-    ClusterInformers(cache, queue, "default-scheduler").connect(informers)
+    queue = SchedulingQueue(SystemClock(), [Profile([PrioritySort(), DefaultBinder(None)])])
+    ClusterInformers(cache, queue, ["default-scheduler"]).connect(informers)
     informers.of[NODES][0]({"metadata": {"name": "n"}, "status": {}})
     informers.of[PODS][0](POD)
     queued = await queue.pop()

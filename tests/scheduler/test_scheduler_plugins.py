@@ -8,9 +8,8 @@ from scheduler.diagnosis import Diagnosis
 from scheduler.extended_resources import IndexedExtendedResources
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.profile import Profile, ProfileError
-from scheduler.framework.status import Code, unresolvable, unschedulable
+from scheduler.framework.status import Code, unschedulable
 from scheduler.nodes import NodeInfo
-from scheduler.plugins.default_preemption import DefaultPreemption
 from scheduler.plugins.node_affinity import NodeAffinity, named_nodes
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
@@ -254,17 +253,6 @@ def test_daemon_pods_name_their_node():
     spec = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
     assert named_nodes(spec) == {"n1"}
-
-
-async def test_preemption_says_why_it_does_not_help():
-    """Nodes that no eviction would free are told apart from those without victims."""
-    rejected = {"a": unresolvable("x"), "b": unschedulable("y")}
-    result = await DefaultPreemption().post_filter(CycleState(), _pod(), rejected, [_node("a"), _node("b")])
-
-    assert result.status.message == (
-        "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
-        "1 Preemption is not helpful for scheduling."
-    )
 
 
 def test_diagnosis_counts_reasons():

@@ -13,6 +13,7 @@ from apimachinery.component import ComponentContext, ComponentOptions, Health, W
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 from scheduler.cli import main
+from scheduler.configuration.settings import SchedulerSettings
 
 pytestmark = pytest.mark.looptime
 
@@ -37,7 +38,7 @@ async def test_component_schedules_until_stopped(leader_elect):
     server = FakeServer(SystemClock(), SeededEntropy(5))
     client = server.client()
     ctx = _context(server, leader_elect=leader_elect)
-    running = asyncio.create_task(main(ctx))
+    running = asyncio.create_task(main(SchedulerSettings(), ctx))
     await asyncio.sleep(0)
     assert ctx.health.failing() == ["leading and informers synced: not ready"]
     await client.create(
@@ -60,7 +61,7 @@ async def test_metrics_of_a_rejected_pod():
     server = FakeServer(SystemClock(), SeededEntropy(5))
     client = server.client()
     ctx = _context(server, leader_elect=False)
-    running = asyncio.create_task(main(ctx))
+    running = asyncio.create_task(main(SchedulerSettings(), ctx))
     await client.create(
         NODES, {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}
     )

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from apimachinery.clock import SystemClock
-from scheduler.backoff import backoff_seconds
+from scheduler.backoff import Backoff
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Topics
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import SUCCESS, unresolvable
@@ -46,7 +46,7 @@ def _pod(name, priority=0, **spec):
 
 
 def _queue():
-    return SchedulingQueue(SystemClock(), Profile([PrioritySort(), SchedulingGates(), _Picky()]))
+    return SchedulingQueue(SystemClock(), [Profile([PrioritySort(), SchedulingGates(), _Picky()])])
 
 
 async def _rejected(queue, name="a", by="Picky"):
@@ -71,7 +71,7 @@ async def test_order_is_priority_then_age():
 @pytest.mark.parametrize(("failures", "seconds"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (99, 10)])
 async def test_backoff_grows_to_ten_seconds(failures, seconds):
     """Each failure doubles the wait, from one second to ten."""
-    assert backoff_seconds(failures) == seconds
+    assert Backoff().seconds(failures) == seconds
 
 
 async def test_error_is_retried_after_backoff(looptime):
@@ -186,7 +186,7 @@ async def test_only_pods_that_a_change_concerns_are_asked():
             event = ClusterEvent(EventResource.NODE, Action.ADD)
             return (EventHint(event, lambda pod, old, new: asked.append(pod["metadata"]["name"]), topics),)
 
-    queue = SchedulingQueue(SystemClock(), Profile([PrioritySort(), Narrow()]))
+    queue = SchedulingQueue(SystemClock(), [Profile([PrioritySort(), Narrow()])])
     for name in ("a", "b"):
         queue.add(_pod(name, held=True))
 

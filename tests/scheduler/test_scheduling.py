@@ -1,117 +1,15 @@
 """The whole scheduler against a small API server in memory, in virtual time."""
 
 import asyncio
-import contextlib
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
+from scheduling_cluster import DRIVER, RESOURCE, Cluster, running
 
-from apimachinery.client.fake import FakeServer
-from apimachinery.client.refs import EVENTS_V1, NODES, PODS, dra_refs
-from apimachinery.clock import SeededEntropy, SystemClock
-from apimachinery.component import World
+from apimachinery.client.refs import EVENTS_V1, PODS
 from apimachinery.errors import StatusError
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.service import SchedulerService
 
 pytestmark = pytest.mark.looptime
-
-RESOURCE = "example.com/gpu"
-DRIVER = "gpu.example.com"
-
-
-class Cluster:
-    """A fake server with a scheduler at it."""
-
-    def __init__(self, version="1.36", **gates):
-        self.version = Version.parse(version)
-        self.refs = dra_refs(self.version)
-        clock, entropy = SystemClock(), SeededEntropy(7)
-        self.server = FakeServer(clock, entropy)
-        self.client = self.server.client()
-        world = World(self.version, FeatureGates(self.version, gates), clock, entropy)
-        self.registry = CollectorRegistry()
-        self.service = SchedulerService(world, self.server.client(), self.registry)
-
-    async def node(self, name="n0", devices=0, **allocatable):
-        resources = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
-        await self.client.create(
-            NODES, {"metadata": {"name": name, "labels": {}}, "status": {"allocatable": resources}}
-        )
-        if devices:
-            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-            made = [{"name": f"gpu-{i}"} for i in range(devices)]
-            spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": made}
-            await self.client.create(self.refs.slices, {"metadata": {"name": name}, "spec": spec})
-
-    async def device_class(self, name="gpu", **spec):
-        spec = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}], **spec}
-        await self.client.create(self.refs.device_classes, {"metadata": {"name": name}, "spec": spec})
-
-    async def claim(self, name="c0"):
-        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
-        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-        await self.client.create(self.refs.claims, {"metadata": {"name": name}, "spec": spec}, "default")
-
-    async def pod(self, name="p0", requests=None, **spec):
-        container = {"name": "c", "resources": {"requests": requests or {}}}
-        await self.client.create(
-            PODS, {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}, "default"
-        )
-
-    async def read(self, name="p0"):
-        return await self.client.get(PODS, name, "default")
-
-    async def node_of(self, name="p0"):
-        """Where the pod goes; waits until it is bound."""
-        async for pod in self._versions(name):
-            if pod["spec"].get("nodeName"):
-                return pod["spec"]["nodeName"]
-        return None
-
-    async def message(self, name="p0"):
-        """What the pod's condition says about why it is not scheduled; waits for it."""
-        async for pod in self._versions(name):
-            for condition in (pod.get("status") or {}).get("conditions") or ():
-                return condition["reason"], condition["message"]
-        return None
-
-    async def _versions(self, name):
-        version = self.server.revision
-        yield await self.read(name)
-        async for _, pod in self.client.watch(PODS, "default", resource_version=str(version)):
-            if pod["metadata"]["name"] == name:
-                yield pod
-
-    async def claims(self):
-        return (await self.client.list(self.refs.claims))["items"]
-
-    def fail(self, method, path, times=1):
-        """Make the API refuse requests whose method and path (without query) end so."""
-        left = [times]
-
-        def outage(request):
-            target = request.target.partition("?")[0]
-            if request.method == method and path in target.replace("/default", "") and left[0]:
-                left[0] -= 1
-                return StatusError(500, "InternalError", "out of order")
-            return None
-
-        self.server.outage = outage
-
-
-@contextlib.asynccontextmanager
-async def running(cluster):
-    cluster.service.start()
-    ended = asyncio.Event()
-    leading = asyncio.create_task(cluster.service.lead(ended))
-    try:
-        yield cluster
-    finally:
-        ended.set()
-        await leading
-        await cluster.service.stop()
 
 
 async def test_pod_is_bound():
@@ -315,7 +213,7 @@ async def test_failed_call_leaks_nothing(method, path):
         (claim,) = await cluster.claims()
         status = (await cluster.read())["status"]["extendedResourceClaimStatus"]
         assert status["resourceClaimName"] == claim["metadata"]["name"]
-        assert len(cluster.service.dynamic.claims.devices_in_use) == 1
+        assert len(cluster.service.dynamic.claims.allocated.devices) == 1
         assert set(cluster.service.dynamic.claims.pending_uids) == set()
 
 
@@ -331,7 +229,7 @@ async def test_call_that_never_succeeds_leaks_nothing(method, path):
         await asyncio.sleep(30)
 
         assert await cluster.claims() == []
-        assert set(cluster.service.dynamic.claims.devices_in_use) == set()
+        assert set(cluster.service.dynamic.claims.allocated.devices) == set()
         assert set(cluster.service.dynamic.claims.pending_uids) == set()
 
 
@@ -355,7 +253,7 @@ async def test_leftover_claim_is_deleted_in_the_next_attempt():
 
         assert failures == {"/binding": 0, "PUT": 0}
         assert len(await cluster.claims()) == 1
-        assert len(cluster.service.dynamic.claims.devices_in_use) == 1
+        assert len(cluster.service.dynamic.claims.allocated.devices) == 1
 
 
 async def test_conflict_is_retried():

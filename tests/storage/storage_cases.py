@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from memory_log import MemoryLog
+
 from apimachinery.clock import SystemClock
 from apiserver.storage.interfaces import Author, Change, Entry, Event, Key, Log, Verb
-from apiserver.storage.memory_log import MemoryLog
 from apiserver.storage.sql_log import SQLLog
 
 CLOCK = SystemClock()

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_log import MemoryLog
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
 from apiserver.storage.interfaces import Change, CompactedError, ConflictError, Entry, Event, Key
-from apiserver.storage.memory_log import MemoryLog
 from apiserver.storage.replay import digest, encoded, fold
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore

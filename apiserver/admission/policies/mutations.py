@@ -3,8 +3,7 @@
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_patch}.go, 1.36.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from apimachinery.errors import Object
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 APPLY, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
 KINDS = (APPLY, JSON_PATCH)
 _FIELDS = {APPLY: "applyConfiguration", JSON_PATCH: "jsonPatch"}
-_OBJECT = "Object"
-_OBJECTS = re.compile(r"\bObject(?:\.[_a-zA-Z][_a-zA-Z0-9]*)*(?=\s*\{)")
 _PATCH_FIELDS = ("op", "path", "from", "value")
 
 
@@ -30,39 +27,16 @@ class MutationError(Exception):
     """A mutation that cannot be applied; failurePolicy decides."""
 
 
-class _AnyFields(Mapping[str, Any]):
-    """The fields of an `Object`: whatever is named, of any type."""
-
-    def __getitem__(self, _: str) -> Any:
-        from apimachinery.cel import types
-
-        return types.DYN
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 1  # there are some
-
-
-def _object(name: str) -> Any:
-    from apimachinery.cel import types
-
-    return types.Type("struct", name, (), _AnyFields())
-
-
 def expression(compiler: Compiler, kind: str, source: str, *, stored: bool = True) -> Expression:
     """The expression of a mutation of that patchType: an `Object`, or a list of `JSONPatch`."""
     from apimachinery import cel
-    from apimachinery.cel import types
+    from apimachinery.cel import mutations, types
 
-    fields = dict.fromkeys(("op", "path", "from"), types.STRING) | {"value": types.DYN}
-    operation = types.object_type("JSONPatch", fields)
-    named = {name: _object(name) for name in {_OBJECT, *_OBJECTS.findall(source)}}
     environment = compiler.environment(stored=stored).extended(
-        named={**named, "JSONPatch": operation}, libraries=(cel.JSON_PATCH,) if kind == JSON_PATCH else ()
+        named=mutations.TYPES, libraries=(cel.JSON_PATCH,) if kind == JSON_PATCH else ()
     )
-    result = types.list_of(operation) if kind == JSON_PATCH else named[_OBJECT]
+    made = mutations.TYPES[mutations.ROOT]
+    result = types.list_of(mutations.JSON_PATCH_TYPE) if kind == JSON_PATCH else made
     return Expression(source, environment, (result,))
 
 
@@ -105,27 +79,16 @@ def _merged(value: Any, obj: Object, schema: Schema) -> Object:
     from apimachinery.managedfields.atoms import TypedError
     from apimachinery.managedfields.merging import merge
 
-    _check_names(value, _OBJECT)
+    try:
+        cel.mutations.check_names(value)
+    except cel.EvaluationError as error:
+        raise MutationError(f"type mismatch: {error}") from None
     config: Object = cel.to_json(value)
     _refuse_atoms(config, schema, "")
     try:
         return merge(obj, {**config, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}, schema)
     except TypedError as error:
         raise MutationError(f"error applying patch: {error}") from None
-
-
-def _check_names(value: Any, path: str) -> None:
-    """Raise MutationError where an `Object.a.b` stands elsewhere than at a.b."""
-    name = getattr(value, "cel_type_of", path)
-    if name != path:
-        why = f'unexpected type name "{name}", expected "{path}", which matches field name path'
-        raise MutationError(f"type mismatch: {why} from root Object type")
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            _check_names(item, f"{path}.{key}")
-    elif isinstance(value, list):
-        for item in value:
-            _check_names(item, path)
 
 
 def _refuse_atoms(value: Any, schema: Schema | None, path: str) -> None:

@@ -1,4 +1,4 @@
-"""resource.k8s.io. Source: pkg/registry/resource/*/strategy.go, 1.36.
+"""resource.k8s.io. Source: pkg/registry/resource/*/strategy.go, 1.31 to 1.37.
 
 Rules are written for the shape of v1; where the hub is an older version a copy is brought to it first.
 """
@@ -10,16 +10,26 @@ from typing import Any, ClassVar
 from apimachinery.conversion.converting import CONVERTERS
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, invalid
+from apimachinery.gating import drop_disabled
 from apimachinery.resources import GroupVersionKind
 from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
+from apiserver.registry.strategies.classic_resources import ResourceClassStrategy, SchedulingContextStrategy
+from apiserver.registry.strategies.shared import BuiltIn
 from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
-from apiserver.registry.validation import claim_status, device_classes, slices
+from apiserver.registry.validation import (
+    claim_status,
+    classic_claims,
+    device_classes,
+    pool_status_requests,
+    slices,
+)
 from apiserver.registry.validation.claim_access import claim_access_errors
-from apiserver.registry.validation.claims import ClaimRules, admin_access_errors, claim_spec_errors
+from apiserver.registry.validation.claims import admin_access_errors, claim_spec_errors
+from apiserver.registry.validation.device_rules import DeviceRules
+from apiserver.registry.validation.template_metadata import template_metadata_errors
 
 _GROUP = "resource.k8s.io"
-_CLASSIC = frozenset({"v1alpha1", "v1alpha2"})  # other objects under the same names: no rules here yet
+_CLASSIC = frozenset({"v1alpha1", "v1alpha2"})  # other objects under the same names
 
 
 def as_v1(obj: Object, ctx: StrategyContext) -> Object:
@@ -32,11 +42,13 @@ def as_v1(obj: Object, ctx: StrategyContext) -> Object:
     return widened
 
 
-def rules_of(ctx: StrategyContext) -> ClaimRules:
-    return ClaimRules(
+def rules_of(ctx: StrategyContext) -> DeviceRules:
+    return DeviceRules(
         ctx.version.minor,
-        ctx.gates.enabled("DRAConsumableCapacity"),
-        ctx.gates.enabled("DRAListTypeAttributes"),
+        consumable_capacity=ctx.gates.enabled("DRAConsumableCapacity"),
+        list_attributes=ctx.gates.enabled("DRAListTypeAttributes"),
+        fractional_capacity=ctx.gates.enabled("DRAFractionalCapacityRange"),
+        partition_types=ctx.gates.enabled("DRAPartitionableDevicesType"),
     )
 
 
@@ -63,17 +75,22 @@ class ClaimStatusStrategy(StatusStrategy):
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
-        claim_status.drop_deallocated(new, old)
+        if not _is_classic(ctx):
+            claim_status.drop_deallocated(new, old)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if _is_classic(ctx):
-            return []
+            return list(classic_claims.claim_status_errors(new, old))
         claim = as_v1(new, ctx)
-        errors = claim_status.claim_status_errors(claim, old, ctx.version.minor)
+        errors: list[FieldError] = []
         if not may_administer(new, ctx):
             errors += claim_status.admin_results_errors(new, old, admin_label(ctx))
         if ctx.gates.enabled("DRAResourceClaimGranularStatusAuthorization"):
             errors += claim_access_errors(claim, as_v1(old, ctx), ctx)
+        errors += claim_status.claim_status_errors(claim, old, rules_of(ctx))
+        if ctx.version.minor == 31:
+            status, before = new.get("status") or {}, old.get("status") or {}
+            errors += classic_claims.deallocation_errors(status, before)
         return errors
 
 
@@ -85,29 +102,47 @@ class ClaimStrategy(BuiltIn):
     _spec: ClassVar[tuple[str, ...]] = ("spec",)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return self._errors(obj, ctx, stored=False)
-
-    def _errors(self, obj: Object, ctx: StrategyContext, *, stored: bool) -> list[FieldError]:
         if _is_classic(ctx):
-            return []
+            return self._classic_errors(obj)
+        errors: list[FieldError] = []
+        if not may_administer(obj, ctx):
+            errors += admin_access_errors(self._claim_spec(obj, ctx), rules_of(ctx), admin_label(ctx))
+        return errors + self._errors(obj, ctx, stored=False)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        changed = [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
+        if _is_classic(ctx):
+            return [*changed, *self._classic_errors(new)]
+        if not rules_of(ctx).checks_stored:
+            return changed
+        # Until 1.34 the object is checked as a new one, and then once more as one that was stored.
+        return [*self._errors(new, ctx, stored=False), *changed, *self._errors(new, ctx, stored=True)]
+
+    def _claim_spec(self, obj: Object, ctx: StrategyContext) -> Object:
         spec: Any = as_v1(obj, ctx)
         for name in self._spec:
             spec = spec.get(name) or {}
-        path, rules = ".".join(self._spec), rules_of(ctx)
-        errors: list[FieldError] = []
-        if not stored and not may_administer(obj, ctx):
-            errors += admin_access_errors(spec, path, rules, admin_label(ctx))
-        return errors + claim_spec_errors(spec, path, rules, stored=stored)
+        return dict(spec)
 
-    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors = []
-        if new.get("spec") != old.get("spec"):
-            errors.append(invalid("spec", new.get("spec"), IMMUTABLE))
-        return [*errors, *self._errors(new, ctx, stored=True)]
+    def _errors(self, obj: Object, ctx: StrategyContext, *, stored: bool) -> list[FieldError]:
+        return claim_spec_errors(
+            self._claim_spec(obj, ctx), ".".join(self._spec), rules_of(ctx), stored=stored
+        )
+
+    def _classic_errors(self, obj: Object) -> list[FieldError]:
+        return list(classic_claims.claim_errors(obj.get("spec") or {}, "spec"))
 
 
 class ClaimTemplateStrategy(ClaimStrategy):
     _spec = ("spec", "spec")
+
+    def _errors(self, obj: Object, ctx: StrategyContext, *, stored: bool) -> list[FieldError]:
+        metadata = (obj.get("spec") or {}).get("metadata") or {}
+        errors = list(template_metadata_errors(metadata, "spec.metadata"))
+        return errors + super()._errors(obj, ctx, stored=stored)
+
+    def _classic_errors(self, obj: Object) -> list[FieldError]:
+        return list(classic_claims.template_errors(obj.get("spec") or {}))
 
 
 class DeviceClassStrategy(BuiltIn):
@@ -116,39 +151,51 @@ class DeviceClassStrategy(BuiltIn):
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True
 
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        """Disabled fields go before the generation is counted."""
+        super().prepare_for_update(new, old, ctx)
+        drop_disabled(new, old, ctx.resource.schema, ctx.gates)
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return device_classes.class_errors(obj.get("spec") or {}, None, rules_of(ctx))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return device_classes.class_errors(new.get("spec") or {}, old.get("spec") or {}, rules_of(ctx))
+        rules, now, before = rules_of(ctx), new.get("spec") or {}, old.get("spec") or {}
+        errors = device_classes.class_errors(now, None, rules) if rules.checks_stored else []
+        return errors + device_classes.class_errors(now, before, rules)
 
 
 class SliceStrategy(BuiltIn):
     returns_deleted_object = True
     field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
 
+    def labels_in(self, group: str, minor: int) -> tuple[str, ...]:
+        """The pool's name since 1.37; without a spec other names."""
+        if minor <= 30:
+            return ("nodeName", "driverName")
+        return self.field_labels if minor >= 37 else self.field_labels[:2]
+
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return not _is_classic(ctx)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        if _is_classic(ctx):
-            return []
-        return slices.slice_errors(as_v1(obj, ctx).get("spec") or {}, None, ctx.version.minor)
+        return self._errors(obj, None, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(new, old, ctx)
+
+    def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
         if _is_classic(ctx):
             return []
-        now, before = (as_v1(obj, ctx).get("spec") or {} for obj in (new, old))
-        return slices.slice_errors(now, before, ctx.version.minor)
-
-    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        """1.36: a taint whose effect changes gets a new time, unless the writer gave one."""
-        super().prepare_for_update(new, old, ctx)
-        if ctx.version.minor >= 36:
-            device_classes.bump_taint_times(new, old, ctx.now)
+        before = None if old is None else as_v1(old, ctx).get("spec") or {}
+        rules, bare = rules_of(ctx), []
+        if rules.wrapper:
+            listed = (obj.get("spec") or {}).get("devices") or []
+            bare = [place for place, device in enumerate(listed) if device.get("basic") is None]
+        return slices.slice_errors(as_v1(obj, ctx).get("spec") or {}, before, rules, bare)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return slices.warnings(obj.get("spec") or {})
+        return [] if ctx.version.minor < 34 else slices.warnings(obj.get("spec") or {})
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         found = dict(super().fields(obj))
@@ -157,8 +204,16 @@ class SliceStrategy(BuiltIn):
         return found
 
 
-class TaintRuleStatus(SpecKeptStatus):
-    """Only the status changes."""
+class MetadataKeptStatus(StatusStrategy):
+    """Who applies a status comes to own nothing else."""
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("metadata",), ("spec",))
+
+
+class TaintRuleStatus(MetadataKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(device_classes.taint_rule_status_errors(new.get("status") or {}))
 
 
 class TaintRuleStrategy(BuiltIn):
@@ -167,23 +222,40 @@ class TaintRuleStrategy(BuiltIn):
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True
 
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if ctx.version.minor >= 36:
+            device_classes.bump_rule_time(new, old, ctx.now)
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return device_classes.taint_rule_errors(obj.get("spec") or {}, ctx.version.minor)
+        return device_classes.taint_rule_errors(obj.get("spec") or {}, None, rules_of(ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        now, before = new.get("spec") or {}, old.get("spec") or {}
+        return device_classes.taint_rule_errors(now, before, rules_of(ctx))
+
+
+class StatusRequestStatus(MetadataKeptStatus):
+    allow_unconditional_update = False
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        now, before = new.get("status"), old.get("status")
+        return list(pool_status_requests.request_status_errors(now, before, rules_of(ctx)))
 
 
 class StatusRequestStrategy(BuiltIn):
     """A ResourcePoolStatusRequest's spec never changes."""
 
+    status = StatusRequestStatus
+    allow_unconditional_update = False
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(pool_status_requests.request_errors(obj.get("spec") or {}, rules_of(ctx)))
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if new.get("spec") != old.get("spec"):
             return [invalid("spec", new.get("spec"), IMMUTABLE)]
         return []
-
-
-class SchedulingContextStrategy(BuiltIn):
-    """Classic DRA: PodSchedulingContext, PodScheduling."""
-
-    returns_deleted_object = True
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {
@@ -193,6 +265,7 @@ STRATEGIES: dict[GroupResource, type[Strategy]] = {
     GroupResource(_GROUP, "resourceslices"): SliceStrategy,
     GroupResource(_GROUP, "devicetaintrules"): TaintRuleStrategy,
     GroupResource(_GROUP, "resourcepoolstatusrequests"): StatusRequestStrategy,
+    GroupResource(_GROUP, "resourceclasses"): ResourceClassStrategy,
     GroupResource(_GROUP, "podschedulingcontexts"): SchedulingContextStrategy,
     GroupResource(_GROUP, "podschedulings"): SchedulingContextStrategy,
 }

@@ -56,7 +56,7 @@ class EventStrategy(Checked):
             found += [*metadata, *events.update_errors(new, old)]
         return found
 
-    def labels_in(self, group: str) -> tuple[str, ...]:
+    def labels_in(self, group: str, minor: int) -> tuple[str, ...]:
         own, others = ("regarding.", "reportingController"), ("involvedObject.", "reportingComponent")
         refused = others if group == _NEWER else own
         return tuple(label for label in self.field_labels if not label.startswith(refused))

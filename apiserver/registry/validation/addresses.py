@@ -79,6 +79,12 @@ def network(text: str) -> Network | None:
     return None if found is None else ipaddress.ip_network(f"{found[0]}/{found[1]}", strict=False)
 
 
+def interface(text: str) -> str | None:
+    """An address with the length of its prefix, as it should be written; None if the text is none."""
+    found = _parts(text)
+    return None if found is None else f"{found[0]}/{found[1]}"
+
+
 def cidr_errors(path: str, text: str, *, strict: bool, known: Collection[str] = ()) -> list[FieldError]:
     if text in known:
         return []

@@ -1,30 +1,20 @@
-"""Rules of a ResourceClaim's status. Source: pkg/apis/resource/validation/validation.go, 1.34 to 1.37."""
+"""Rules of a ResourceClaim's status. Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37."""
 
-import re
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
-from apimachinery.field import (
-    FieldError,
-    child,
-    duplicate,
-    forbidden,
-    index,
-    invalid,
-    not_supported,
-    required,
-    too_many,
-)
+from apimachinery.field import FieldError, Shown, child, forbidden, invalid, not_supported, required, too_many
 from apimachinery.validation.object_meta import IMMUTABLE
 from apiserver.registry.validation import devices, selectors
-from apiserver.registry.validation.claims import references, request_names
+from apiserver.registry.validation.claims import admin_access_text, references, request_names
+from apiserver.registry.validation.conditions import condition_errors
+from apiserver.registry.validation.device_rules import DeviceRules
+from apiserver.registry.validation.device_taints import binding_errors, toleration_errors
+from apiserver.registry.validation.networks import network_data_errors
+from apiserver.registry.validation.skipped_operations import skipped_operation_errors
+from apiserver.registry.validation.unique_ids import unique_id_errors
 
-MAX_RESULTS, MAX_CONDITIONS, MAX_ALLOCATION_CONFIGS, MAX_IPS = 32, 8, 64, 16
-_UID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
-_UID_TEXT = (
-    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
-    "hexadecimal characters"
-)
+MAX_RESULTS, MAX_CONDITIONS, MAX_ALLOCATION_CONFIGS = 32, 8, 64
 _NO_NEW_USERS = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
 
 
@@ -38,28 +28,23 @@ def device_id(device: Object) -> str:
     return "/".join([*parts, device["shareID"]] if device.get("shareID") else parts)
 
 
-def claim_status_errors(new: Object, old: Object, minor: int) -> list[FieldError]:
+def claim_status_errors(new: Object, old: Object, rules: DeviceRules) -> list[FieldError]:
     """Faults of a status update; specs are in the shape of v1."""
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
+    users, most = status.get("reservedFor"), max_reserved(rules.minor)
     errors = list(
         devices.unique(
-            status.get("reservedFor"),
-            max_reserved(minor),
-            _user,
-            "status.reservedFor",
-            lambda one: one.get("uid") or "",
-            "uid",
+            users, most, _user, "status.reservedFor", rules, lambda one: one.get("uid") or "", "uid"
         )
     )
-    allocated = {device_id(result) for result in results(allocation)}
-    errors += _devices(status.get("devices") or [], allocated)
+    errors += _devices(status, {device_id(result) for result in results(allocation)}, rules)
     errors += _reservations(new, status, before)
     if before.get("allocation") is not None and allocation is not None:
         if allocation != before["allocation"]:
             errors.append(invalid("status.allocation", allocation, IMMUTABLE))
     elif allocation is not None:
-        errors += _allocation(allocation, new.get("spec") or {})
+        errors += _allocation(allocation, new.get("spec") or {}, rules)
     return errors
 
 
@@ -79,45 +64,64 @@ def _reservations(claim: Object, status: Object, before: Object) -> Iterator[Fie
         return
     if status.get("allocation") is None:
         yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
-    elif claim["metadata"].get("deletionTimestamp"):
+    elif claim["metadata"].get("deletionTimestamp") or status.get("deallocationRequested"):
         known = before.get("reservedFor") or []
         if any(user not in known for user in reserved):
             yield forbidden("status.reservedFor", _NO_NEW_USERS)
 
 
-def _devices(listed: list[Object], allocated: set[str]) -> Iterator[FieldError]:
-    seen: set[str] = set()
-    for position, device in enumerate(listed):
-        at = index("status.devices", position)
-        name = device_id(device)
-        if name not in allocated:
-            yield invalid(at, name, "must be an allocated device in the claim")
-        yield from devices.driver(device.get("driver") or "", child(at, "driver"))
-        yield from devices.pool(device.get("pool") or "", child(at, "pool"))
-        yield from devices.label(device.get("device") or "", child(at, "device"))
-        conditions = device.get("conditions") or []
-        if len(conditions) > MAX_CONDITIONS:
-            yield too_many(child(at, "conditions"), len(conditions), MAX_CONDITIONS)
-        ips = (device.get("networkData") or {}).get("ips") or []
-        if len(ips) > MAX_IPS:
-            yield too_many(child(child(at, "networkData"), "ips"), len(ips), MAX_IPS)
-        if name in seen:
-            yield duplicate(at, name)
-        seen.add(name)
+def _devices(status: Object, allocated: set[str], rules: DeviceRules) -> Iterator[FieldError]:
+    def rule(device: Object, at: str) -> Iterator[FieldError]:
+        yield from _device(device, at)
+        yield from _reported(device, at, allocated, rules)
+
+    yield from devices.unique(
+        status.get("devices"),
+        None,
+        rule,
+        "status.devices",
+        rules,
+        lambda device: Shown(device_id(device)),
+        "deviceID",
+    )
 
 
-def _allocation(allocation: Object, spec: Object) -> Iterator[FieldError]:
+def _device(device: Object, path: str) -> Iterator[FieldError]:
+    """The names that say which device is meant."""
+    yield from devices.driver(device.get("driver") or "", child(path, "driver"))
+    yield from devices.pool(device.get("pool") or "", child(path, "pool"))
+    yield from devices.label(device.get("device") or "", child(path, "device"))
+
+
+def _reported(device: Object, path: str, allocated: set[str], rules: DeviceRules) -> Iterator[FieldError]:
+    """What a driver says of an allocated device."""
+    if device.get("shareID") is not None:
+        yield from unique_id_errors(device["shareID"], child(path, "shareID"))
+    name = device_id(device)
+    if name not in allocated:
+        yield invalid(path, Shown(name), "must be an allocated device in the claim")
+    conditions, at = device.get("conditions") or [], child(path, "conditions")
+    if len(conditions) > MAX_CONDITIONS:
+        yield too_many(at, len(conditions), MAX_CONDITIONS)
+    yield from condition_errors(conditions, at)
+    if device.get("data") is not None:
+        yield from devices.raw_object(device["data"], child(path, "data"), rules, stored=False)
+    if device.get("networkData") is not None:
+        yield from network_data_errors(device["networkData"], child(path, "networkData"), rules)
+
+
+def _allocation(allocation: Object, spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
     path = "status.allocation"
     names = request_names((spec.get("devices") or {}).get("requests") or [])
 
     def result(item: Object, at: str) -> Iterator[FieldError]:
         yield from devices.request_reference(names)(item.get("request") or "", child(at, "request"))
-        yield from devices.driver(item.get("driver") or "", child(at, "driver"))
-        yield from devices.pool(item.get("pool") or "", child(at, "pool"))
-        yield from devices.label(item.get("device") or "", child(at, "device"))
-        share = item.get("shareID")
-        if share is not None and not _UID.match(share):
-            yield invalid(child(at, "shareID"), share, _UID_TEXT)
+        yield from _device(item, at)
+        yield from binding_errors(item, at, rules)
+        yield from toleration_errors(item.get("tolerations"), child(at, "tolerations"), rules)
+        if item.get("shareID") is not None:
+            yield from unique_id_errors(item["shareID"], child(at, "shareID"))
+        yield from skipped_operation_errors(item.get("skipNodeOperations"), child(at, "skipNodeOperations"))
 
     def config(item: Object, at: str) -> Iterator[FieldError]:
         source = item.get("source") or ""
@@ -125,13 +129,12 @@ def _allocation(allocation: Object, spec: Object) -> Iterator[FieldError]:
             yield required(child(at, "source"))
         elif source not in {"FromClaim", "FromClass"}:
             yield not_supported(child(at, "source"), source, ("FromClaim", "FromClass"))
-        yield from references(item, at, names)
-        yield from devices.opaque(item, at, stored=True)
+        yield from references(item, at, names, rules)
+        yield from devices.opaque(item, at, rules, stored=False)
 
-    inner = allocation.get("devices") or {}
-    at = child(path, "devices")
-    yield from devices.each(inner.get("results"), MAX_RESULTS, result, child(at, "results"))
-    yield from devices.each(inner.get("config"), MAX_ALLOCATION_CONFIGS, config, child(at, "config"))
+    inner, at = allocation.get("devices") or {}, child(path, "devices")
+    yield from devices.each(inner.get("results"), MAX_RESULTS, result, child(at, "results"), rules)
+    yield from devices.each(inner.get("config"), MAX_ALLOCATION_CONFIGS, config, child(at, "config"), rules)
     if allocation.get("nodeSelector") is not None:
         yield from selectors.node_selector_errors(allocation["nodeSelector"], child(path, "nodeSelector"))
 
@@ -150,13 +153,12 @@ def drop_deallocated(new: Object, old: Object) -> None:
 
 
 def admin_results_errors(new: Object, old: Object, label: str) -> list[FieldError]:
-    """Results with administrative access, unless the old status had some already."""
+    """The first result with administrative access, unless the old status had some already."""
     old_results = results((old.get("status") or {}).get("allocation"))
     if any(result.get("adminAccess") for result in old_results):
         return []
-    text = f"admin access to devices requires the `{label}: true` label on the containing namespace"
-    return [
-        forbidden(child(index("status.allocation.devices.results", position), "adminAccess"), text)
-        for position, result in enumerate(results((new.get("status") or {}).get("allocation")))
-        if result.get("adminAccess")
-    ]
+    for position, result in enumerate(results((new.get("status") or {}).get("allocation"))):
+        if result.get("adminAccess"):
+            at = f"status.allocation.devices.results[{position}].adminAccess"
+            return [forbidden(at, admin_access_text(label))]
+    return []

@@ -1,79 +1,134 @@
-"""What claims, classes and slices of resource.k8s.io have in common: names, selectors, tolerations, configs.
+"""What claims, classes and slices of resource.k8s.io have in common: lists, names, selectors, configurations.
 
-Source: pkg/apis/resource/validation/validation.go, 1.34 to 1.37.
+Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.errors import Object
 from apimachinery.field import (
+    ErrorType,
     FieldError,
     child,
     duplicate,
     index,
     invalid,
+    key,
     not_supported,
     required,
-    too_long,
     too_many,
 )
 from apimachinery.validation import names
+from apiserver.registry.validation.device_rules import DeviceRules
 from apiserver.registry.validation.expressions import device_selector_errors
 
 MAX_SELECTORS = MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = 32
-MAX_TOLERATIONS = 16
 MAX_EXPRESSION_BYTES = MAX_PARAMETERS_BYTES = 10 * 1024
-_MAX_ID, _MAX_DOMAIN, _MAX_DRIVER, _MAX_POOL = 32, 63, 63, 253
+_MAX_ID, _MAX_DRIVER, _MAX_POOL = 32, 63, 253
+_OMITTED_VALUE = "<value omitted>"
 _REQUEST_TEXT = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
+_FULL_TEXT = "a fully qualified name must be a domain and a name separated by a slash"
 
 Rule = Callable[[Any, str], Iterator[FieldError]]
 
 
-def each(items: Sequence[Any] | None, most: int, rule: Rule, path: str) -> Iterator[FieldError]:
-    """Each item; only Too many if there are too many."""
-    if items and len(items) > most:
-        yield too_many(path, len(items), most)
-        return
-    for position, item in enumerate(items or ()):
-        yield from rule(item, index(path, position))
+# --- lists and maps ---------------------------------------------------------------------------------------
+
+
+def each(
+    items: Sequence[Any] | None, most: int | None, rule: Rule, path: str, rules: DeviceRules
+) -> Iterator[FieldError]:
+    """Each item, and that there are not too many; the latter alone since 1.35."""
+    items = items or ()
+    if most is None or len(items) <= most or not rules.declared:
+        for position, item in enumerate(items):
+            yield from rule(item, index(path, position))
+    if most is not None and len(items) > most:
+        yield _too_many(path, len(items), most, rules)
 
 
 def unique(
     items: Sequence[Any] | None,
-    most: int,
+    most: int | None,
     rule: Rule,
     path: str,
-    key: Callable[[Any], str],
+    rules: DeviceRules,
+    identity: Callable[[Any], str],
     field: str = "name",
 ) -> Iterator[FieldError]:
-    """The same for items that a key tells apart; repeats are Duplicate at `field` of the item."""
-    if items and len(items) > most:
-        yield too_many(path, len(items), most)
+    """The same for items that `identity` tells apart; until 1.34 repeats are told at `field` of the item."""
+    items = items or ()
+    yield from each(items, most, rule, path, rules)
+    if most is not None and len(items) > most and rules.declared:
         return
     seen: set[str] = set()
-    for position, item in enumerate(items or ()):
-        at = index(path, position)
-        yield from rule(item, at)
-        name = key(item)
+    for position, item in enumerate(items):
+        at, name = index(path, position), identity(item)
         if name in seen:
-            yield duplicate(child(at, field) if field else at, name)
+            yield duplicate(child(at, field) if field and not rules.declared else at, name)
         seen.add(name)
+
+
+def entries(
+    items: Mapping[str, Any] | None,
+    most: int | None,
+    longest: int,
+    check_name: Rule,
+    rule: Rule,
+    path: str,
+    rules: DeviceRules,
+) -> Iterator[FieldError]:
+    """Names and values of a map, by name; a name longer than `longest` is shown shortened in paths."""
+    items = items or {}
+    if most is not None and len(items) > most:
+        yield _too_many(path, len(items), most, rules)
+        if rules.declared:
+            return
+    for name in sorted(items):
+        at = key(path, _shortened(name, longest))
+        yield from check_name(name, path if rules.keys_at_map else at)
+        yield from rule(items[name], at)
+
+
+def _shortened(name: str, longest: int) -> str:
+    longest = max(longest, 16)
+    if len(name) <= longest:
+        return name
+    rest = longest - 3
+    return f"{name[: (rest + 1) // 2]}...{name[len(name) - rest // 2 :]}"
+
+
+def _too_many(path: str, actual: int, most: int, rules: DeviceRules) -> FieldError:
+    return too_many(path, actual, most) if rules.minor >= 32 else over_length(path, most, rules)
+
+
+def over_length(path: str, most: int, rules: DeviceRules) -> FieldError:
+    """Too long, in the words of the minor."""
+    text = f"may not be more than {most} bytes" if rules.minor >= 32 else f"may not be longer than {most}"
+    return FieldError(ErrorType.TOO_LONG, path, detail=text)
+
+
+# --- names ------------------------------------------------------------------------------------------------
 
 
 def label(value: str, path: str) -> Iterator[FieldError]:
     yield from (invalid(path, value, text) for text in names.dns1123_label(value))
 
 
+def subdomain(value: str, path: str) -> Iterator[FieldError]:
+    yield from (invalid(path, value, text) for text in names.dns1123_subdomain(value))
+
+
 def driver(value: str, path: str) -> Iterator[FieldError]:
+    """As the name of a CSI driver (ValidateCSIDriverName)."""
     if not value:
         yield required(path)
     if len(value) > _MAX_DRIVER:
-        yield too_long(path, _MAX_DRIVER)
+        yield FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {_MAX_DRIVER} bytes")
     yield from (invalid(path, value, text) for text in names.dns1123_subdomain(value.lower()))
 
 
@@ -82,58 +137,70 @@ def pool(value: str, path: str) -> Iterator[FieldError]:
         yield required(path)
         return
     if len(value) > _MAX_POOL:
-        yield too_long(path, _MAX_POOL)
+        yield FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {_MAX_POOL} bytes")
     for part in value.split("/"):
-        yield from (invalid(path, part, text) for text in names.dns1123_subdomain(part))
+        yield from subdomain(part, path)
 
 
 def class_name(value: str, path: str) -> Iterator[FieldError]:
     if not value:
         yield required(path)
     else:
-        yield from (invalid(path, value, text) for text in names.dns1123_subdomain(value))
+        yield from subdomain(value, path)
 
 
-def identifier(value: str, path: str) -> Iterator[FieldError]:
+def _identifier(value: str, path: str, rules: DeviceRules) -> Iterator[FieldError]:
     if len(value) > _MAX_ID:
-        yield too_long(path, _MAX_ID)
-    yield from (invalid(path, value, text) for text in names.c_identifier(value))
+        yield over_length(path, _MAX_ID, rules)
+    for text in names.c_identifier(value):
+        if rules.declared:
+            yield invalid(path, value, text)
+        else:  # which upstream shows without its value
+            yield FieldError(ErrorType.TYPE_INVALID, path, detail=text)
 
 
-def qualified(value: str, path: str) -> Iterator[FieldError]:
-    """The name of an attribute or capacity: `id` or `domain/id`."""
-    if not value:
-        yield required(path, "name required")
-        return
-    domain, slash, rest = value.partition("/")
-    if not slash:
-        yield from identifier(value, path)
-        return
-    yield from _domain_and_id(domain, rest, path)
+def qualified(rules: DeviceRules) -> Rule:
+    """A rule for the name of an attribute or capacity: `id` or `domain/id`."""
+
+    def run(value: str, path: str) -> Iterator[FieldError]:
+        if not value and not rules.declared:
+            yield required(path, "name required")
+            return
+        parts = value.split("/")
+        if len(parts) == 1:
+            yield from _identifier(value, path, rules)
+        elif len(parts) == 2:
+            domain = "prefix" if rules.minor < 32 else "domain"
+            yield from _part(parts[0], f"the {domain} must not be empty", driver, path, rules)
+            yield from _part(
+                parts[1],
+                "the name must not be empty",
+                lambda name, at: _identifier(name, at, rules),
+                path,
+                rules,
+            )
+        # Upstream lets more slashes through.
+
+    return run
 
 
-def fully_qualified(value: str, path: str) -> Iterator[FieldError]:
-    if not value:
-        yield required(path, "name required")
-        return
-    domain, slash, rest = value.partition("/")
-    if not slash:
-        yield invalid(path, value, "a fully qualified name must be a domain and a name separated by a slash")
-        return
-    yield from _domain_and_id(domain, rest, path)
-
-
-def _domain_and_id(domain: str, rest: str, path: str) -> Iterator[FieldError]:
-    if not domain:
-        yield required(path, "the domain must not be empty")
+def _part(value: str, empty: str, rule: Rule, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+    if value:
+        yield from rule(value, path)
     else:
-        if len(domain) > _MAX_DOMAIN:
-            yield too_long(path, _MAX_DOMAIN)
-        yield from (invalid(path, domain, text) for text in names.dns1123_subdomain(domain))
-    if not rest:
-        yield required(path, "the name must not be empty")
+        yield invalid(path, "", empty) if rules.declared else required(path, empty)
+
+
+def fully_qualified(value: str, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+    yield from qualified(rules)(value, path)
+    if "/" in value or not (value or rules.declared):
+        return
+    if rules.declared:
+        yield invalid(path, value, _FULL_TEXT)
+    elif rules.minor >= 32:
+        yield invalid(path, value, "must include a domain")
     else:
-        yield from identifier(rest, path)
+        yield required(child(path, "domain"), "must include a prefix")
 
 
 def request_reference(requests: Collection[str]) -> Rule:
@@ -152,22 +219,30 @@ def request_reference(requests: Collection[str]) -> Rule:
     return run
 
 
-def selectors(items: list[Object] | None, path: str, features: DeviceFeatures) -> Iterator[FieldError]:
-    """`features` say what expressions may use."""
+# --- selectors and configurations -------------------------------------------------------------------------
+
+
+def selectors(
+    items: list[Object] | None, path: str, rules: DeviceRules, *, stored: bool
+) -> Iterator[FieldError]:
+    """`stored`: the very same were accepted before."""
 
     def rule(selector: Object, at: str) -> Iterator[FieldError]:
         cel = selector.get("cel")
         if cel is None:
             yield required(child(at, "cel"))
             return
+        if stored and rules.trusts_stored:
+            return
         expression = cel.get("expression") or ""
         where = child(child(at, "cel"), "expression")
-        if len(expression.encode()) > MAX_EXPRESSION_BYTES:
-            yield too_long(where, MAX_EXPRESSION_BYTES)
+        if rules.minor >= 32 and len(expression.encode()) > MAX_EXPRESSION_BYTES:
+            yield over_length(where, MAX_EXPRESSION_BYTES, rules)
         else:
-            yield from device_selector_errors(expression, where, features)
+            features = rules.selectors(stored=stored)
+            yield from device_selector_errors(expression, where, features, priced=rules.minor >= 32)
 
-    yield from each(items, MAX_SELECTORS, rule, path)
+    yield from each(items, MAX_SELECTORS, rule, path, rules)
 
 
 def allocation_mode(mode: str, count: int, path: str) -> Iterator[FieldError]:
@@ -183,48 +258,23 @@ def allocation_mode(mode: str, count: int, path: str) -> Iterator[FieldError]:
         yield not_supported(child(path, "allocationMode"), mode, ("All", "ExactCount"))
 
 
-def toleration(effects: tuple[str, ...]) -> Rule:
-    """A rule for device tolerations; the effects depend on the version."""
-
-    def run(item: Object, path: str) -> Iterator[FieldError]:
-        key, operator, value = (item.get(name) or "" for name in ("key", "operator", "value"))
-        if key:
-            yield from (invalid(child(path, "key"), key, text) for text in names.qualified_name(key))
-        if operator == "Exists":
-            if value:
-                yield invalid(child(path, "value"), value, "must be empty for operator `Exists`")
-        elif operator == "Equal":
-            if not key:
-                yield required(child(path, "key"), "required for operator `Equal`")
-            yield from (invalid(child(path, "value"), value, text) for text in names.label_value(value))
-        elif not operator:
-            yield required(child(path, "operator"))
-        else:
-            yield not_supported(child(path, "operator"), operator, ("Equal", "Exists"))
-        effect = item.get("effect") or ""
-        if effect and effect not in effects:
-            yield not_supported(child(path, "effect"), effect, effects)
-
-    return run
-
-
-def effects_of(minor: int) -> tuple[str, ...]:
-    """Taint effects that a minor knows."""
-    return ("NoExecute", "NoSchedule", "None") if minor >= 35 else ("NoExecute", "NoSchedule")
-
-
-def opaque(config: Object, path: str, *, stored: bool) -> Iterator[FieldError]:
+def opaque(config: Object, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
     source = config.get("opaque")
     if source is None:
         yield required(child(path, "opaque"))
         return
     at = child(path, "opaque")
     yield from driver(source.get("driver") or "", child(at, "driver"))
-    parameters = source.get("parameters")
-    where = child(at, "parameters")
-    if parameters is None:
-        yield required(where)
-    elif not stored and len(json.dumps(parameters, separators=(",", ":"))) > MAX_PARAMETERS_BYTES:
-        yield too_long(where, MAX_PARAMETERS_BYTES)
-    elif not isinstance(parameters, dict):
-        yield invalid(where, "<value omitted>", "must be a valid JSON object")
+    yield from raw_object(source.get("parameters"), child(at, "parameters"), rules, stored=stored)
+
+
+def raw_object(value: Any, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
+    """Any JSON object of at most 10 KiB (none before 1.32); one that was stored before may be larger."""
+    if value is None:
+        yield required(path)
+        return
+    size = len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+    if rules.minor >= 32 and not stored and size > MAX_PARAMETERS_BYTES:
+        yield over_length(path, MAX_PARAMETERS_BYTES, rules)
+    elif not isinstance(value, dict):
+        yield invalid(path, _OMITTED_VALUE, rules.object_text)

@@ -9,10 +9,11 @@ from typing import Any
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
 from apimachinery.quantity import Quantity
-from apimachinery.validation import names, object_meta
+from apimachinery.validation import names
 from apimachinery.validation.object_meta import IMMUTABLE
 from apiserver.registry.validation import selectors
 from apiserver.registry.validation.amounts import ZERO, is_native
+from apiserver.registry.validation.template_metadata import template_metadata_errors
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
@@ -22,12 +23,6 @@ _DEFAULT_GROUP = "must be 'PersistentVolumeClaim' when referencing the default a
 _RESIZES = (
     "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress",
     "NodeResizeInfeasible", "NodeResizePending",
-)  # fmt: skip
-# What a template's metadata may not have, in the order of the Go type.
-_METADATA = (
-    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation",
-    "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers",
-    "managedFields",
 )  # fmt: skip
 
 
@@ -99,10 +94,7 @@ def _source_errors(source: Object, path: str) -> Iterator[FieldError]:
 
 def template_errors(template: Object, path: str) -> Iterator[FieldError]:
     """A template of a claim: labels, annotations and a spec, no other metadata."""
-    metadata, at = template.get("metadata") or {}, child(path, "metadata")
-    yield from object_meta.validate_annotations(metadata.get("annotations") or {}, child(at, "annotations"))
-    yield from object_meta.validate_labels(metadata.get("labels") or {}, child(at, "labels"))
-    yield from (forbidden(child(at, name), "cannot be set") for name in _METADATA if metadata.get(name))
+    yield from template_metadata_errors(template.get("metadata") or {}, child(path, "metadata"))
     yield from claim_errors(template.get("spec") or {}, child(path, "spec"))
 
 

@@ -1,0 +1,23 @@
+"""Rules of the metadata in a template of a claim: labels and annotations, nothing else.
+
+Source: pkg/apis/core/validation/validation.go (ValidateTemplateObjectMeta), 1.36.
+"""
+
+from collections.abc import Iterator
+
+from apimachinery.errors import Object
+from apimachinery.field import FieldError, child, forbidden
+from apimachinery.validation import object_meta
+
+# What it may not have, in the order of the Go type.
+_OTHERS = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation",
+    "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
+
+
+def template_metadata_errors(metadata: Object, path: str) -> Iterator[FieldError]:
+    yield from object_meta.validate_annotations(metadata.get("annotations") or {}, child(path, "annotations"))
+    yield from object_meta.validate_labels(metadata.get("labels") or {}, child(path, "labels"))
+    yield from (forbidden(child(path, name), "cannot be set") for name in _OTHERS if metadata.get(name))

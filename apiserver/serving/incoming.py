@@ -1,0 +1,121 @@
+"""From bytes to requests: what the parser calls."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import httptools
+
+from apiserver.request import Peer, Request, parse_query
+from apiserver.serving import heads
+from apiserver.serving.body import Body
+from apiserver.serving.line import Line
+
+_HEAD_MAX = (1 << 20) + 4096  # bytes; as upstream (MaxHeaderBytes and Go's slack)
+_ABSOLUTE = re.compile(r"^https?://[^/?]*")  # before a path, as clients write it for a proxy
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class Asked(NamedTuple):
+    """A request and what its answer must know of how it came."""
+
+    request: Request
+    body: Body
+    keep_alive: bool
+    chunked: bool  # the client understands chunks (HTTP/1.1)
+
+
+class Incoming:
+    """Parses what a connection gets.
+
+    `begun` is called when a request begins, `taken` with each that has its head, `refuse` with what Go says
+    of what is none.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        peer: Peer | None,
+        begun: Callable[[], None],
+        taken: Callable[[Asked], None],
+        refuse: Callable[[bytes, Exception], None],
+    ) -> None:
+        self.body: Body | None = None  # of the request that is coming in
+        self._line = line
+        self._peer = peer
+        self._begun = begun
+        self._taken = taken
+        self._refuse = refuse
+        self._parser = httptools.HttpRequestParser(self)
+        self._begin()
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Parse; what follows a request to upgrade, and is no HTTP any more, is given back."""
+        rest: bytes | None = None
+        if self.body is None:
+            self._head_size += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+        except httptools.HttpParserError as error:
+            self._refuse(heads.refusal(400), error)
+        if self.body is None and self._head_size > _HEAD_MAX:
+            self._refuse(heads.refusal(431), ValueError("the head is too large"))
+        return rest
+
+    # --- the parser's calls --------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._url = b""
+        self._headers: heads.RawHeaders = []
+        self._head_size = 0
+        self.body = None
+
+    def on_message_begin(self) -> None:
+        self._begin()
+        self._begun()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser, line = self._parser, self._line
+        path, _, query = _ABSOLUTE.sub("", self._url.decode("latin-1")).partition("?")
+        broken = "%" in path and _BROKEN_ESCAPE.search(path)
+        if "%" in path:
+            path = unquote(path)
+        fields = heads.decoded(self._headers)
+        length = fields.get("content-length", "")
+        body = Body(int(length) if length.isdecimal() else 0, line.hold, line.release)
+        chunked = parser.get_http_version() != "1.0"
+        problem = _host_problem(fields.getall("host", ())) if chunked else ""
+        if problem or broken:
+            self._refuse(heads.refusal(400, problem), ValueError(problem or "the path is not encoded right"))
+            self.body = body  # of nobody
+            return
+        self.body = body
+        method = parser.get_method().decode("ascii")
+        if fields.get("expect", "").lower() == "100-continue":
+            body.when_wanted(lambda: line.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
+        request = Request(method, path, parse_query(query), fields, body.read, self._peer, body.pieces)
+        self._taken(Asked(request, body, parser.should_keep_alive(), chunked))
+
+    def on_body(self, body: bytes) -> None:
+        if self.body is not None:
+            self.body.feed(body)
+
+    def on_message_complete(self) -> None:
+        if self.body is not None:
+            self.body.finish()
+
+
+def _host_problem(hosts: Sequence[str]) -> str:
+    """What Go says of a request without exactly one host."""
+    if len(hosts) == 1:
+        return ""
+    return ": too many Host headers" if hosts else ": missing required Host header"

@@ -1,0 +1,34 @@
+"""The log as evidence: plain values that whoever controls the cluster reads for us."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write of an object. `value` is the object after it (before it, for a delete)."""
+
+    revision: int
+    time: str  # RFC 3339 with microseconds
+    verb: str  # create, update, delete
+    resource: str  # plural, or plural.group
+    namespace: str
+    name: str
+    by: str  # component and its version
+    value: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentChange:
+    """A component started, stopped, was killed or failed."""
+
+    revision: int
+    time: str
+    component: str
+    what: str
+    version: str
+    gates: str  # as the flag: A=true,B=false
+
+
+Logged = Write | ComponentChange

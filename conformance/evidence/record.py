@@ -1,0 +1,64 @@
+"""What became of every object of a run, told so that another run can be held against it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from conformance.evidence.log import Logged, Write
+from conformance.evidence.scrubbing import Fact, Names, facts
+
+# Renewed or repeated whatever happens; their writes tell nothing of a feature.
+_IGNORED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+# The API server's own address, another one in every run.
+_SERVER = ("default", "kubernetes")
+GONE: Fact = ("", "deleted")
+
+Subject = tuple[str, str, str]  # resource, namespace, name as it would be in every run
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The write that first showed a fact."""
+
+    revision: int
+    time: str
+    by: str
+    name: str  # of the object in this run
+
+
+@dataclass(slots=True)
+class Record:
+    """All facts ever seen, and the state at the end of every step; `ends` are the revisions of these."""
+
+    ends: Sequence[int]
+    seen: dict[tuple[Subject, Fact], Sighting] = field(default_factory=dict)
+    states: list[frozenset[tuple[Subject, Fact]]] = field(default_factory=list)
+
+
+def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
+    """From a log in order; `ends` are the revisions at which the steps ended, in order."""
+    found, names = Record(ends), Names()
+    current: dict[Subject, frozenset[Fact]] = {}
+    waiting = list(ends)
+    for entry in log:
+        if not isinstance(entry, Write) or _says_nothing(entry):
+            continue
+        while waiting and entry.revision > waiting[0]:
+            waiting.pop(0)
+            found.states.append(_state(current))
+        names.learn(entry)
+        subject = (entry.resource, entry.namespace, names(entry.name))
+        now = frozenset({GONE} if entry.verb == "delete" else facts(entry.value, names))
+        sighting = Sighting(entry.revision, entry.time, entry.by, entry.name)
+        for fact in now - current.get(subject, frozenset()):
+            found.seen.setdefault((subject, fact), sighting)
+        current[subject] = now
+    found.states += [_state(current)] * len(waiting)
+    return found
+
+
+def _says_nothing(write: Write) -> bool:
+    return write.resource in _IGNORED or (write.namespace, write.name) == _SERVER
+
+
+def _state(current: dict[Subject, frozenset[Fact]]) -> frozenset[tuple[Subject, Fact]]:
+    return frozenset((subject, fact) for subject, now in current.items() for fact in now)

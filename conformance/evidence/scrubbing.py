@@ -1,0 +1,78 @@
+"""Making two runs comparable: what differs from run to run whatever happens is taken out of objects."""
+
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+from conformance.evidence.log import Write
+
+# Fields that say when, where or which copy; none says what happened.
+_VOLATILE = {
+    *("uid", "resourceVersion", "managedFields", "generation", "observedGeneration", "selfLink"),
+    *("containerID", "imageID", "podIP", "podIPs", "hostIP", "hostIPs", "addresses", "kubeletEndpoint"),
+    *("clusterIP", "clusterIPs", "nodePort", "systemUUID", "bootID", "machineID"),
+}
+_TIMES = re.compile(r"(Time|Timestamp|At)$")
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_PEM = re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)
+_TOKEN_VOLUME = re.compile(r"(?<=kube-api-access-)[a-z0-9]{5}\b")  # admission draws it
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_CHANCE = ((_PEM, "<PEM>"), (_UUID, "<uid>"), (_MOMENT, "<time>"), (_TOKEN_VOLUME, "#"))
+_KEYS = ("name", "type", "containerName", "device", "key", "uid")  # what tells items of a list apart
+
+Fact = tuple[str, str]  # path, value
+
+
+class Names:
+    """Generated names, by what they would be in every run: the prefix, and which of its objects it is."""
+
+    def __init__(self) -> None:
+        self._canonical: dict[str, str] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def learn(self, write: Write) -> None:
+        prefix = write.value["metadata"].get("generateName")
+        if not prefix or write.name in self._canonical:
+            return
+        prefix = self(prefix)
+        number = self._counts[write.resource, prefix] = self._counts.get((write.resource, prefix), 0) + 1
+        self._canonical[write.name] = f"{prefix}#{number}"
+        self._pattern = None
+
+    def __call__(self, text: str) -> str:
+        if self._pattern is None:
+            names = sorted(self._canonical, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, names)) or r"(?!)")
+        known = self._pattern.sub(lambda match: self._canonical[match[0]], text)
+        for pattern, what in _CHANCE:
+            known = pattern.sub(what, known)
+        return known
+
+
+def facts(value: Mapping[str, Any], names: Names) -> Iterator[Fact]:
+    """The leaves of an object: `(path, value)` pairs that another run of the same kind would have too."""
+    yield from _leaves("", value, names)
+
+
+def _leaves(path: str, value: Any, names: Names) -> Iterator[Fact]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            if name not in _VOLATILE and not _TIMES.search(name):
+                yield from _leaves(f"{path}.{names(name)}" if path else names(name), item, names)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(f"{path}[{_label(item, names)}]", item, names)
+    else:
+        yield path, names(str(value))
+
+
+def _label(item: Any, names: Names) -> str:
+    """What an item is known by; never its position, which others that come before it change."""
+    if not isinstance(item, Mapping):
+        return ""
+    for key in _KEYS:
+        if isinstance(item.get(key), str):
+            return f"{key}={names(item[key])}"
+    return sha256(repr(sorted(_leaves("", item, names))).encode()).hexdigest()[:6]

@@ -1,0 +1,36 @@
+"""Which component ran at which version and gates, and when."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from conformance.evidence.log import ComponentChange, Logged
+
+STARTED = "started"
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A component at one version and gate set; `until` is empty while it runs, `ended` says how it ended."""
+
+    component: str
+    version: str
+    gates: str
+    since: str
+    until: str = ""
+    ended: str = ""
+
+
+def stretches(log: Iterable[Logged]) -> list[Stretch]:
+    """In the order in which they began."""
+    found: list[Stretch] = []
+    running: dict[str, Stretch] = {}
+    for entry in log:
+        if not isinstance(entry, ComponentChange):
+            continue
+        before = running.pop(entry.component, None)
+        if before is not None:
+            before.until, before.ended = entry.time, "" if entry.what == STARTED else entry.what
+        if entry.what == STARTED:
+            running[entry.component] = Stretch(entry.component, entry.version, entry.gates, entry.time)
+            found.append(running[entry.component])
+    return found

@@ -1,0 +1,107 @@
+"""How a run went, as data: what the runner fills and the report shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.evidence.divergence import Divergence
+from conformance.evidence.lives import PodLife
+from conformance.evidence.record import Record
+from conformance.evidence.stretches import Stretch
+
+
+@dataclass(slots=True)
+class OperationResult:
+    """How one operation went; `expected` and `found` are set if it failed. `block` is try, catch, ..."""
+
+    title: str
+    kind: str
+    seconds: float
+    expected: str = ""
+    found: str = ""
+    block: str = "try"
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.expected)
+
+
+@dataclass(slots=True)
+class StepResult:
+    """How one step went; `events` are the log's, from the step's start to its failure."""
+
+    name: str
+    operations: list[OperationResult] = field(default_factory=list)
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+    skipped: bool = False
+    stops: bool = False  # it failed so that the steps after it make no sense
+    revisions: tuple[int, int] = (0, 0)  # of the log, at its beginning and end
+
+    @property
+    def failed(self) -> bool:
+        return any(operation.failed for operation in self.operations)
+
+    @property
+    def outcome(self) -> str:
+        return "skipped" if self.skipped else "failed" if self.failed else "passed"
+
+    @property
+    def seconds(self) -> float:
+        return sum(operation.seconds for operation in self.operations)
+
+    @property
+    def failure(self) -> str:
+        """What the first failed operation expected and found; empty if there is none."""
+        for operation in self.operations:
+            if operation.failed:
+                return f"{operation.title}: expected {operation.expected}; found {operation.found}"
+        return ""
+
+
+@dataclass(slots=True)
+class CellResult:
+    """How a cell went. `error` is set if it could not be run at all."""
+
+    name: str
+    scenario: str
+    parameters: Mapping[str, Any]
+    steps: list[StepResult] = field(default_factory=list)
+    seconds: float = 0.0
+    error: str = ""
+    expected_failures: Mapping[str, str] = field(default_factory=dict)  # step → reason
+    observations: dict[str, Any] = field(default_factory=dict)  # what `observe` noted, by name
+    baseline: str | None = None  # the cell it is compared with
+    components: Sequence[Stretch] = ()
+    pods: Sequence[PodLife] = ()
+    began: str = ""  # the times of the log's first and last entry
+    ended: str = ""
+    record: Record | None = None  # what the log says, for comparing; not part of the report
+    divergence: Divergence | None = None
+
+    @property
+    def outcome(self) -> str:
+        """`passed`, `failed`, or `expected`: it failed just where and as upstream fails."""
+        if self.error:
+            return "failed"
+        failed = {step.name for step in self.steps if step.failed}
+        if failed != set(self.expected_failures):
+            return "failed"
+        return "expected" if failed else "passed"
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome != "failed"
+
+    @property
+    def failure(self) -> str:
+        """One line that says where and why; empty if it passed or failed as expected."""
+        if self.error or self.passed:
+            return self.error
+        for step in self.steps:
+            if step.failed and step.name not in self.expected_failures:
+                return f"{step.name}: {step.failure}"
+        held = [name for name in self.expected_failures if not self._failed(name)]
+        return f"{', '.join(held)}: passed, though it was expected to fail: {self.expected_failures[held[0]]}"
+
+    def _failed(self, name: str) -> bool:
+        return any(step.failed for step in self.steps if step.name == name)

@@ -1,0 +1,81 @@
+"""Devices by their qualified names `vendor/class=device`, and what a container gets for them.
+
+pkg/cdi/cache.go: a name that two specs of the directory claim is nobody's. Device files and mounts need not
+be on this machine, for the hardware of a fake node is not; hooks are not run.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kubelet.cdi.specs import SpecError, read_spec
+from kubelet.devices import ContainerDevices, DeviceNode, HostMount, InjectionError
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+_SUFFIXES = frozenset({".json", ".yaml"})
+
+
+def injected(directory: Path, names: Sequence[str]) -> ContainerDevices:
+    """What the devices add to a container. Raises InjectionError in containerd's words."""
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return ContainerDevices()
+    known = _devices(directory)
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        raise InjectionError(
+            "failed to create containerd container: CDI device injection failed: "
+            f"unresolvable CDI devices {', '.join(missing)}"
+        )
+    edits: list[Object] = []
+    specs: list[Object] = []
+    for name in wanted:
+        spec, device = known[name]
+        if all(spec is not other for other in specs):
+            specs.append(spec)
+            edits.append(spec.get("containerEdits") or {})
+        edits.append(device["containerEdits"])
+    return _merged(edits)
+
+
+def _devices(directory: Path) -> dict[str, tuple[Object, Object]]:
+    """Qualified name → (spec, device)."""
+    found: dict[str, tuple[Object, Object]] = {}
+    conflicts: set[str] = set()
+    for path in sorted(directory.glob("*")):
+        if path.suffix not in _SUFFIXES or path.name.startswith("."):
+            continue
+        try:
+            spec = read_spec(path)
+        except SpecError as error:
+            log.warning("%s", error)  # takes only its own devices away
+            continue
+        for device in spec["devices"]:
+            name = f"{spec['kind']}={device['name']}"
+            if name in found:
+                log.warning('conflicting device "%s" (CDI Spec %s)', name, path)
+                conflicts.add(name)
+            found[name] = spec, device
+    return {name: device for name, device in found.items() if name not in conflicts}
+
+
+def _merged(edits: Iterable[Object]) -> ContainerDevices:
+    """Later edits win where both set a variable, a device file or a mount."""
+    env: dict[str, str] = {}
+    nodes: dict[str, DeviceNode] = {}
+    mounts: dict[str, HostMount] = {}
+    for each in edits:
+        for variable in each.get("env") or []:
+            name, _, value = variable.partition("=")
+            env[name] = value
+        for node in each.get("deviceNodes") or []:
+            path, permissions = node["path"], node.get("permissions") or "rwm"
+            nodes[path] = DeviceNode(path, node.get("hostPath") or path, permissions)
+        for mount in each.get("mounts") or []:
+            path = mount["containerPath"]
+            mounts[path] = HostMount(path, mount["hostPath"], "ro" in (mount.get("options") or []))
+    return ContainerDevices(env=env, nodes=[*nodes.values()], mounts=[*mounts.values()])

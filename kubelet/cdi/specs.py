@@ -1,0 +1,153 @@
+"""One spec file, read and checked as the runtime's library does (container-device-interface 1.0).
+
+https://github.com/cncf-tags/container-device-interface, SPEC.md and pkg/cdi. A file that breaks any rule
+counts for nothing.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+Object = dict[str, Any]
+
+_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
+_VENDOR = re.compile(r"[A-Za-z](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_CLASS = _VENDOR
+_DEVICE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?")
+_LISTS: Mapping[str, frozenset[str]] = {
+    "deviceNodes": frozenset(
+        {"path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"}
+    ),
+    "netDevices": frozenset({"hostInterfaceName", "name"}),
+    "hooks": frozenset({"hookName", "path", "args", "env", "timeout"}),
+    "mounts": frozenset({"hostPath", "containerPath", "options", "type"}),
+}
+_RDT = frozenset(
+    {"closID", "l3CacheSchema", "memBwSchema", "enableCMT", "enableMBM", "schemata", "enableMonitoring"}
+)
+_EDITS = frozenset({*_LISTS, "env", "intelRdt", "additionalGids"})
+_HOOKS = frozenset(
+    {"prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
+)
+
+
+class SpecError(ValueError):
+    """A file is no spec."""
+
+
+def read_spec(path: Path) -> Object:
+    """The spec in a file. Raises SpecError."""
+    try:
+        content = path.read_bytes()
+        parsed = orjson.loads(content) if path.suffix == ".json" else yaml.safe_load(content)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise SpecError(f'failed to parse CDI Spec "{path}": {error}') from error
+    if not isinstance(parsed, dict):
+        raise SpecError(f'failed to parse CDI Spec "{path}", no Spec data')
+    try:
+        check_spec(parsed)
+    except (SpecError, TypeError, AttributeError, KeyError) as error:
+        raise SpecError(f'invalid CDI Spec "{path}": {error}') from error
+    return parsed
+
+
+def check_spec(spec: Object) -> None:
+    """Raises SpecError, or what Python raises where a value is of another type than it should be."""
+    _known(spec, {"cdiVersion", "kind", "annotations", "devices", "containerEdits"})
+    version = str(spec.get("cdiVersion") or "").removeprefix("v")
+    if version not in _VERSIONS:
+        raise SpecError(f'the spec version "{spec.get("cdiVersion") or ""}" is invalid')
+    vendor, _, kind = str(spec.get("kind") or "").partition("/")
+    _matches(_VENDOR, vendor, "vendor")
+    _matches(_CLASS, kind, "class")
+    least = least_version(spec)
+    if _VERSIONS.index(version) < _VERSIONS.index(least):
+        raise SpecError(f"the spec version must be at least v{least}")
+    _check_edits(spec.get("containerEdits") or {})
+    devices = spec.get("devices") or []
+    if not devices:
+        raise SpecError("invalid spec, no devices")
+    for device in devices:
+        _known(device, {"name", "annotations", "containerEdits"})
+        _matches(_DEVICE, device.get("name") or "", "device name")
+        if not any((device.get("containerEdits") or {}).values()):
+            raise SpecError(f'invalid device "{device["name"]}", empty device edits')
+        _check_edits(device["containerEdits"])
+    names = [device["name"] for device in devices]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SpecError(f'invalid spec, multiple device "{twice}"')
+
+
+def least_version(spec: Object) -> str:
+    """The oldest version that has all that the spec uses (pkg/cdi/version.go)."""
+    edits = [*_all_edits(spec)]
+    nodes = [node for each in edits for node in each.get("deviceNodes") or []]
+    names = [device.get("name") or "" for device in spec.get("devices") or []]
+    rules: list[tuple[str, Callable[[], bool]]] = [
+        ("1.1.0", lambda: any(each.get("netDevices") for each in edits)),
+        ("0.7.0", lambda: any(each.get("intelRdt") or each.get("additionalGids") for each in edits)),
+        ("0.6.0", lambda: _annotated(spec) or "." in str(spec.get("kind")).partition("/")[2]),
+        ("0.5.0", lambda: any(n[:1].isdigit() for n in names) or any(n.get("hostPath") for n in nodes)),
+        ("0.4.0", lambda: any(m.get("type") for each in edits for m in each.get("mounts") or [])),
+    ]
+    return next((version for version, uses in rules if uses()), "0.3.0")
+
+
+def _annotated(spec: Object) -> bool:
+    return bool(spec.get("annotations") or any(one.get("annotations") for one in spec.get("devices") or []))
+
+
+def _all_edits(spec: Object) -> Iterator[Object]:
+    yield spec.get("containerEdits") or {}
+    for device in spec.get("devices") or []:
+        yield device.get("containerEdits") or {}
+
+
+def _check_edits(edits: Object) -> None:
+    _known(edits, _EDITS)
+    for field, known in _LISTS.items():
+        for item in edits.get(field) or []:
+            _known(item, known)
+    _known(edits.get("intelRdt") or {}, _RDT)
+    for variable in edits.get("env") or []:
+        if "=" not in variable or variable.startswith("="):
+            raise SpecError(f'invalid environment variable "{variable}"')
+    for node in edits.get("deviceNodes") or []:
+        _check_node(node)
+    for mount in edits.get("mounts") or []:
+        if not mount.get("hostPath"):
+            raise SpecError("invalid mount, empty host path")
+        if not mount.get("containerPath"):
+            raise SpecError("invalid mount, empty container path")
+    for hook in edits.get("hooks") or []:
+        if hook.get("hookName") not in _HOOKS:
+            raise SpecError(f'invalid hook name "{hook.get("hookName") or ""}"')
+        if not hook.get("path"):
+            raise SpecError(f'invalid hook "{hook["hookName"]}" with empty path')
+
+
+def _check_node(node: Object) -> None:
+    path = node.get("path") or ""
+    if not path:
+        raise SpecError("invalid (empty) device path")
+    if (node.get("type") or "c") not in {"b", "c", "u", "p"}:
+        raise SpecError(f'device "{path}": invalid type "{node["type"]}"')
+    if set(node.get("permissions") or "") - set("rwm"):
+        raise SpecError(f'device "{path}": invalid permissions "{node["permissions"]}"')
+
+
+def _known(value: Object, fields: Collection[str]) -> None:
+    """Files are read strictly: a field that is not of the format makes all of it void."""
+    unknown = sorted(set(value) - set(fields))
+    if unknown:
+        raise SpecError(f'error unmarshaling JSON: while decoding JSON: json: unknown field "{unknown[0]}"')
+
+
+def _matches(pattern: re.Pattern[str], text: str, what: str) -> None:
+    if pattern.fullmatch(text) is None:
+        raise SpecError(f'invalid {what} "{text}"')

@@ -1,0 +1,20 @@
+"""What drivers of this project write: a spec of devices that are known by their environment."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from kubelet.files import write_atomically
+
+_VERSION = "0.5.0"  # device names may begin with a digit
+
+
+def write_spec(path: Path, kind: str, devices: Mapping[str, Mapping[str, str]]) -> None:
+    """A spec file for the devices of `kind` (`vendor/class`): name → environment."""
+    entries = [
+        {"name": name, "containerEdits": {"env": [f"{key}={value}" for key, value in env.items()]}}
+        for name, env in devices.items()
+    ]
+    spec = {"cdiVersion": _VERSION, "kind": kind, "devices": entries}
+    write_atomically(path, orjson.dumps(spec, option=orjson.OPT_INDENT_2))

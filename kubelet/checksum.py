@@ -1,0 +1,54 @@
+"""The checksums of the kubelet's older checkpoints: FNV-1a of how Go's spew prints the structs.
+
+k8s.io/kubernetes/pkg/kubelet/checkpointmanager/checksum and pkg/util/hash; spew's `%#v` with sorted keys.
+A value is put together from `string`, `number`, `items`, `mapping` and `struct`; types are named as Go does.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+_FNV_OFFSET, _FNV_PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
+
+
+class Printed(NamedTuple):
+    """A value as spew prints it: its type stands before it where it is a struct's field, or on its own."""
+
+    go_type: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"({self.go_type}){self.text}"
+
+
+def string(value: str) -> Printed:
+    return Printed("string", value)
+
+
+def items(go_type: str, values: Iterable[Any] | None) -> Printed:
+    """A slice: elements are printed values, or plain strings and numbers. None is Go's nil."""
+    if values is None:
+        return Printed(go_type, "<nil>")
+    return Printed(go_type, f"[{' '.join(map(_bare, values))}]")
+
+
+def mapping(go_type: str, values: Mapping[Any, Any] | None) -> Printed:
+    """A map, of strings or numbers to printed values, or to plain strings and numbers."""
+    if values is None:
+        return Printed(go_type, "<nil>")
+    return Printed(go_type, f"map[{' '.join(f'{key}:{_bare(values[key])}' for key in sorted(values))}]")
+
+
+def struct(go_type: str, fields: Mapping[str, Printed]) -> Printed:
+    return Printed(go_type, "{" + " ".join(f"{name}:{value}" for name, value in fields.items()) + "}")
+
+
+def checksum(value: Printed) -> int:
+    """32 bits."""
+    found = _FNV_OFFSET
+    for byte in str(value).encode():
+        found = ((found ^ byte) * _FNV_PRIME) & _MASK
+    return found
+
+
+def _bare(value: Any) -> str:
+    return value.text if isinstance(value, Printed) else str(value)

@@ -1,0 +1,180 @@
+"""Gives devices to containers: which ones, and what their plugin says to do with them.
+
+pkg/kubelet/cm/devicemanager/manager.go (Allocate, devicesToAllocate), with topology policy `none`. Where
+upstream takes any device of a set, the first by name is taken.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from apimachinery.clock import Clock
+from apimachinery.quantity import Quantity
+from kubelet import pod_spec
+from kubelet.deviceplugins.allocations import Allocation, Allocations
+from kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
+from kubelet.deviceplugins.inventory import Inventory
+from kubelet.devices import DeviceError
+from kubelet.metrics import KubeletMetrics
+from kubelet.protocols.errors import RpcError
+
+Object = dict[str, Any]
+
+
+class Allocator:
+    """`allocated` is what is taken: by the allocations, and by those under way.
+
+    Until `sources_ready`, that is, while the pods are admitted that a starting kubelet found, containers that
+    run (`running`: pod UID and name) keep what they have, and nothing is taken back.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        allocations: Allocations,
+        clock: Clock,
+        metrics: KubeletMetrics,
+        active_pods: Callable[[], set[str]],
+        no_containers: str,
+    ) -> None:
+        self.allocations = allocations
+        self.allocated = allocations.by_resource()
+        self.running: Collection[tuple[str, str]] = ()
+        self.sources_ready = False
+        self._inventory = inventory
+        self._clock = clock
+        self._metrics = metrics
+        self._active_pods = active_pods
+        self._no_containers = no_containers
+        self._reusable_of = ""  # the pod under admission
+        self._reusable: dict[str, set[str]] = {}  # devices that its init containers leave to later ones
+
+    def restore(self, allocations: Allocations) -> None:
+        """Begin with the allocations of a checkpoint."""
+        self.allocations, self.allocated = allocations, allocations.by_resource()
+
+    async def allocate(self, pod: Object, container: Object) -> bool:
+        """Give a container what it asks for; whether anything was given. Init containers come first.
+
+        Raises DeviceError; what was given before that stays until the pod is gone.
+        """
+        pod_uid, name = pod_spec.uid_of(pod), container["name"]
+        if pod_uid != self._reusable_of:
+            self._reusable_of, self._reusable = pod_uid, {}
+        given = await self._allocate(pod_uid, container)
+        leaves = not pod_spec.is_sidecar(container) and name in map(_name, pod_spec.init_containers(pod))
+        for resource, allocation in self.allocations.of_container(pod_uid, name).items():
+            before = self._reusable.get(resource, set())
+            self._reusable[resource] = before | allocation.ids if leaves else before - allocation.ids
+        return given
+
+    def collect(self) -> None:
+        """Take back the devices of pods that are no more."""
+        if not self.sources_ready:
+            return
+        gone = self.allocations.pods() - self._active_pods()
+        if gone:
+            self.allocations.delete(gone)
+            self.allocated = self.allocations.by_resource()
+
+    async def _allocate(self, pod_uid: str, container: Object) -> bool:
+        given = collected = False
+        for resource, required in wanted(container):
+            if not self._inventory.offers(resource, self.allocated):
+                continue
+            if not collected:
+                self.collect()
+                collected = True
+            devices = await self._choose(pod_uid, container["name"], resource, required)
+            if devices:
+                given = True
+                await self._give(pod_uid, container["name"], resource, devices)
+        return given
+
+    async def _give(self, pod_uid: str, container: str, resource: str, devices: Collection[str]) -> None:
+        endpoint = self._inventory.endpoints.get(resource)
+        if endpoint is None:
+            self.allocated = self.allocations.by_resource()
+            raise DeviceError(f"unknown Device Plugin {resource}")
+        began = self._clock.monotonic()
+        try:
+            response = await endpoint.allocate(devices)
+        except (RpcError, EndpointStoppedError) as error:
+            self.allocated = self.allocations.by_resource()
+            raise DeviceError(str(error)) from error
+        finally:
+            seconds = self._clock.monotonic() - began
+            self._metrics.device_plugin_alloc_duration.labels(resource).observe(seconds)
+        if not response.container_responses:
+            raise DeviceError(f"no containers return in allocation response {self._no_containers}")
+        by_node = self._inventory.by_numa_node(resource, devices)
+        allocation = Allocation(by_node, response.container_responses[0])
+        self.allocations.insert(pod_uid, container, resource, allocation)
+
+    async def _choose(self, pod_uid: str, container: str, resource: str, required: int) -> set[str]:
+        """The devices to ask the plugin for; none if the container has what it needs."""
+        known = self.allocations.get(pod_uid, container, resource)
+        if known is not None and len(known.ids) != required:
+            raise DeviceError(
+                f'pod "{pod_uid}" container "{container}" changed request for resource "{resource}" '
+                f"from {len(known.ids)} to {required}"
+            )
+        if not self.sources_ready and (pod_uid, container) in self.running:
+            return set()
+        healthy = self._inventory.healthy.get(resource)
+        if healthy is None:
+            raise DeviceError(f"cannot allocate unregistered device {resource}")
+        if not healthy:
+            raise DeviceError(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+        if known is not None and not known.ids <= healthy:
+            text = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
+            raise DeviceError(f"{text} {resource}")
+        if known is not None or not required:
+            return set()
+        return await self._pick(resource, required)
+
+    async def _pick(self, resource: str, required: int) -> set[str]:
+        """So many free devices; from now on they are taken."""
+        picked: set[str] = set()
+
+        def take(devices: Collection[str]) -> bool:
+            new = sorted(set(devices) - picked)[: required - len(picked)]
+            self.allocated.setdefault(resource, set()).update(new)
+            picked.update(new)
+            return len(picked) == required
+
+        if take(self._reusable.get(resource, ())):
+            return picked
+        available = self._inventory.healthy[resource] - self.allocated[resource]
+        missing = required - len(picked)
+        if len(available) < missing:
+            raise DeviceError(
+                f"requested number of devices unavailable for {resource}. "
+                f"Requested: {missing}, Available: {len(available)}"
+            )
+        preferred = await self._preferred(resource, available | picked, picked, required)
+        if not take(preferred & available):
+            take(available)
+        return picked
+
+    async def _preferred(self, resource: str, among: set[str], included: set[str], size: int) -> set[str]:
+        endpoint: Endpoint | None = self._inventory.endpoints.get(resource)
+        if endpoint is None:
+            raise DeviceError(f"endpoint not found in cache for a registered resource: {resource}")
+        if not endpoint.prefers:
+            return set()
+        try:
+            return set(await endpoint.preferred(among, included, size))
+        except (RpcError, EndpointStoppedError) as error:
+            text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
+            raise DeviceError(text) from error
+
+
+def wanted(container: Object) -> Iterator[tuple[str, int]]:
+    """(resource, amount) of a container's limits; requests of extended resources are the same."""
+    limits = (container.get("resources") or {}).get("limits") or {}
+    for resource in sorted(limits):
+        yield resource, Quantity.parse(str(limits[resource])).value()
+
+
+def _name(container: Object) -> str:
+    return str(container["name"])

@@ -1,0 +1,112 @@
+"""The file `kubelet_internal_checkpoint`: which containers have which devices, and which resources are known.
+
+pkg/kubelet/cm/devicemanager/checkpoint, the same in 1.26 … 1.37. The checksum is upstream's, so that tools
+that read or write the file can be used. A kubelet that cannot read it goes on without.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from google.protobuf.message import DecodeError
+
+from kubelet.checksum import Printed, checksum, items, mapping, string, struct
+from kubelet.deviceplugins.allocations import Allocation, Allocations
+from kubelet.files import read_kept, write_atomically
+from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
+
+Object = dict[str, Any]
+
+FILE_NAME = "kubelet_internal_checkpoint"
+
+
+class CheckpointError(Exception):
+    """The checkpoint cannot be read."""
+
+
+def write(directory: Path, allocations: Allocations, registered: Mapping[str, Sequence[str]]) -> None:
+    """`registered`: resource → its healthy devices."""
+    write_atomically(directory / FILE_NAME, encode(allocations, registered))
+
+
+def read(directory: Path) -> tuple[Allocations, list[str]] | None:
+    """(allocations, resources), None if there is no checkpoint. Raises CheckpointError."""
+    content = read_kept(directory / FILE_NAME)
+    return None if content is None else decode(content)
+
+
+def encode(allocations: Allocations, registered: Mapping[str, Sequence[str]]) -> bytes:
+    entries = [
+        {
+            "PodUID": pod,
+            "ContainerName": container,
+            "ResourceName": resource,
+            "DeviceIDs": {str(node): list(ids) for node, ids in sorted(allocation.devices.items())},
+            "AllocResp": base64.b64encode(allocation.response.SerializeToString(deterministic=True)).decode(),
+        }
+        for pod, container, resource, allocation in allocations
+    ]
+    data = {
+        "PodDeviceEntries": entries or None,
+        "RegisteredDevices": {name: list(ids) for name, ids in registered.items()},
+    }
+    return orjson.dumps({"Data": data, "Checksum": checksum(_printed(data))})
+
+
+def decode(content: bytes) -> tuple[Allocations, list[str]]:
+    """(allocations, the resources that were registered). Raises CheckpointError."""
+    try:
+        parsed = orjson.loads(content)
+        data = parsed["Data"]
+        if checksum(_printed(data)) != parsed["Checksum"]:
+            raise CheckpointError("checkpoint is corrupted")
+        allocations = Allocations()
+        for entry in data["PodDeviceEntries"] or []:
+            names = entry["PodUID"], entry["ContainerName"], entry["ResourceName"]
+            allocations.insert(*names, _allocation(entry))
+        return allocations, list(data["RegisteredDevices"] or {})
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, DecodeError) as error:
+        raise CheckpointError(str(error)) from error
+
+
+def _allocation(entry: Object) -> Allocation:
+    devices = {int(node): tuple(ids or ()) for node, ids in (entry["DeviceIDs"] or {}).items()}
+    response = ContainerAllocateResponse.FromString(base64.b64decode(entry["AllocResp"] or ""))
+    return Allocation(devices, response)
+
+
+def _printed(data: Object) -> Printed:
+    entries = data["PodDeviceEntries"]
+    registered = data["RegisteredDevices"]
+    return struct(
+        "checkpoint.checkpointData",
+        {
+            "PodDeviceEntries": items(
+                "[]checkpoint.PodDevicesEntry", None if entries is None else map(_printed_entry, entries)
+            ),
+            "RegisteredDevices": mapping("map[string][]string", _printed_lists(registered)),
+        },
+    )
+
+
+def _printed_entry(entry: Object) -> Printed:
+    by_node = entry["DeviceIDs"]
+    devices = None if by_node is None else {int(node): ids for node, ids in by_node.items()}
+    response = entry["AllocResp"]
+    return struct(
+        "checkpoint.PodDevicesEntry",
+        {
+            "PodUID": string(entry["PodUID"]),
+            "ContainerName": string(entry["ContainerName"]),
+            "ResourceName": string(entry["ResourceName"]),
+            "DeviceIDs": mapping("checkpoint.DevicesPerNUMA", _printed_lists(devices)),
+            "AllocResp": items("[]uint8", None if response is None else base64.b64decode(response)),
+        },
+    )
+
+
+def _printed_lists(lists: Mapping[Any, Sequence[str] | None] | None) -> dict[Any, Printed] | None:
+    return None if lists is None else {key: items("[]string", values) for key, values in lists.items()}

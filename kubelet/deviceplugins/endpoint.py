@@ -1,0 +1,82 @@
+"""One registered device plugin, as the manager calls it (pkg/kubelet/cm/devicemanager/endpoint.go)."""
+
+from collections.abc import Collection
+
+from apimachinery.clock import Clock
+from kubelet.protocols import device_plugin
+from kubelet.protocols.calling import Channel
+from kubelet.protocols.device_plugin import (
+    AllocateRequest,
+    AllocateResponse,
+    DevicePluginOptions,
+    PreferredAllocationRequest,
+    PreStartContainerRequest,
+)
+
+GRACE_SECONDS = 300.0  # endpointStopGracePeriod
+_PRE_START_SECONDS = 30.0  # KubeletPreStartContainerRPCTimeoutInSecs
+
+
+class EndpointStoppedError(Exception):
+    """The plugin is gone."""
+
+
+class Endpoint:
+    """A plugin of one resource. Without a channel it stands for one that has not come back yet."""
+
+    def __init__(
+        self,
+        resource: str,
+        clock: Clock,
+        channel: Channel | None = None,
+        options: DevicePluginOptions | None = None,
+    ) -> None:
+        self._resource = resource
+        self._clock = clock
+        self._channel = channel
+        self._options = options
+        self._stopped_at = None if channel is not None else clock.monotonic()
+
+    @property
+    def prefers(self) -> bool:
+        """Whether it wants to be asked which devices to take."""
+        return self._options is not None and self._options.get_preferred_allocation_available
+
+    @property
+    def starts(self) -> bool:
+        """Whether it wants to be told before a container starts."""
+        return self._options is not None and self._options.pre_start_required
+
+    def stop(self) -> None:
+        self._stopped_at = self._clock.monotonic()
+
+    def grace_expired(self) -> bool:
+        """Whether it has been gone for so long that its resource is to be forgotten."""
+        return self._stopped_at is not None and self._clock.monotonic() - self._stopped_at > GRACE_SECONDS
+
+    # Upstream's calls, but for the last, have no timeout. They raise RpcError or EndpointStoppedError.
+
+    async def preferred(self, available: Collection[str], included: Collection[str], size: int) -> list[str]:
+        """Which of the available devices the plugin would take; it may name too few, or others."""
+        request = PreferredAllocationRequest()
+        request.container_requests.add(
+            available_deviceIDs=sorted(available),
+            must_include_deviceIDs=sorted(included),
+            allocation_size=size,
+        )
+        answer = await device_plugin.GET_PREFERRED_ALLOCATION.call(self._live(), request)
+        return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
+
+    async def allocate(self, devices: Collection[str]) -> AllocateResponse:
+        request = AllocateRequest()
+        request.container_requests.add(devices_ids=sorted(devices))
+        return await device_plugin.ALLOCATE.call(self._live(), request)
+
+    async def pre_start(self, devices: Collection[str]) -> None:
+        request = PreStartContainerRequest(devices_ids=sorted(devices))
+        await device_plugin.PRE_START_CONTAINER.call(self._live(), request, timeout=_PRE_START_SECONDS)
+
+    def _live(self) -> Channel:
+        if self._stopped_at is not None or self._channel is None:
+            raise EndpointStoppedError(f"endpoint {self._resource} has been stopped")
+        return self._channel

@@ -1,0 +1,215 @@
+"""The device plugin manager of one node (pkg/kubelet/cm/devicemanager/manager.go).
+
+Plugins register and list their devices; pods get devices at their admission, before anything else is looked
+at, and keep them until they are gone; who has what is in a checkpoint. See `inventory.py` for what there is,
+`allocator.py` for who gets it, `serving.py` for the sockets.
+"""
+
+import logging
+import stat
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from apimachinery.clock import Clock
+from kubelet import pod_spec
+from kubelet.behaviour import Behaviour
+from kubelet.deviceplugins import checkpoint
+from kubelet.deviceplugins.allocations import Allocation, Allocations, injected
+from kubelet.deviceplugins.allocator import Allocator, wanted
+from kubelet.deviceplugins.checkpoint import CheckpointError
+from kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
+from kubelet.deviceplugins.inventory import Inventory
+from kubelet.devices import ContainerDevices, DeviceError, PluginCapacity
+from kubelet.metrics import KubeletMetrics
+from kubelet.protocols import device_plugin
+from kubelet.protocols.calling import Channel
+from kubelet.protocols.device_plugin import ListAndWatchResponse
+from kubelet.protocols.errors import RpcError
+from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device, Empty
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the manager asks of its kubelet, and tells it."""
+
+    active_pods: Callable[[], set[str]]
+    capacity_changed: Callable[[], None]
+    health_changed: Callable[[Collection[str]], None]  # of devices of these pods
+
+
+class DevicePluginManager:
+    """Implements `DevicePlugins`, and what registered plugins are told to. `restore` first."""
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: Clock,
+        behaviour: Behaviour,
+        metrics: KubeletMetrics,
+        surroundings: Surroundings,
+    ) -> None:
+        """The checkpoint lies in `directory`."""
+        self._directory = directory
+        self._clock = clock
+        self._behaviour = behaviour
+        self._surroundings = surroundings
+        self._inventory = Inventory(clock, zero_is_inactive=behaviour.devices_of_none_are_inactive)
+        self._allocator = Allocator(
+            self._inventory,
+            Allocations(),
+            clock,
+            metrics,
+            surroundings.active_pods,
+            behaviour.empty_allocate_response,
+        )
+        # A node that is made anew under an old name has nothing of what its Node object says.
+        self.is_new = not directory.is_dir()
+
+    def restore(self, running: Collection[tuple[str, str]]) -> None:
+        """Take over what the last kubelet left. `running`: (pod UID, container) of what runs."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o750)
+        self._allocator.running = running
+        try:
+            found = checkpoint.read(self._directory)
+        except CheckpointError as error:
+            log.error(
+                "Continue after failing to read checkpoint file. "
+                "Device allocation info may NOT be up-to-date: %s",
+                error,
+            )
+            return
+        if found is not None:
+            allocations, resources = found
+            self._allocator.restore(allocations)
+            self._inventory.restore(resources)
+
+    # -- plugins
+
+    def clean(self, directory: Path) -> None:
+        """Remove the sockets of an earlier life: plugins take that as a sign to register again."""
+        for path in directory.iterdir():
+            try:
+                if stat.S_ISSOCK(path.lstat().st_mode):
+                    path.unlink()
+            except OSError as error:
+                log.error("cannot remove %s: %s", path, error)
+
+    async def connected(self, resource: str, channel: Channel) -> None:
+        """A plugin answers; raises DeviceError if it does not say its options."""
+        try:
+            options = await device_plugin.GET_OPTIONS.call(channel, Empty())
+        except RpcError as error:
+            raise DeviceError(f"failed to get device plugin options: {error}") from error
+        self._inventory.connected(resource, Endpoint(resource, self._clock, channel, options))
+
+    def disconnected(self, resource: str) -> None:
+        """The resource's plugin left, or its stream of devices ended."""
+        self._inventory.disconnected(resource)
+        self._surroundings.capacity_changed()
+
+    def listed(self, resource: str, response: ListAndWatchResponse) -> None:
+        """The plugin told of its devices."""
+        changed = self._inventory.replace(resource, response.devices)
+        if self._behaviour.resource_health and changed:
+            self._surroundings.health_changed(self._allocator.allocations.holders(resource, changed))
+        self._save()
+        self._surroundings.capacity_changed()
+
+    # -- pods
+
+    async def admit(self, pod: Object) -> None:
+        for container in [*pod_spec.init_containers(pod), *pod_spec.containers(pod)]:
+            await self._allocate(pod, container)
+
+    async def _allocate(self, pod: Object, container: Object) -> None:
+        if await self._allocator.allocate(pod, container):
+            self._save()
+
+    def sources_ready(self) -> None:
+        self._allocator.sources_ready = True
+
+    def allocated_for(self, pod: Object) -> Mapping[str, int]:
+        if not self._allocator.allocations.has_pod(pod_spec.uid_of(pod)):
+            return {}
+        return {resource: len(devices) for resource, devices in self._allocator.allocated.items()}
+
+    async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
+        """Nothing is asked of a plugin that is not needed any more: what a container has, it keeps."""
+        pod_uid, name = pod_spec.uid_of(pod), container["name"]
+        lacks = False
+        for resource, amount in wanted(container):
+            if not amount or not self._inventory.offers(resource, self._allocator.allocated):
+                continue
+            await self._pre_start(pod_uid, name, resource)
+            # A pod that a restarted kubelet found running may have got in without devices.
+            known = self._allocator.allocations.get(pod_uid, name, resource)
+            lacks |= known is None and pod_uid in self._surroundings.active_pods()
+        if lacks:
+            await self._allocate(pod, container)
+        found = injected(self._allocator.allocations.of_container(pod_uid, name))
+        return found if self._behaviour.device_plugin_cdi else replace(found, cdi_ids=())
+
+    async def _pre_start(self, pod_uid: str, container: str, resource: str) -> None:
+        endpoint = self._inventory.endpoints.get(resource)
+        if endpoint is None:
+            raise DeviceError(f"endpoint not found in cache for a registered resource: {resource}")
+        if not endpoint.starts:
+            return
+        known = self._allocator.allocations.get(pod_uid, container, resource)
+        if known is None:
+            raise DeviceError(
+                f"no devices found allocated in local cache for pod {pod_uid}, container {container}, "
+                f"resource {resource}"
+            )
+        try:
+            await endpoint.pre_start(known.ids)
+        except (RpcError, EndpointStoppedError) as error:
+            raise DeviceError(f"device plugin PreStartContainer rpc failed with err: {error}") from error
+
+    def add_health(self, pod: Object, status: Object) -> None:
+        """Only regular containers, as upstream."""
+        if not self._behaviour.resource_health:
+            return
+        for container in status.get("containerStatuses") or []:
+            allocations = self.devices_of(pod_spec.uid_of(pod), container["name"])
+            if allocations:
+                container["allocatedResourcesStatus"] = [
+                    {"name": resource, "resources": self._health(resource, allocation.ids)}
+                    for resource, allocation in allocations.items()
+                ]
+
+    def _health(self, resource: str, devices: Collection[str]) -> list[Object]:
+        return [
+            {"resourceID": device, "health": self._inventory.health(resource, device)}
+            for device in sorted(devices)
+        ]
+
+    # -- what there is
+
+    def capacity(self) -> PluginCapacity:
+        found = self._inventory.capacity()
+        if found.removed:
+            self._save()
+        return found
+
+    def devices_of(self, pod_uid: str, container: str) -> Mapping[str, Allocation]:
+        """Resource → what the container has of it."""
+        return self._allocator.allocations.of_container(pod_uid, container)
+
+    def healthy_devices(self) -> Mapping[str, list[Device]]:
+        """Resource → devices."""
+        return self._inventory.healthy_devices()
+
+    def collect(self) -> None:
+        """Take back what pods have that are no more."""
+        self._allocator.collect()
+
+    def _save(self) -> None:
+        registered = {name: sorted(devices) for name, devices in sorted(self._inventory.healthy.items())}
+        checkpoint.write(self._directory, self._allocator.allocations, registered)

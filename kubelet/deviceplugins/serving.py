@@ -1,0 +1,172 @@
+"""The kubelet's socket for device plugins, and its connections to those that registered.
+
+pkg/kubelet/cm/devicemanager/plugin/v1beta1: a plugin calls Register, or shows itself in the registry of all
+plugins; the kubelet connects to it, and watches its list of devices until the stream ends. As upstream, there
+is one connection per resource to speak of: the end of an older stream takes the newer one along.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import grpc
+
+from apimachinery.quota.names import is_extended, is_native
+from kubelet.devices import DeviceError
+from kubelet.metrics import KubeletMetrics
+from kubelet.plugins.handling import PluginRefusedError
+from kubelet.protocols import calling, device_plugin
+from kubelet.protocols.calling import Channel
+from kubelet.protocols.device_plugin import VERSION, Empty, ListAndWatchResponse, RegisterRequest
+from kubelet.protocols.errors import RpcError
+
+log = logging.getLogger(__name__)
+
+SOCKET = "kubelet.sock"
+_DIAL_SECONDS = 10.0
+
+
+class PluginUser(Protocol):
+    """What becomes of plugins; the device plugin manager is what implements it."""
+
+    def clean(self, directory: Path) -> None:
+        """Remove the sockets that are left in the directory."""
+        ...
+
+    async def connected(self, resource: str, channel: Channel) -> None:
+        """Raises DeviceError if the plugin cannot be used."""
+        ...
+
+    def disconnected(self, resource: str) -> None: ...
+
+    def listed(self, resource: str, response: ListAndWatchResponse) -> None: ...
+
+
+class DevicePluginServer:
+    """Serves Registration in `directory`, and implements `PluginHandler` for the registry's plugins."""
+
+    def __init__(self, directory: Path, user: PluginUser, metrics: KubeletMetrics) -> None:
+        self._directory = directory
+        self._user = user
+        self._metrics = metrics
+        self._server: grpc.aio.Server | None = None
+        self._channels: dict[str, Channel] = {}  # resource → the newest plugin's
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Raises OSError if the socket cannot be had."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o750)
+        self._user.clean(self._directory)
+        self._server = calling.new_server()
+        device_plugin.REGISTER.serve(self._server, self._register)
+        calling.listen(self._server, self._directory / SOCKET)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """End everything at once; what the plugins are for stays as it is."""
+        if self._server is not None:
+            await self._server.stop(None)
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+    async def _register(self, request: RegisterRequest) -> Empty:
+        resource = request.resource_name
+        self._metrics.device_plugin_registrations.labels(resource).inc()
+        if request.version != VERSION:
+            raise _refusal(
+                f'requested API version "{request.version}" is not supported by kubelet. '
+                f'Supported version is ["{VERSION}"]'
+            )
+        if not _is_extended(resource):
+            raise _refusal(f'the ResourceName "{resource}" is invalid')
+        try:
+            await self._connect(resource, self._directory / request.endpoint)
+        except DeviceError as error:
+            raise _refusal(str(error)) from error
+        return Empty()
+
+    # -- PluginHandler
+
+    def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        if VERSION not in versions:
+            known = " ".join(versions)
+            raise PluginRefusedError(
+                f"manager version, {VERSION}, is not among plugin supported versions [{known}]"
+            )
+        if not _is_extended(name):
+            raise PluginRefusedError(
+                f'invalid name of device plugin socket: the ResourceName "{name}" is invalid'
+            )
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        try:
+            await self._connect(name, Path(endpoint))
+        except DeviceError as error:
+            raise PluginRefusedError(str(error)) from error
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        if name in self._channels:
+            await self._disconnect(name)
+
+    # -- connections
+
+    async def _connect(self, resource: str, socket: Path) -> None:
+        """Raises DeviceError."""
+        channel = calling.channel_to(socket)
+        self._channels[resource] = channel
+        try:
+            await _dial(channel)
+            await self._user.connected(resource, channel)
+        except DeviceError as error:
+            log.warning("device plugin of %s at %s: %s", resource, socket, error)
+            self._channels.pop(resource, None)
+            await channel.close()
+            raise
+        log.info("device plugin of %s connected at %s", resource, socket)
+        self._spawn(self._watch(resource, channel))
+
+    async def _watch(self, resource: str, channel: Channel) -> None:
+        """Follow the plugin's list until its stream ends, then be done with the resource's connection."""
+        try:
+            async for response in device_plugin.LIST_AND_WATCH.call(channel, Empty()):
+                self._user.listed(resource, response)
+        except RpcError as error:
+            log.warning("ListAndWatch ended unexpectedly for device plugin of %s: %s", resource, error)
+        finally:
+            await channel.close()
+        if resource in self._channels:
+            await self._disconnect(resource)
+
+    async def _disconnect(self, resource: str) -> None:
+        channel = self._channels.pop(resource)
+        self._user.disconnected(resource)
+        await channel.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="device plugin")
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+
+
+async def _dial(channel: Channel) -> None:
+    try:
+        async with asyncio.timeout(_DIAL_SECONDS):
+            await channel.channel_ready()
+    except TimeoutError as error:
+        raise DeviceError("failed to dial device plugin: context deadline exceeded") from error
+
+
+def _is_extended(name: str) -> bool:
+    """Whether plugins may offer the resource: those that are named after device classes are DRA's."""
+    return not is_native(name) and is_extended(name)
+
+
+def _refusal(text: str) -> RpcError:
+    """As Go tells of an error that is no status."""
+    return RpcError(grpc.StatusCode.UNKNOWN, text)

@@ -1,0 +1,162 @@
+"""How healthy drivers say their devices are: their streams, and what is known of each device.
+
+pkg/kubelet/cm/dra/healthinfo.go and manager.go (HandleWatchResourcesStream), 1.36: what a driver does not
+tell again in time is Unknown, and so is everything of a driver whose stream has ended.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from apimachinery.clock import Clock, timestamp
+from kubelet.files import write_atomically
+
+if TYPE_CHECKING:
+    from kubelet.protocols.calling import Channel
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "dra_health_state"
+UNKNOWN = "Unknown"
+_STATES = (UNKNOWN, "Healthy", "Unhealthy")  # by their numbers
+_DEFAULT_SECONDS = 30.0
+_RETRY_SECONDS = 5.0
+_LONGEST_MESSAGE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHealth:
+    """What was last said of a device, `seen` by the monotonic clock; holds for `timeout` seconds."""
+
+    pool: str
+    device: str
+    health: str
+    message: str = ""
+    timeout: float = _DEFAULT_SECONDS
+    seen: float = 0.0
+
+    @property
+    def says(self) -> tuple[str, str, float]:
+        return self.health, self.message, self.timeout
+
+
+class HealthCache:
+    """The health of all devices of a node. Also written to a file, for those who look there."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._drivers: dict[str, dict[tuple[str, str], DeviceHealth]] = {}
+
+    def get(self, driver: str, pool: str, device: str) -> tuple[str, str]:
+        """(health, message)."""
+        found = self._drivers.get(driver, {}).get((pool, device))
+        if found is None or self._clock.monotonic() - found.seen > found.timeout:
+            return UNKNOWN, ""
+        return found.health, found.message
+
+    def update(self, driver: str, told: Sequence[DeviceHealth]) -> list[tuple[str, str]]:
+        """Take what a driver says of all its devices; (pool, device) of those of which it is news."""
+        now = self._clock.monotonic()
+        known = self._drivers.setdefault(driver, {})
+        reported = {(one.pool, one.device): one for one in told}
+        changed = [key for key, one in reported.items() if key not in known or known[key].says != one.says]
+        known.update(reported)
+        for key, old in [*known.items()]:
+            if key not in reported and old.health != UNKNOWN and now - old.seen > old.timeout:
+                known[key] = DeviceHealth(*key, UNKNOWN, timeout=old.timeout, seen=now)
+                changed.append(key)
+        if changed:
+            self._save()
+        return changed
+
+    def clear(self, driver: str) -> None:
+        """Nothing is known of the driver's devices any more."""
+        if self._drivers.pop(driver, None) is not None:
+            self._save()
+
+    def _save(self) -> None:
+        now = timestamp(self._clock.now())
+        state = {
+            driver: {"Devices": {f"{one.pool}/{one.device}": _stored(one, now) for one in devices.values()}}
+            for driver, devices in self._drivers.items()
+        }
+        write_atomically(self._path, orjson.dumps(state))
+
+
+def _stored(one: DeviceHealth, now: str) -> dict[str, Any]:
+    return {
+        "PoolName": one.pool,
+        "DeviceName": one.device,
+        "Health": one.health,
+        "LastUpdated": now,
+        "HealthCheckTimeout": int(one.timeout * 1e9),  # Go's nanoseconds
+        "Message": one.message,
+    }
+
+
+class HealthMonitor:
+    """Follows the streams of a node's drivers; `changed` is told a driver and its (pool, device) pairs."""
+
+    def __init__(
+        self,
+        cache: HealthCache,
+        clock: Clock,
+        versions: Sequence[str],
+        changed: Callable[[str, Sequence[tuple[str, str]]], None],
+    ) -> None:
+        """`versions` of the health service, the newest first."""
+        self._cache = cache
+        self._clock = clock
+        self._versions = versions
+        self._changed = changed
+
+    async def follow(self, driver: str, channel: "Channel") -> None:
+        """Read the driver's stream, and again five seconds after its end. Until cancelled."""
+        from kubelet.protocols.errors import UNIMPLEMENTED, RpcError
+
+        at = 0
+        while True:
+            try:
+                await self._read(driver, channel, self._versions[at])
+            except RpcError as error:
+                log.debug("health of driver %s: %s", driver, error)
+                if error.code is UNIMPLEMENTED and at + 1 < len(self._versions):
+                    at += 1
+                    continue
+            await self._clock.sleep(_RETRY_SECONDS)
+            at = 0
+
+    async def _read(self, driver: str, channel: "Channel", version: str) -> None:
+        from kubelet.protocols.dra_health import VERSIONS
+
+        service = VERSIONS[version]
+        try:
+            async for answer in service.watch.call(channel, service.watch.request()):
+                self.told(driver, answer.devices)
+        finally:
+            self._cache.clear(driver)
+
+    def told(self, driver: str, devices: Sequence[Any]) -> None:
+        """One message of a stream."""
+        changed = self._cache.update(driver, [self._taken(device) for device in devices])
+        if changed:
+            self._changed(driver, changed)
+
+    def _taken(self, device: Any) -> DeviceHealth:
+        seconds, message = device.health_check_timeout_seconds, device.message
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[: _LONGEST_MESSAGE - 3]}..."
+        known = 0 <= device.health < len(_STATES)
+        return DeviceHealth(
+            pool=device.device.pool_name,
+            device=device.device.device_name,
+            health=_STATES[device.health] if known else UNKNOWN,
+            message=message,
+            timeout=float(seconds) if seconds > 0 else _DEFAULT_SECONDS,
+            seen=self._clock.monotonic(),
+        )

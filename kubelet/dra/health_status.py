@@ -1,0 +1,57 @@
+"""What a pod's status tells of its claims' devices (manager.go, UpdateAllocatedResourcesStatus)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kubelet import pod_spec
+from kubelet.devices import DeviceError
+from kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubelet.dra.health import HealthCache
+from kubelet.dra.pod_claims import pod_claims
+
+Object = dict[str, Any]
+
+
+def add_health(
+    pod: Object, status: Object, claims: ClaimCache, health: HealthCache, *, with_message: bool
+) -> None:
+    """Into the regular containers' statuses, beside what device plugins said. Upstream's order is random."""
+    names = _claim_names(pod)
+    specs = {spec["name"]: spec for spec in pod_spec.containers(pod)}
+    for container in status.get("containerStatuses") or []:
+        uses = (specs[container["name"]].get("resources") or {}).get("claims") or []
+        found = {entry["name"]: entry for entry in container.get("allocatedResourcesStatus") or []}
+        for use in uses:
+            claim = names.get(use["name"])
+            info = claims.get(pod_spec.namespace_of(pod), claim) if claim else None
+            if info is not None:
+                request = use.get("request") or ""
+                name = f"claim:{use['name']}" + (f"/{request}" if request else "")
+                entries = [*_healths(info, request, health, with_message=with_message)]
+                found[name] = {"name": name, "resources": entries}
+        if uses:
+            container["allocatedResourcesStatus"] = [entry for entry in found.values() if entry["resources"]]
+
+
+def _claim_names(pod: Object) -> Mapping[str, str | None]:
+    """Entry of the spec → the claim's name, as far as is known."""
+    try:
+        return {claim.entry: claim.claim for claim in pod_claims(pod, extended=False)}
+    except DeviceError:
+        return {}  # not made yet, so nothing is prepared
+
+
+def _healths(info: ClaimInfo, request: str, health: HealthCache, *, with_message: bool) -> Iterator[Object]:
+    """One entry per resource; several devices may be one to the container runtime."""
+    seen = set()
+    for driver, devices in info.devices.items():
+        for device in devices:
+            if request and device.requests and request.split("/")[0] not in device.requests:
+                continue
+            resource = device.cdi_ids[0] if device.cdi_ids else f"{driver}/{device.pool}/{device.device}"
+            if resource in seen:
+                continue
+            seen.add(resource)
+            state, message = health.get(driver, device.pool, device.device)
+            told = {"message": message} if with_message and message else {}
+            yield {"resourceID": resource, "health": state, **told}

@@ -1,0 +1,110 @@
+"""Which of a plugin's gRPC services a kubelet calls, and how it refuses a plugin: a table by release.
+
+Source: pkg/kubelet/cm/dra/plugin: plugin.go (1.31), registration.go (1.32, 1.33), dra_plugin_manager.go
+(1.34 and later).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from apimachinery.versions import Version
+from kubelet.plugins.handling import PluginRefusedError
+
+V1, V1BETA1, V1ALPHA4 = "v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha3.Node"
+_GENERIC_VERSION = re.compile(r"^\s*v?([0-9]+(?:\.[0-9]+)*)(.*)*$")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRules:
+    """One release's. Texts have the fields `name`, `endpoint` and `error`."""
+
+    choose: Callable[[Sequence[str]], str]  # of the versions that the plugin tells; PluginRefusedError
+    invalid: str  # the plugin is refused before its registration
+    failed: str  # … during it
+    taken: str  # another plugin of the driver has the endpoint
+    several: bool  # plugins of one driver at a time; else the newest replaces the one before
+    follows_connections: bool  # a driver whose plugins are all disconnected counts as gone
+
+
+def rules_for(version: Version) -> ServiceRules:
+    """The row of the table."""
+    minor = version.minor
+    if minor >= 34:
+        text = "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {error}"
+        taken = "endpoint {endpoint} already registered for DRA driver plugin {name}"
+        return ServiceRules(_first_known, text, text, taken, several=True, follows_connections=True)
+    return ServiceRules(
+        _newest_or_alpha if minor >= 32 else _alpha,
+        "invalid versions of plugin {name}: {error}",
+        "version check of plugin {name} failed: {error}",
+        "endpoint {endpoint} already registered for plugin {name}",
+        several=minor >= 33,
+        follows_connections=False,
+    )
+
+
+def health_versions(version: Version) -> tuple[str, ...]:
+    """Of the service `DRAResourceHealth`, the newest first; none for kubelets that do not know it.
+
+    That 1.36 and 1.37 call newer versions is from memory, as is their order.
+    """
+    known = {34: "v1alpha1", 36: "v1beta1", 37: "v1"}
+    return tuple(name for minor, name in sorted(known.items(), reverse=True) if minor <= version.minor)
+
+
+def _first_known(versions: Sequence[str]) -> str:
+    """The first in the plugin's own order."""
+    known = (V1, V1BETA1)
+    _check_any(versions)
+    for version in versions:
+        if version in known:
+            return version
+    raise PluginRefusedError(
+        f"none of services supported by the plugin ({_quoted(versions)}) "
+        f"are supported by the kubelet ({_quoted(known)})"
+    )
+
+
+def _newest_or_alpha(versions: Sequence[str]) -> str:
+    """The newest; plugins of that time that name no service are taken to have the alpha one."""
+    _check_any(versions)
+    return next((service for service in (V1BETA1, V1ALPHA4) if service in versions), V1ALPHA4)
+
+
+def _check_any(versions: Sequence[str]) -> None:
+    if not versions:
+        raise PluginRefusedError("empty list of supported gRPC services (aka supported versions)")
+
+
+def _alpha(versions: Sequence[str]) -> str:
+    """1.31 looks for a version 1.x, and calls the alpha service whichever it is."""
+    if not versions:
+        raise PluginRefusedError("empty list for supported versions")
+    parsed = [found for version in versions if (found := _major(version)) is not None and found <= 1]
+    if not parsed:
+        unparsed = next((version for version in versions if _major(version) is None), None)
+        why = "<nil>" if unparsed is None else f'could not parse "{unparsed}" as version'
+        raise PluginRefusedError(
+            "none of the versions are supported: could not find a highest supported version from versions "
+            f"([{' '.join(versions)}]) reported by this plugin: {why}"
+        )
+    if 1 not in parsed:
+        raise PluginRefusedError(
+            "none of the versions are supported: highest supported version reported by plugin is "
+            f"{max(versions)}, must be v1.x"
+        )
+    return V1ALPHA4
+
+
+def _major(version: str) -> int | None:
+    """As util/version.ParseGeneric: `v1.2-anything` is 1.2, and one number is too little."""
+    found = _GENERIC_VERSION.match(version)
+    if found is None or "." not in found[1]:
+        return None
+    return int(found[1].split(".")[0])
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    """Go's %q of strings."""
+    return "[" + " ".join(f'"{text}"' for text in texts) + "]"

@@ -1,0 +1,89 @@
+"""A driver behind a socket: calls of its gRPC service, in the version that was chosen at its registration."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from apimachinery.clock import Clock
+from kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PreparedDevice
+from kubelet.metrics import KubeletMetrics
+from kubelet.protocols import dra
+from kubelet.protocols.calling import CONNECTED, Unary, channel_to, connection_changes
+from kubelet.protocols.errors import RpcError
+
+log = logging.getLogger(__name__)
+
+CALL_SECONDS = 45.0  # defaultClientCallTimeout
+
+
+class SocketPlugin:
+    """Implements `DRAPlugin`. `close` when it is no longer needed."""
+
+    def __init__(
+        self,
+        driver: str,
+        endpoint: str,
+        service: str,
+        clock: Clock,
+        metrics: KubeletMetrics,
+        *,
+        timeout: float = CALL_SECONDS,
+    ) -> None:
+        """`service` is a key of `dra.REGISTERED`."""
+        self.driver = driver
+        self.endpoint = endpoint
+        self.service = service
+        self.connected = False
+        self.channel = channel_to(endpoint)
+        self._service = dra.REGISTERED[service]
+        self._clock = clock
+        self._metrics = metrics
+        self._timeout = timeout
+
+    async def node_prepare_resources(
+        self, claims: Sequence[ClaimRef]
+    ) -> Mapping[str, Sequence[PreparedDevice] | ClaimFailed]:
+        answer = await self._call(self._service.prepare, claims)
+        return {
+            uid: ClaimFailed(one.error) if one.error else [_prepared(device) for device in one.devices]
+            for uid, one in answer.claims.items()
+        }
+
+    async def node_unprepare_resources(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimFailed | None]:
+        answer = await self._call(self._service.unprepare, claims)
+        return {uid: ClaimFailed(one.error) if one.error else None for uid, one in answer.claims.items()}
+
+    async def follow_connection(self, changed: Callable[[], None]) -> None:
+        """Keep connecting, and tell when `connected` changes. Until cancelled."""
+        async for state in connection_changes(self.channel):
+            connected = state == CONNECTED
+            if connected != self.connected:
+                log.info("driver %s at %s: connected: %s", self.driver, self.endpoint, connected)
+                self.connected = connected
+                changed()
+
+    async def close(self) -> None:
+        await self.channel.close()
+
+    async def _call(self, method: Unary[Any, Any], claims: Sequence[ClaimRef]) -> Any:
+        request = method.request(claims=[{**claim._asdict()} for claim in claims])
+        began, code = self._clock.monotonic(), "OK"
+        try:
+            return await method.call(self.channel, request, timeout=self._timeout)
+        except RpcError as error:
+            code = error.go_code
+            raise PluginError(str(error)) from error
+        finally:
+            labels = (self.driver, method.path, code)
+            seconds = self._clock.monotonic() - began
+            self._metrics.dra_grpc_operations_duration.labels(*labels).observe(seconds)
+
+
+def _prepared(device: Any) -> PreparedDevice:
+    return PreparedDevice(
+        pool=device.pool_name,
+        device=device.device_name,
+        requests=tuple(device.request_names),
+        cdi_ids=tuple(device.cdi_device_ids),
+        share_id=getattr(device, "share_id", ""),  # the alpha service has none
+    )

@@ -1,0 +1,163 @@
+"""Prepares claims on one node: CDI files, and a record that outlives the driver.
+
+Each request of a claim becomes one CDI device `DRIVER/claim=CLAIM_UID-REQUEST`; the containers that use the
+request find in their environment
+
+    <request>=true                      e.g. container_0_request_0=true, as upstream's test driver gave
+    claim_<claim>_<request>=true        as it gives since 1.35
+    <driver>_<request>=<device>,…       e.g. gpu_example_com_container_0_request_0=gpu-0
+    user_<key>=<value>                  from opaque configuration in the claim for this driver
+    admin_<key>=<value>                 the same, from the device class
+
+where characters that a variable's name cannot have are `_`. What is prepared is kept in `prepared.json`: a
+claim must come back with the same devices after a restart, and be unprepared by a driver that did not
+prepare it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from kubelet.files import read_kept, write_atomically
+
+Object = dict[str, Any]
+
+_CDI_VERSION = "0.3.0"  # as upstream's test driver: what every runtime accepts
+
+
+class ClaimRef(NamedTuple):
+    """How a kubelet names a claim."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class ClaimError(Exception):
+    """A claim that cannot be prepared."""
+
+
+class PreparedClaims:
+    """The claims that one driver has prepared on one node."""
+
+    def __init__(self, driver: str, record: Path, cdi: Path) -> None:
+        self._driver = driver
+        self._record = record
+        self._cdi = cdi
+        self._prepared: dict[str, Object] = orjson.loads(read_kept(record) or b"{}")  # by claim UID
+
+    def all(self) -> list[Object]:
+        """`{namespace, name, uid, devices}` of each."""
+        return [dict(entry) for entry in self._prepared.values()]
+
+    def prepare(self, ref: ClaimRef, claim: Object) -> Sequence[Object]:
+        """The claim's devices: `{pool, device, requests, cdiIDs, shareID}`. Again, the same as before.
+
+        Raises ClaimError for configuration that is none of this driver's kind.
+        """
+        known = self._prepared.get(ref.uid)
+        path = self._cdi_path(ref.uid)
+        if known is not None and path.exists():
+            found: Sequence[Object] = known["devices"]
+            return found
+        allocation = claim["status"]["allocation"]["devices"]
+        results = [each for each in allocation.get("results") or [] if each["driver"] == self._driver]
+        environments = self._environments(ref, allocation, results)
+        devices = [self._device(ref, result) for result in results]
+        write_atomically(path, self._spec(ref, environments))
+        self._prepared[ref.uid] = {**ref._asdict(), "devices": devices}
+        self._save()
+        return devices
+
+    def unprepare(self, ref: ClaimRef) -> None:
+        """Give the claim's devices back; one that is not prepared is fine."""
+        self._cdi_path(ref.uid).unlink(missing_ok=True)
+        if self._prepared.pop(ref.uid, None) is not None:
+            self._save()
+
+    # --
+
+    def _device(self, ref: ClaimRef, result: Object) -> Object:
+        request = _base(result["request"])
+        return {
+            "pool": result["pool"],
+            "device": result["device"],
+            "requests": [request],
+            "cdiIDs": [f"{self._driver}/claim={ref.uid}-{request}"],
+            "shareID": result.get("shareID") or "",
+        }
+
+    def _environments(
+        self, ref: ClaimRef, allocation: Object, results: Sequence[Object]
+    ) -> dict[str, dict[str, str]]:
+        """Request → variables."""
+        found: dict[str, dict[str, str]] = {}
+        for result in results:
+            request = _base(result["request"])
+            variables = found.setdefault(request, {})
+            variables |= configured(self._driver, allocation.get("config") or [], result)
+            variables[_variable(request)] = "true"
+            variables[_variable(f"claim_{ref.name}_{request}")] = "true"
+            names = [each["device"] for each in results if _base(each["request"]) == request]
+            variables[_variable(f"{self._driver}_{request}")] = ",".join(names)
+        return found
+
+    def _spec(self, ref: ClaimRef, environments: Mapping[str, Mapping[str, str]]) -> bytes:
+        devices = [
+            {"name": f"{ref.uid}-{request}", "containerEdits": {"env": sorted(map("=".join, env.items()))}}
+            for request, env in environments.items()
+        ]
+        spec = {"cdiVersion": _CDI_VERSION, "kind": f"{self._driver}/claim", "devices": devices}
+        return orjson.dumps(spec, option=orjson.OPT_INDENT_2)
+
+    def _cdi_path(self, uid: str) -> Path:
+        return self._cdi / f"{self._driver}-{uid}.json"
+
+    def _save(self) -> None:
+        write_atomically(self._record, orjson.dumps(self._prepared, option=orjson.OPT_INDENT_2))
+
+
+def configured(driver: str, configs: Sequence[Object], result: Object) -> dict[str, str]:
+    """The opaque parameters for a result as variables, later ones over earlier ones. Raises ClaimError."""
+    found: dict[str, str] = {}
+    applying = [each for each in configs if _applies(each, result["request"])]
+    for index, config in enumerate(applying):
+        opaque = config.get("opaque") or {}
+        if opaque.get("driver") != driver:
+            continue
+        kind = "admin" if config.get("source") == "FromClass" else "user"
+        parameters = opaque.get("parameters") or {}
+        if not isinstance(parameters, dict) or not all(isinstance(v, str) for v in parameters.values()):
+            raise ClaimError(f"parameters in config #{index}: decoding {kind} parameters: {_why(parameters)}")
+        found |= {f"{kind}_{key}": value for key, value in parameters.items()}
+    return found
+
+
+def _applies(config: Object, request: str) -> bool:
+    named = config.get("requests") or []
+    return not named or request in named or _base(request) in named
+
+
+def _why(parameters: Any) -> str:
+    """As Go's JSON decoder says it of a value that is no text."""
+    if not isinstance(parameters, dict):
+        return f"json: cannot unmarshal {_kind(parameters)} into Go value of type map[string]string"
+    wrong = next(value for value in parameters.values() if not isinstance(value, str))
+    return f"json: cannot unmarshal {_kind(wrong)} into Go value of type string"
+
+
+def _kind(value: Any) -> str:
+    kinds: tuple[tuple[type, str], ...] = ((bool, "bool"), (dict, "object"), (list, "array"), (str, "string"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "number")
+
+
+def _base(request: str) -> str:
+    """The request without its subrequest: containers name requests only."""
+    return request.split("/")[0]
+
+
+def _variable(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", text)

@@ -1,0 +1,105 @@
+"""A driver's sockets on one node: its own, on which the kubelet calls it, and the one by which it is found.
+
+Source: k8s.io/dynamic-resource-allocation/kubeletplugin; which services a release of the library tells of.
+"""
+
+import hashlib
+import logging
+from pathlib import Path
+from typing import Any
+
+from apimachinery.versions import Version
+from kubelet.drivers.services import DriverServices
+from kubelet.drivers.settings import Directories
+from kubelet.protocols import calling, registration
+from kubelet.protocols.messages.plugin_registration_v1_pb2 import (
+    InfoRequest,
+    PluginInfo,
+    RegistrationStatus,
+    RegistrationStatusResponse,
+)
+
+log = logging.getLogger(__name__)
+
+_LONGEST_PATH = 107  # bytes, of a Unix socket
+_HEALTH = "v1alpha1.DRAResourceHealth"
+# From which minor on the library names these; before, a plain version meant v1alpha3.Node.
+_SUPPORTED = (
+    (34, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _HEALTH)),
+    (32, ("v1beta1.DRAPlugin", "v1alpha3.Node")),
+    (0, ("1.0.0",)),
+)
+
+
+class DriverEndpoints:
+    """`start` shows the driver to the node's kubelet, `stop` takes it away."""
+
+    def __init__(
+        self, driver: str, node: str, library: Version, directories: Directories, services: DriverServices
+    ) -> None:
+        self.registered = False
+        self._driver = driver
+        self._node = node
+        self._versions = next(names for minor, names in _SUPPORTED if library.minor >= minor)
+        self._socket = directories.plugins / driver / "dra.sock"
+        self._registrar = _registrar(directories.registrar, driver)
+        self._services = services
+        self._servers: list[Any] = []
+
+    async def start(self) -> None:
+        """Raises OSError if a socket cannot be had."""
+        plugin = calling.new_server()
+        self._services.serve(plugin)
+        await self._listen(plugin, self._socket)
+        shown = calling.new_server()
+        registration.GET_INFO.serve(shown, self._info)
+        registration.NOTIFY.serve(shown, self._notified)
+        await self._listen(shown, self._registrar)
+
+    async def stop(self) -> None:
+        """Calls in flight are given up; the registrar's socket goes first, as upstream's helper has it."""
+        servers, self._servers = self._servers, []
+        for server, socket in zip(servers[::-1], (self._registrar, self._socket), strict=False):
+            await server.stop(0)
+            _remove(socket)
+        self.registered = False
+
+    async def _listen(self, server: Any, socket: Path) -> None:
+        _make_room(socket)
+        calling.listen(server, socket)
+        await server.start()
+        self._servers.append(server)
+
+    async def _info(self, _: InfoRequest) -> PluginInfo:
+        return PluginInfo(
+            type=registration.DRA_PLUGIN,
+            name=self._driver,
+            endpoint=str(self._socket),
+            supported_versions=self._versions,
+        )
+
+    async def _notified(self, status: RegistrationStatus) -> RegistrationStatusResponse:
+        self.registered = status.plugin_registered
+        if status.plugin_registered:
+            log.info("node %s: registered with the kubelet", self._node)
+        else:
+            log.error("node %s: the kubelet refused the plugin: %s", self._node, status.error)
+        return RegistrationStatusResponse()
+
+
+def _make_room(socket: Path) -> None:
+    """A driver that was killed left its socket."""
+    socket.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove(socket)
+
+
+def _remove(socket: Path) -> None:
+    socket.unlink(missing_ok=True)
+
+
+def _registrar(directory: Path, driver: str) -> Path:
+    """`DRIVER-reg.sock`, or what stands for it where that would be too long for a socket."""
+    path = directory / f"{driver}-reg.sock"
+    if len(str(path).encode()) <= _LONGEST_PATH:
+        return path
+    return directory / f"{hashlib.sha256(driver.encode()).hexdigest()[:12]}-reg.sock"

@@ -1,0 +1,237 @@
+"""A driver on all its nodes, in one process: sockets and claims per node, one publisher for all slices."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import CONNECTION_ERRORS
+from apimachinery.component import ComponentContext
+from apimachinery.errors import StatusError
+from apimachinery.versions import Version
+from kubelet.drivers import server_versions
+from kubelet.drivers.claims import ClaimRef, PreparedClaims
+from kubelet.drivers.endpoints import DriverEndpoints
+from kubelet.drivers.offering import health_of, pools_of
+from kubelet.drivers.pools import Object, Pool
+from kubelet.drivers.profiles import ProfileError
+from kubelet.drivers.publishing import SlicePublisher
+from kubelet.drivers.services import DeviceHealth, DriverServices
+from kubelet.drivers.settings import DriverFile, DriverFileError, DriverNode
+
+log = logging.getLogger(__name__)
+
+_SERVER_RETRY_SECONDS = 0.1
+_SERVED_SECONDS = 0.5  # between looks whether the server still serves what is spoken
+
+
+class NodeDriver:
+    """The driver on one node."""
+
+    def __init__(self, driver: str, node: DriverNode, ctx: ComponentContext, host: "DriverHost") -> None:
+        self.node = node
+        self._host = host
+        data = node.data or node.directories.plugins / driver
+        self.claims = PreparedClaims(driver, data / "prepared.json", node.directories.cdi)
+        self.services = DriverServices(
+            ctx.world.clock, self.claims, host.get_claim, self._health, node.switches
+        )
+        version = ctx.options.emulated_version
+        self.endpoints = DriverEndpoints(driver, node.name, version, node.directories, self.services)
+        self.shown = False
+
+    async def apply(self, node: DriverNode) -> None:
+        """Have these switches and devices; raises OSError if a socket cannot be had."""
+        self.node = node
+        self.services.turn(node.switches)
+        if self.shown and node.switches.vanish:
+            self.shown = False
+            await self.endpoints.stop()
+        elif not self.shown and not node.switches.vanish:
+            await self.endpoints.start()
+            self.shown = True
+
+    async def stop(self) -> None:
+        if self.shown:
+            await self.endpoints.stop()
+
+    def _health(self) -> list[DeviceHealth]:
+        return [*health_of(self.node, self._host.pools)]
+
+
+class DriverHost:
+    """The driver's process. `read` gives the nodes, and again on SIGHUP."""
+
+    def __init__(
+        self, ctx: ComponentContext, driver: str, read: Callable[[], DriverFile], *, sync_delay: float
+    ) -> None:
+        self.pools: dict[str, Pool] = {}
+        self._ctx = ctx
+        self._driver = driver
+        self._read = read
+        self._sync_delay = sync_delay
+        self._nodes: dict[str, NodeDriver] = {}
+        self._generations: dict[str, int] = {}
+        self._server: Version | None = None  # as it was when the driver started
+        self._publisher: SlicePublisher | None = None
+        self._claims: Ref | None = None
+        self._looked = False  # whether it is known what the server serves
+        self._revision = 0
+        self._reload = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until the process is to stop; slices, claims and CDI files stay."""
+        health = self._ctx.health
+        health.add_check("nodes", self._unready)
+        health.add_page("/driver", self.state)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
+        await self.apply(self._read())
+        publishing = asyncio.create_task(self._publish(), name="publishing")
+        reloading = asyncio.create_task(self._follow_file(), name="driver file")
+        try:
+            await self._ctx.stop.wait()
+        finally:
+            for task in (publishing, reloading):
+                task.cancel()
+            await asyncio.gather(publishing, reloading, return_exceptions=True)
+            await asyncio.gather(*(node.stop() for node in self._nodes.values()))
+            if self._publisher is not None:
+                await self._publisher.stop()
+
+    async def apply(self, file: DriverFile) -> None:
+        """Be on these nodes, and no others, with these devices and switches."""
+        wanted = {node.name: node for node in file.nodes}
+        for name in [name for name in self._nodes if name not in wanted]:
+            await self._nodes.pop(name).stop()
+        for name, node in wanted.items():
+            if name not in self._nodes:
+                self._nodes[name] = NodeDriver(self._driver, node, self._ctx, self)
+            else:
+                self._renew(self._nodes[name].node, node)
+            await self._nodes[name].apply(node)
+        self._offer()
+        self._revision = file.revision
+
+    def state(self) -> dict[str, Any]:
+        """`{revision, api, pools, nodes: {name: {registered, prepared}}}`."""
+        publisher = self._publisher
+        return {
+            "driver": self._driver,
+            "revision": self._revision,
+            "api": publisher.ref.api_version if publisher is not None else None,
+            "pools": publisher.state() if publisher is not None else {},
+            "nodes": {
+                name: {
+                    "registered": node.endpoints.registered,
+                    "shown": node.shown,
+                    "prepared": node.claims.all(),
+                }
+                for name, node in self._nodes.items()
+            },
+        }
+
+    async def get_claim(self, ref: ClaimRef) -> Object:
+        """The claim as it is now, in whatever version is served. Raises StatusError."""
+        try:
+            return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+        self._claims = None  # gone, or another version is served by now
+        return await self._ctx.client.get(await self._claims_ref(), ref.name, ref.namespace)
+
+    async def _claims_ref(self) -> Ref:
+        if self._claims is None:
+            found = await server_versions.served(
+                self._ctx.client, "resourceclaims", "ResourceClaim", namespaced=True
+            )
+            self._claims = found or Ref(server_versions.GROUP, "v1", "resourceclaims", True, "ResourceClaim")
+        return self._claims
+
+    # -- pools
+
+    def _renew(self, old: DriverNode, new: DriverNode) -> None:
+        """A driver that loses devices, or forgets its old slices, begins a new generation."""
+        before, now = old.switches, new.switches
+        began_stale = now.stale_generation and not before.stale_generation
+        if self._publisher is not None and (before.devices != now.devices or began_stale):
+            for name, pool in self._publisher.state().items():
+                if self.pools[name].node_name in {"", new.name}:
+                    self._generations[name] = pool["generation"] + 1
+
+    def _offer(self) -> None:
+        """Have the publisher keep the pools of the nodes where the driver has not vanished."""
+        if self._server is None:
+            return
+        nodes = [each.node for each in self._nodes.values()]
+        try:
+            self.pools = pools_of(self._driver, nodes, self._server, self._generations)
+        except (ProfileError, KeyError, TypeError) as error:
+            log.error("cannot make the devices: %s", error)
+            return
+        gone = {node.name for node in nodes if node.switches.vanish}
+        if self._publisher is not None:
+            self._publisher.update({n: pool for n, pool in self.pools.items() if pool.node_name not in gone})
+        for each in self._nodes.values():
+            each.services.tell()
+
+    async def _publish(self) -> None:
+        """Find out what the server serves, and publish in that; again when it serves something else."""
+        clock = self._ctx.world.clock
+        while True:
+            try:
+                await self._look()
+            except (StatusError, *CONNECTION_ERRORS) as error:
+                log.info("waiting for the API server: %s", error)
+                await clock.sleep(_SERVER_RETRY_SECONDS)
+                continue
+            while self._publisher is not None and not self._publisher.stored.informer.is_unserved:
+                await clock.sleep(_SERVED_SECONDS)
+            await clock.sleep(_SERVED_SECONDS)
+
+    async def _look(self) -> None:
+        client = self._ctx.client
+        if self._server is None:
+            self._server = await server_versions.server_version(client)
+        ref = await server_versions.served(client, "resourceslices", "ResourceSlice", namespaced=False)
+        publisher = self._publisher
+        if publisher is not None and publisher.ref != ref:
+            self._publisher = None
+            await publisher.stop()
+        if self._publisher is None and ref is not None:
+            log.info("publishing in %s to an API server of %s", ref.api_version, self._server)
+            self._publisher = SlicePublisher(
+                client,
+                self._ctx.world.clock,
+                ref,
+                self._driver,
+                self._ctx.options.emulated_version,
+                sync_delay=self._sync_delay,
+            )
+            self._offer()
+            self._publisher.start()
+        if ref is None and not self._looked:
+            log.warning("the API server serves no resource slices that this driver knows")
+        self._looked = True
+
+    async def _follow_file(self) -> None:
+        while True:
+            await self._reload.wait()
+            self._reload.clear()
+            try:
+                await self.apply(self._read())
+            except (DriverFileError, OSError) as error:
+                log.error("the driver stays as it is: %s", error)
+
+    # --
+
+    def _unready(self) -> bool | str:
+        unregistered = [n for n, each in self._nodes.items() if each.shown and not each.endpoints.registered]
+        if unregistered:
+            return f"not registered with the kubelets of: {', '.join(unregistered)}"
+        if not self._looked:
+            return "the API server has not answered"
+        pending = self._publisher.pending() if self._publisher is not None else []
+        return f"pools not published: {', '.join(pending)}" if pending else True

@@ -1,0 +1,69 @@
+"""From nodes and switches to pools: what a driver publishes, and what it says of its devices' health."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from apimachinery.versions import Version
+from kubelet.drivers.pools import Object, Pool, Slice
+from kubelet.drivers.profiles.catalogue import resources_of
+from kubelet.drivers.services import DeviceHealth
+from kubelet.drivers.settings import DriverNode
+from kubelet.drivers.switches import Health, Switches
+
+
+def pools_of(
+    driver: str, nodes: Sequence[DriverNode], server: Version, generations: Mapping[str, int]
+) -> dict[str, Pool]:
+    """The pools by name. `generations` are the least ones of pools. Raises ProfileError.
+
+    A pool of several nodes has the switches of all of them.
+    """
+    offers = [
+        node.offer if node.switches.devices is None else replace(node.offer, devices=node.switches.devices)
+        for node in nodes
+    ]
+    found = {}
+    for name, pool in resources_of(driver, offers, server).items():
+        for node in nodes:
+            if pool.node_name in {"", node.name}:
+                pool = _switched(pool, node.switches)
+        found[name] = replace(pool, generation=max(pool.generation, generations.get(name, 0)))
+    return found
+
+
+def _switched(pool: Pool, switches: Switches) -> Pool:
+    return replace(
+        pool,
+        slices=tuple(_tainted(piece, switches) for piece in pool.slices),
+        generation=max(pool.generation, switches.generation),
+        surplus=int(pool.surplus or switches.incomplete_pool),
+        keeps_stale=pool.keeps_stale or switches.stale_generation,
+    )
+
+
+def _tainted(piece: Slice, switches: Switches) -> Slice:
+    if not switches.taints:
+        return piece
+    devices = [
+        {**device, "taints": [*device.get("taints", ()), *map(dict, switches.taints[device["name"]])]}
+        if device["name"] in switches.taints
+        else device
+        for device in piece.devices
+    ]
+    return replace(piece, devices=tuple(devices))
+
+
+def health_of(node: DriverNode, pools: Mapping[str, Pool]) -> Iterator[DeviceHealth]:
+    """Pool, device and health of every device that the node has a part in."""
+    for name, pool in pools.items():
+        for device in [each for piece in pool.slices for each in piece.devices]:
+            if pool.node_name == node.name or (not pool.node_name and _reaches(device, node.name)):
+                yield name, device["name"], node.switches.health.get(device["name"], Health())
+
+
+def _reaches(device: Object, node: str) -> bool:
+    """Whether a device that chooses its nodes chooses this one, by name or host name."""
+    if "nodeName" in device:
+        return bool(device["nodeName"] == node)
+    terms = (device.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
+    return any(node in each["values"] for term in terms for each in term.get("matchExpressions") or [])

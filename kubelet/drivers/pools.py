@@ -1,0 +1,134 @@
+"""What a driver publishes: pools of slices of devices, in the shape of v1, and how they are cut.
+
+Source: k8s.io/dynamic-resource-allocation/resourceslice, DriverResources; limits of the API's validation.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.versions import Version
+
+Object = dict[str, Any]
+
+_FIRST_WITH_COUNTERS = 33
+_FIRST_WITH_SEPARATE_COUNTERS = 35
+_FIRST_WITH_FEWER_ADVANCED = 35  # 64 devices in a slice whose devices have taints or consume counters
+
+_DEVICES, _ADVANCED_DEVICES = 128, 64
+_COUNTER_SETS = 8  # of a slice, since 1.35
+_SHARED_COUNTERS = 128  # of a slice, in 1.33 and 1.34
+_CONSUMED_INLINE, _CONSUMED = 1024, 2048  # counters consumed in a slice: until 1.34, since 1.35
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One ResourceSlice, but for what all of a pool have in common."""
+
+    devices: tuple[Object, ...] = ()
+    shared_counters: tuple[Object, ...] = ()
+    per_device_node_selection: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool. Without `node_name`, `node_selector` or `all_nodes` its devices choose their nodes themselves.
+
+    `generation` is the least that the driver wants. The last two are mistakes that a driver can make:
+    `surplus` is added to what the slices say of their number, and with `keeps_stale` slices of older
+    generations stay.
+    """
+
+    slices: tuple[Slice, ...]
+    node_name: str = ""
+    node_selector: Object | None = None
+    all_nodes: bool = False
+    generation: int = 0
+    surplus: int = 0
+    keeps_stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Devices that share counters, such as a GPU and its partitions; devices of a release without counters
+    are those in `whole`."""
+
+    devices: tuple[Object, ...]
+    counter_sets: tuple[Object, ...] = ()
+    whole: tuple[Object, ...] = ()
+
+
+def slices_for(server: Version, units: Sequence[Unit], *, per_device: bool = False) -> tuple[Slice, ...]:
+    """The units' devices as slices that a server of this version takes; no devices are one empty slice."""
+    if not any(unit.counter_sets for unit in units):
+        devices = [device for unit in units for device in unit.devices]
+        return _plain(server, devices, per_device)
+    if server.minor < _FIRST_WITH_COUNTERS:
+        return _plain(server, [device for unit in units for device in unit.whole], per_device=False)
+    if server.minor < _FIRST_WITH_SEPARATE_COUNTERS:
+        return tuple(_inline(units, per_device)) or (Slice(),)
+    return _separate(server, units, per_device)
+
+
+def _plain(server: Version, devices: Sequence[Object], per_device: bool) -> tuple[Slice, ...]:
+    chunks = _chunks(devices, _limit(server, devices), _CONSUMED)
+    return tuple(Slice(tuple(chunk), (), per_device) for chunk in chunks) or (Slice(),)
+
+
+def _separate(server: Version, units: Sequence[Unit], per_device: bool) -> tuple[Slice, ...]:
+    """Since 1.35: counter sets in slices of their own, which come first."""
+    sets = [counter_set for unit in units for counter_set in unit.counter_sets]
+    devices = [device for unit in units for device in unit.devices]
+    counters = [
+        Slice((), tuple(sets[at : at + _COUNTER_SETS]), per_device)
+        for at in range(0, len(sets), _COUNTER_SETS)
+    ]
+    return (*counters, *_plain(server, devices, per_device))
+
+
+def _inline(units: Sequence[Unit], per_device: bool) -> Iterator[Slice]:
+    """In 1.33 and 1.34: counters are known only within their slice, so a unit is never torn apart."""
+    gathered: list[Unit] = []
+    for unit in units:
+        wider = [*gathered, unit]
+        if gathered and not _fits_inline(wider):
+            yield _joined(gathered, per_device)
+            wider = [unit]
+        gathered = wider
+    if gathered:
+        yield _joined(gathered, per_device)
+
+
+def _fits_inline(units: Sequence[Unit]) -> bool:
+    devices = [device for unit in units for device in unit.devices]
+    shared = sum(len(each["counters"]) for unit in units for each in unit.counter_sets)
+    consumed = sum(map(_consumed, devices))
+    return len(devices) <= _DEVICES and shared <= _SHARED_COUNTERS and consumed <= _CONSUMED_INLINE
+
+
+def _joined(units: Sequence[Unit], per_device: bool) -> Slice:
+    devices = tuple(device for unit in units for device in unit.devices)
+    return Slice(devices, tuple(each for unit in units for each in unit.counter_sets), per_device)
+
+
+def _chunks(devices: Sequence[Object], limit: int, consumed_limit: int) -> Iterator[list[Object]]:
+    chunk: list[Object] = []
+    consumed = 0
+    for device in devices:
+        needed = _consumed(device)
+        if chunk and (len(chunk) == limit or consumed + needed > consumed_limit):
+            yield chunk
+            chunk, consumed = [], 0
+        chunk.append(device)
+        consumed += needed
+    if chunk:
+        yield chunk
+
+
+def _limit(server: Version, devices: Iterable[Object]) -> int:
+    advanced = any(device.get("taints") or device.get("consumesCounters") for device in devices)
+    return _ADVANCED_DEVICES if advanced and server.minor >= _FIRST_WITH_FEWER_ADVANCED else _DEVICES
+
+
+def _consumed(device: Mapping[str, Any]) -> int:
+    return sum(len(each["counters"]) for each in device.get("consumesCounters") or [])

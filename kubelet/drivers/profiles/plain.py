@@ -1,0 +1,46 @@
+"""Whole devices without partitions: the made-up GPU of every example, and the H100."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubelet.drivers.pools import Unit
+from kubelet.drivers.profiles.devices import Hardware, device, identifier, version
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A kind of device: what each says of itself beside its index and UUID."""
+
+    attributes: Mapping[str, Any]
+    capacity: Mapping[str, str]
+
+
+# As the dra-example-driver's GPUs, kubernetes-sigs.
+EXAMPLE = Model(
+    {"type": "gpu", "model": "LATEST-GPU-MODEL", "driverVersion": version("1.0.0")}, {"memory": "80Gi"}
+)
+# What NVIDIA's driver says of a device (k8s-dra-driver-gpu).
+H100 = Model(
+    {
+        "type": "gpu",
+        "model": "NVIDIA H100 80GB HBM3",
+        "productName": "NVIDIA H100 80GB HBM3",
+        "brand": "Nvidia",
+        "architecture": "Hopper",
+        "cudaComputeCapability": version("9.0.0"),
+        "cudaDriverVersion": version("12.8.0"),
+        "driverVersion": version("570.86.15"),
+    },
+    {"memory": "81559Mi"},
+)
+
+
+def units(hardware: Hardware, model: Model) -> list[Unit]:
+    """`NAME-0 …`, each a unit of its own."""
+    made = []
+    for index in range(hardware.count):
+        name = f"{hardware.name}-{index}"
+        own = {"index": index, "uuid": f"gpu-{identifier(hardware, name)}"}
+        made.append(Unit((device(hardware, name, {**model.attributes, **own}, model.capacity),)))
+    return made

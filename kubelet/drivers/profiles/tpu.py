@@ -1,0 +1,63 @@
+"""TPU v5e in groups of four machines with four chips each: a 4x4 slice and its parts, as KEP-4815 has them.
+
+A device of more than one machine belongs to no node: the pool is the driver's, its devices choose their
+nodes by name or by host name.
+"""
+
+from collections.abc import Sequence
+
+from kubelet.drivers.pools import Object, Unit
+from kubelet.drivers.profiles.devices import Hardware, counters, device, version
+
+CHIPS = 4  # of a machine
+MACHINES = 4  # of a 4x4 slice
+_SHAPES = {1: "2x2", 2: "2x4", 4: "4x4"}  # machines → topology, smallest first
+_LABEL = 63
+
+
+def groups(nodes: Sequence[str]) -> list[Sequence[str]]:
+    """The nodes, in fours: which of them are wired together."""
+    return [nodes[at : at + MACHINES] for at in range(0, len(nodes), MACHINES)]
+
+
+def unit(hardware: Hardware, nodes: Sequence[str]) -> Unit:
+    """A group's slices: one per machine, one per pair, one of all four; fewer where machines are missing."""
+    names = [_counter(node, position) for position, node in enumerate(nodes)]
+    all_chips = dict.fromkeys(names, str(CHIPS))
+    devices = []
+    for size, topology in _SHAPES.items():
+        for number, at in enumerate(range(0, len(nodes) - size + 1, size), 1):
+            made = _slice(hardware, f"tpu-{topology}-{number}", topology, size)
+            consumed = counters(dict.fromkeys(names[at : at + size], str(CHIPS)))
+            made["consumesCounters"] = [{"counterSet": "tpu-counter-set", "counters": consumed}]
+            devices.append({**made, **_nodes(nodes[at : at + size])})
+    return Unit(tuple(devices), ({"name": "tpu-counter-set", "counters": counters(all_chips)},))
+
+
+def single(hardware: Hardware) -> Unit:
+    """What a release without multi-host devices gets of one machine."""
+    return Unit((_slice(hardware, "tpu-2x2-1", "2x2", 1),))
+
+
+def _slice(hardware: Hardware, name: str, topology: str, machines: int) -> Object:
+    attributes = {
+        "type": "tpu",
+        "model": "tpu-v5e",
+        "topology": topology,
+        "hosts": machines,
+        "driverVersion": version("1.0.0"),
+    }
+    return device(hardware, name, attributes, {"tpus": str(machines * CHIPS)})
+
+
+def _nodes(nodes: Sequence[str]) -> Object:
+    if len(nodes) == 1:
+        return {"nodeName": nodes[0]}
+    chosen = {"key": "kubernetes.io/hostname", "operator": "In", "values": [*nodes]}
+    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [chosen]}]}}
+
+
+def _counter(node: str, position: int) -> str:
+    """A counter's name is a DNS label; a node's may be longer and have dots."""
+    name = f"tpus-{node.replace('.', '-')}"
+    return name if len(name) <= _LABEL else f"tpus-{position}"

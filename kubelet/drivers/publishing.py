@@ -1,0 +1,280 @@
+"""Keeps a driver's pools at the API server as the driver wants them: upstream's ResourceSlice controller.
+
+Source: k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go. One watch and a few
+workers serve the pools of all nodes (upstream: a controller per node).
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from apimachinery.client.refs import NODES, Ref
+from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from apimachinery.client.workqueue import ShutDown, WorkQueue
+from apimachinery.clock import Clock
+from apimachinery.errors import StatusError
+from apimachinery.versions import Version
+from kubelet.drivers import matching
+from kubelet.drivers.checking import PoolError, check_pool
+from kubelet.drivers.pools import Object, Pool, Slice
+from kubelet.drivers.stored_slices import WRITTEN_SECONDS, PoolKey, StoredSlices
+
+log = logging.getLogger(__name__)
+
+_WORKERS = 8
+_BASE_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A pool and how far it is: `error` is why the server or the library will not have it."""
+
+    pool: Pool
+    settled: bool = False
+    error: str = ""
+
+
+class SlicePublisher:
+    """`update` says what there shall be; `start`, `stop`. The slices outlive the publisher."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        clock: Clock,
+        slices: Ref,
+        driver: str,
+        library: Version,
+        *,
+        sync_delay: float,
+    ) -> None:
+        """`sync_delay`: how long after somebody's interference a pool is looked at, in seconds."""
+        self.ref = slices
+        self._client = client
+        self._clock = clock
+        self._driver = driver
+        self._release = library
+        self._library = matching.Library.of(library)
+        self._sync_delay = sync_delay
+        self._wanted: dict[PoolKey, _Wanted] = {}
+        self._owners: dict[str, Object] = {}  # by node
+        self._queue: WorkQueue[PoolKey] = WorkQueue(
+            clock, base_delay=_BASE_DELAY_SECONDS, max_delay=_MAX_DELAY_SECONDS
+        )
+        self.stored = StoredSlices(client, clock, slices, driver, self._interfered)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def update(self, pools: Mapping[str, Pool]) -> None:
+        """These pools from now on.
+
+        Slices of nodes that the driver left stay, as when it ends: the kubelet wipes them. Pools of no single
+        node that are not wanted any more go.
+        """
+        wanted = {PoolKey(pool.node_name, name): pool for name, pool in pools.items()}
+        for key in {*self._wanted, *wanted}:
+            known = self._wanted.get(key)
+            if key not in wanted:
+                del self._wanted[key]
+                if key.node:
+                    continue
+            elif known is None or known.pool != wanted[key]:
+                self._wanted[key] = _Wanted(wanted[key])
+            else:
+                continue
+            self._queue.add(key)
+
+    def start(self) -> None:
+        self.stored.informer.start()
+        self._tasks = [asyncio.create_task(self._work(), name=f"slices {n}") for n in range(_WORKERS)]
+
+    async def stop(self) -> None:
+        self._queue.shut_down()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.stored.informer.stop()
+
+    def pending(self) -> list[str]:
+        """The pools that are not at the server yet, and were not refused either."""
+        return sorted(key.pool for key, wanted in self._wanted.items() if not wanted.settled)
+
+    def state(self) -> dict[str, Any]:
+        """Per pool `{generation, slices: {name: uid}, error}`."""
+        return {key.pool: self._pool_state(key, wanted) for key, wanted in sorted(self._wanted.items())}
+
+    def _pool_state(self, key: PoolKey, wanted: _Wanted) -> dict[str, Any]:
+        slices = self.stored.of(key)
+        return {
+            "generation": max((each["spec"]["pool"]["generation"] for each in slices), default=0),
+            "slices": {each["metadata"]["name"]: each["metadata"]["uid"] for each in slices},
+            "error": wanted.error,
+        }
+
+    # -- the loop
+
+    def _interfered(self, key: PoolKey) -> None:
+        """Somebody wrote, or deleted; pools of nodes that are not ours are somebody else's."""
+        if key in self._wanted:
+            self._wanted[key].settled = False
+            self._queue.add_after(key, self._sync_delay)
+
+    async def _work(self) -> None:
+        await self.stored.informer.settled()
+        while True:
+            try:
+                key = await self._queue.get()
+            except ShutDown:
+                return
+            try:
+                await self._process(key)
+            finally:
+                self._queue.done(key)
+
+    async def _process(self, key: PoolKey) -> None:
+        wanted = self._wanted.get(key)
+        try:
+            if wanted is not None:
+                check_pool(self._release, self._driver, key.pool, wanted.pool)
+            await self._sync(key)
+        except PoolError as error:
+            log.error("pool validation failed: %s", error)
+            self._settle(key, wanted, str(error))
+            return
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            log.warning("processing ResourceSlice objects: pool %s: %s", key.pool, error)
+            if isinstance(error, StatusError) and error.code == 422:
+                self._settle(key, wanted, error.message)
+            self._queue.add_rate_limited(key)
+            return
+        self._queue.forget(key)
+        self._settle(key, wanted, "")
+
+    def _settle(self, key: PoolKey, wanted: _Wanted | None, error: str) -> None:
+        current = self._wanted.get(key)
+        if current is not None and current is wanted:
+            current.settled, current.error = True, error
+
+    # -- one pool
+
+    async def _sync(self, key: PoolKey) -> None:
+        present = self.stored.of(key)
+        wanted = self._wanted.get(key)
+        if wanted is None:
+            return await self._remove(present if not key.node else [])
+        pool = wanted.pool
+        newest = max((each["spec"]["pool"]["generation"] for each in present), default=0)
+        old = [each for each in present if each["spec"]["pool"]["generation"] < newest]
+        latest = [each for each in present if each["spec"]["pool"]["generation"] == newest]
+        matched = self._library.match(latest, pool.slices)
+        changed = {
+            index
+            for index, each in matched.current.items()
+            if each["spec"]["pool"] != _pool(key, pool, newest)
+            or not matching.same_content(each, pool, pool.slices[index])
+        }
+        generation = _generation(pool, newest, len(matched.current), len(changed))
+        if pool.keeps_stale:
+            return await self._add_beside(key, wanted, newest)
+        await self._remove([*old, *matched.obsolete])
+        for index, each in sorted(matched.current.items()):
+            if index in changed or generation != newest:
+                await self._update(key, wanted, index, each, generation)
+        for index in range(len(pool.slices)):
+            if index not in matched.current:
+                await self._create(key, wanted, index, generation)
+        return None
+
+    async def _add_beside(self, key: PoolKey, wanted: _Wanted, newest: int) -> None:
+        """The mistake of a driver that forgets its old slices: a new generation beside them, once."""
+        if newest < wanted.pool.generation:
+            for index in range(len(wanted.pool.slices)):
+                await self._create(key, wanted, index, wanted.pool.generation)
+
+    async def _update(self, key: PoolKey, wanted: _Wanted, index: int, old: Object, generation: int) -> None:
+        devices = matching.with_taint_times(
+            old["spec"].get("devices") or (), wanted.pool.slices[index].devices
+        )
+        content = _content(wanted.pool, wanted.pool.slices[index])
+        kept = {name: value for name, value in old["spec"].items() if name in {"driver", "nodeName"}}
+        spec = {**kept, "pool": _pool(key, wanted.pool, generation), **content}
+        if devices:
+            spec["devices"] = devices
+        self._adopt(key, wanted, index, await self.stored.update({**old, "spec": spec}))
+
+    async def _create(self, key: PoolKey, wanted: _Wanted, index: int, generation: int) -> None:
+        pool = wanted.pool
+        owners = [await self._owner(key.node)] if key.node else []
+        name = self._library.generate_name(index, len(pool.slices), self._driver, key.node)
+        spec = {
+            "driver": self._driver,
+            "pool": _pool(key, pool, generation),
+            **({"nodeName": key.node} if key.node else {}),
+            **_content(pool, pool.slices[index]),
+        }
+        metadata = {"generateName": name, **({"ownerReferences": owners} if owners else {})}
+        self._adopt(key, wanted, index, await self.stored.create({"metadata": metadata, "spec": spec}))
+        self._queue.add_after(key, WRITTEN_SECONDS + 1)  # does it still exist?
+
+    def _adopt(self, key: PoolKey, wanted: _Wanted, index: int, stored: Object) -> None:
+        """What the server did not keep is not wanted any more: it would be written again and again."""
+        piece = wanted.pool.slices[index]
+        if matching.same_content(stored, wanted.pool, piece):
+            return
+        log.error(
+            'pool "%s", slice #%d: some fields were dropped by the apiserver, '
+            "probably because these features are disabled: %s",
+            key.pool,
+            index,
+            " ".join(matching.dropped_features(piece, stored)),
+        )
+        spec = stored["spec"]
+        kept = Slice(
+            tuple(spec.get("devices") or ()),
+            tuple(spec.get("sharedCounters") or ()),
+            bool(spec.get("perDeviceNodeSelection")),
+        )
+        slices = wanted.pool.slices
+        wanted.pool = replace(wanted.pool, slices=(*slices[:index], kept, *slices[index + 1 :]))
+
+    async def _remove(self, obsolete: Sequence[Object]) -> None:
+        for each in obsolete:
+            try:
+                await self.stored.delete(each)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+
+    async def _owner(self, node: str) -> Object:
+        """The Node object, as the owner of slices; its UID is asked for once."""
+        if node not in self._owners:
+            uid = (await self._client.get(NODES, node))["metadata"]["uid"]
+            owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
+            self._owners[node] = owner
+        return self._owners[node]
+
+
+def _generation(pool: Pool, newest: int, matched: int, changed: int) -> int:
+    """A new one, unless a single update makes the pool as it should be."""
+    if pool.generation > newest:
+        return pool.generation
+    if matched == len(pool.slices) and changed <= 1:
+        return newest
+    return newest + 1
+
+
+def _pool(key: PoolKey, pool: Pool, generation: int) -> Object:
+    count = len(pool.slices) + pool.surplus
+    return {"name": key.pool, "generation": generation, "resourceSliceCount": count}
+
+
+def _content(pool: Pool, piece: Slice) -> Object:
+    """What the spec of a slice says beside driver, pool and node name."""
+    fields: Object = {
+        "nodeSelector": pool.node_selector,
+        "allNodes": pool.all_nodes,
+        "perDeviceNodeSelection": piece.per_device_node_selection,
+        "sharedCounters": [*piece.shared_counters],
+        "devices": [*piece.devices],
+    }
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,35 @@
+"""What an API server offers a driver: its release, and the newest version of resource slices it serves.
+
+Source: k8s.io/dynamic-resource-allocation/client, which tries v1, v1beta2 and v1beta1 in turn; drivers of
+1.31 spoke v1alpha3.
+"""
+
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import APIClient
+from apimachinery.errors import StatusError
+from apimachinery.versions import Version
+
+GROUP = "resource.k8s.io"
+_NEWEST_FIRST = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+
+
+async def server_version(client: APIClient) -> Version:
+    """The release it answers as."""
+    found = await client.request("GET", "/version")
+    return Version.parse(f"{found['major']}.{found['minor'].rstrip('+')}")
+
+
+async def served(client: APIClient, plural: str, kind: str, *, namespaced: bool) -> Ref | None:
+    """The resource in the newest version that is served; None if none is that drivers know."""
+    try:
+        group = await client.request("GET", f"/apis/{GROUP}")
+    except StatusError as error:
+        if error.code == 404:
+            return None
+        raise
+    offered = {each["version"] for each in group["versions"]}
+    for version in [each for each in _NEWEST_FIRST if each in offered]:
+        listed = await client.request("GET", f"/apis/{GROUP}/{version}")
+        if any(each["name"] == plural for each in listed["resources"]):
+            return Ref(GROUP, version, plural, namespaced, kind)
+    return None

@@ -1,0 +1,204 @@
+"""What the kubelet calls of a driver on one node: preparing, unpreparing, health; every version of each.
+
+Errors are worded as upstream's plugin library words them (k8s.io/dynamic-resource-allocation/kubeletplugin,
+draplugin.go), a driver's own as its test driver.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from apimachinery.client.rest import CONNECTION_ERRORS
+from apimachinery.clock import Clock
+from apimachinery.errors import StatusError
+from kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims
+from kubelet.drivers.pools import Object
+from kubelet.drivers.switches import Health, Switches
+from kubelet.protocols import dra, dra_health
+from kubelet.protocols.calling import Unary
+from kubelet.protocols.errors import RpcError
+
+log = logging.getLogger(__name__)
+
+_HEALTH_TIMEOUT_SECONDS = 30
+_NOT_A_MESSAGE = b"\xff\xff\xff\xff"
+_STATUSES = {"Unknown": 0, "Healthy": 1, "Unhealthy": 2}
+
+DeviceHealth = tuple[str, str, Health]  # pool, device, how it is
+GetClaim = Callable[[ClaimRef], Awaitable[Object]]
+
+
+class _Answer:
+    """A message, or what is none: grpc asks for its bytes only."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def SerializeToString(self) -> bytes:  # noqa: N802 - the name that protobuf's messages have
+        return self._content
+
+
+class DriverServices:
+    """Answers for one node. `switches` may change at any time; tell with `turned`."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        claims: PreparedClaims,
+        get_claim: GetClaim,
+        health: Callable[[], Iterable[DeviceHealth]],
+        switches: Switches,
+    ) -> None:
+        self.claims = claims
+        self._clock = clock
+        self._get_claim = get_claim
+        self._health = health
+        self._switches = switches
+        self._serial = asyncio.Lock()  # upstream's library serializes the calls too
+        self._turned = asyncio.Event()
+
+    def turn(self, switches: Switches) -> None:
+        """Have these switches from now on; calls that hang may go on, health is told anew."""
+        self._switches = switches
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell health anew."""
+        turned, self._turned = self._turned, asyncio.Event()
+        turned.set()
+
+    def serve(self, server: aio.Server) -> None:
+        """Add all services to a server."""
+        for service in (dra.V1, dra.V1BETA1, dra.V1ALPHA4):
+            self._serve_version(server, service)
+        for version in (dra_health.V1, dra_health.V1BETA1, dra_health.V1ALPHA1):
+            self._serve_health(server, version)
+
+    def _serve_version(self, server: aio.Server, service: dra.DraService) -> None:
+        async def prepare(request: Any) -> _Answer:
+            return await self._answer(service, "Prepare", request, self._prepare)
+
+        async def unprepare(request: Any) -> _Answer:
+            return await self._answer(service, "Unprepare", request, self._unprepare)
+
+        for method, handle in ((service.prepare, prepare), (service.unprepare, unprepare)):
+            raw: Unary[Any, Any] = Unary(method.service, method.name, method.request, _Answer)
+            raw.serve(server, handle)
+
+    def _serve_health(self, server: aio.Server, service: dra_health.HealthService) -> None:
+        def watch(_: Any) -> AsyncIterator[Any]:
+            return self._watch(service.messages)
+
+        service.watch.serve(server, watch)
+
+    # -- calls
+
+    async def _answer(
+        self,
+        service: dra.DraService,
+        verb: str,
+        request: Any,
+        handle: Callable[[Sequence[ClaimRef]], Awaitable[dict[str, Object]]],
+    ) -> _Answer:
+        """Through the switches to `handle`, which gives per UID the fields of the answer."""
+        await self._held_up()
+        if self._switches.garbage == "bytes":
+            return _Answer(_NOT_A_MESSAGE)
+        response = getattr(service.messages, f"Node{verb}ResourcesResponse")()
+        if self._switches.garbage == "claims":
+            response.claims["00000000-0000-0000-0000-000000000000"].error = ""
+            return _Answer(response.SerializeToString())
+        refs = [ClaimRef(each.namespace, each.name, each.uid) for each in request.claims]
+        if self._switches.fail_calls:
+            raise RpcError(
+                grpc.StatusCode.UNKNOWN, f"{verb.lower()} resource claims: {self._switches.fail_calls}"
+            )
+        async with self._serial:
+            answers = await handle(refs)
+        for uid, fields in answers.items():
+            entry = response.claims[uid]
+            entry.error = fields.get("error", "")
+            for device in fields.get("devices", ()):
+                _fill(entry.devices.add(), device)
+        return _Answer(response.SerializeToString())
+
+    async def _held_up(self) -> None:
+        await self._clock.sleep(self._switches.delay)
+        while self._switches.hang:
+            await self._turned.wait()
+
+    async def _prepare(self, refs: Sequence[ClaimRef]) -> dict[str, Object]:
+        claims = [await self._allocated(ref) for ref in refs]
+        refusal = self._switches.refuse_prepare
+        if refusal:
+            return {ref.uid: {"error": refusal} for ref in refs}
+        answers: dict[str, Object] = {}
+        for ref, claim in zip(refs, claims, strict=True):
+            try:
+                answers[ref.uid] = {"devices": self.claims.prepare(ref, claim)}
+            except ClaimError as error:
+                answers[ref.uid] = {"error": str(error)}
+        return answers
+
+    async def _allocated(self, ref: ClaimRef) -> Object:
+        """The claim as the API server has it; one that is not to be prepared fails the whole call."""
+        where = f"{ref.namespace}/{ref.name}"
+        try:
+            claim = await self._get_claim(ref)
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            raise _refused(f"retrieve claim {where}: {error}") from error
+        if not (claim.get("status") or {}).get("allocation"):
+            raise _refused(f"claim {where} not allocated")
+        if claim["metadata"]["uid"] != ref.uid:
+            raise _refused(f"claim {where} got replaced")
+        return claim
+
+    async def _unprepare(self, refs: Sequence[ClaimRef]) -> dict[str, Object]:
+        refusal = self._switches.refuse_unprepare
+        if not refusal:
+            for ref in refs:
+                self.claims.unprepare(ref)
+        return {ref.uid: {"error": refusal} for ref in refs}
+
+    # -- health
+
+    async def _watch(self, messages: Any) -> AsyncIterator[Any]:
+        """Every device at once, and again whenever something changes."""
+        while True:
+            turned = self._turned
+            response = messages.NodeWatchResourcesResponse()
+            for pool, device, health in self._health():
+                entry = response.devices.add()
+                entry.device.pool_name, entry.device.device_name = pool, device
+                entry.health = _STATUSES[health.status]
+                entry.last_updated_time = int(self._clock.now().timestamp())
+                entry.health_check_timeout_seconds = _HEALTH_TIMEOUT_SECONDS
+                entry.message = health.message
+            yield response
+            await _either(turned.wait(), self._clock.sleep(_HEALTH_TIMEOUT_SECONDS / 2))
+
+
+def _refused(why: str) -> RpcError:
+    return RpcError(grpc.StatusCode.UNKNOWN, f"get resource claims: {why}")
+
+
+def _fill(message: Any, device: Object) -> None:
+    message.pool_name, message.device_name = device["pool"], device["device"]
+    message.request_names.extend(device["requests"])
+    message.cdi_device_ids.extend(device["cdiIDs"])
+    if device["shareID"] and "share_id" in message.DESCRIPTOR.fields_by_name:
+        message.share_id = device["shareID"]
+
+
+async def _either(*waits: Any) -> None:
+    """Until one of them is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

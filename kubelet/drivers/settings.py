@@ -1,0 +1,107 @@
+"""The driver's file: on which nodes it runs, with which devices, and what is to go wrong there.
+
+YAML or JSON, read again on SIGHUP:
+
+    revision: 3                    # optional: told back once it is in effect
+    nodes:
+    - name: node-1
+      registrarDir: /var/lib/kubelet/plugins_registry
+      pluginsDir: /var/lib/kubelet/plugins
+      cdiDir: /etc/cdi
+      dataDir: /var/lib/driver     # optional: what outlives the sockets, else pluginsDir/DRIVER
+      profile: a100-mig            # or devices and deviceName alone, or resources: {slices: […]}
+      devices: 2
+      deviceName: gpu
+      attributes: {zone: a, model: null}
+      capacity: {memory: 40Gi}
+      switches: {refusePrepare: true}
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubelet.drivers.profiles.catalogue import Offer
+from kubelet.drivers.switches import Switches, parse
+
+
+class DriverFileError(ValueError):
+    """The driver's file does not say what it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """Where a node's kubelet and runtime look for plugins."""
+
+    registrar: Path
+    plugins: Path
+    cdi: Path
+
+
+@dataclass(frozen=True, slots=True)
+class DriverNode:
+    """The driver on one node."""
+
+    name: str
+    directories: Directories
+    offer: Offer
+    switches: Switches = field(default_factory=Switches)
+    data: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFile:
+    """All of the file."""
+
+    nodes: tuple[DriverNode, ...]
+    revision: int = 0
+
+
+def load(path: Path) -> DriverFile:
+    """Raises DriverFileError."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise DriverFileError(f"cannot read driver file {path}: {error}") from error
+    entries = content.get("nodes") if isinstance(content, dict) else None
+    if not isinstance(entries, list):
+        raise DriverFileError(f"driver file {path} has no list `nodes`")
+    nodes = tuple(parse_node(entry, f"driver file {path}") for entry in entries)
+    if len({node.name for node in nodes}) != len(nodes):
+        raise DriverFileError(f"driver file {path} names a node twice")
+    return DriverFile(nodes, int(content.get("revision") or 0))
+
+
+def parse_node(entry: Any, where: str) -> DriverNode:
+    """One entry of `nodes`. Raises DriverFileError."""
+    if not isinstance(entry, dict):
+        raise DriverFileError(f"{where}: an entry of `nodes` is no mapping")
+    missing = [key for key in ("name", "registrarDir", "pluginsDir", "cdiDir") if not entry.get(key)]
+    if missing:
+        raise DriverFileError(f"{where}: an entry of `nodes` lacks {', '.join(missing)}")
+    name = str(entry["name"])
+    try:
+        chosen = parse(entry.get("switches") or {})
+        offered = offer(name, entry)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DriverFileError(f"{where}: node {name}: {error}") from error
+    paths = [Path(entry[key]) for key in ("registrarDir", "pluginsDir", "cdiDir")]
+    data = Path(entry["dataDir"]) if entry.get("dataDir") else None
+    return DriverNode(name, Directories(*paths), offered, chosen, data)
+
+
+def offer(node: str, entry: Mapping[str, Any]) -> Offer:
+    """The devices that an entry of `drivers` or `nodes` describes."""
+    capacity = entry.get("capacity") or {}
+    return Offer(
+        node=node,
+        profile=str(entry.get("profile") or ""),
+        devices=None if entry.get("devices") is None else int(entry["devices"]),
+        device_name=str(entry.get("deviceName") or ""),
+        attributes=dict(entry.get("attributes") or {}),
+        capacity={str(name): str(amount) for name, amount in capacity.items()},
+        resources=entry.get("resources"),
+    )

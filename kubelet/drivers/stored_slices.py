@@ -1,0 +1,112 @@
+"""The slices of a driver as the API server has them: seen through one watch, and what was written meanwhile.
+
+A slice that was just written counts although the watch has not told it yet, for a minute at most (upstream's
+mutation cache): a slice that was deleted before anybody saw it must not be believed in for ever.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import APIClient
+from apimachinery.clock import Clock
+from apimachinery.conversion import convert
+from apimachinery.resources import GroupVersionKind
+from kubelet.drivers.pools import Object
+
+WRITTEN_SECONDS = 60.0
+
+_COMMON = GroupVersionKind("resource.k8s.io", "v1", "ResourceSlice")
+
+
+class PoolKey(NamedTuple):
+    """A pool of the driver; `node` is empty for those of no single node."""
+
+    node: str
+    pool: str
+
+
+class StoredSlices:
+    """Reads and writes slices in the shape of v1, whatever version the server speaks."""
+
+    def __init__(
+        self, client: APIClient, clock: Clock, ref: Ref, driver: str, changed: Callable[[PoolKey], None]
+    ) -> None:
+        """`changed` hears of every pool in which the watch saw something."""
+        self._client = client
+        self._clock = clock
+        self._ref = ref
+        self._changed = changed
+        self._written: dict[PoolKey, dict[str, tuple[float, Object]]] = {}  # by uid
+        self.informer = Informer(client, ref, clock, "", f"spec.driver={driver}")
+        self.informer.add_index("pool", lambda obj: [_index(pool_key(obj))])
+        self.informer.add_handler(self._seen, lambda _, new: self._seen(new), self._gone)
+
+    def of(self, key: PoolKey) -> list[Object]:
+        """The pool's slices, by name."""
+        found = {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
+        oldest = self._clock.monotonic() - WRITTEN_SECONDS
+        for uid, (when, obj) in [*self._written.get(key, {}).items()]:
+            if when < oldest:
+                del self._written[key][uid]
+            elif uid not in found or _revision(obj) > _revision(found[uid]):
+                found[uid] = obj
+        return [
+            self._common(obj) for obj in sorted(found.values(), key=lambda obj: str(obj["metadata"]["name"]))
+        ]
+
+    def keys(self) -> set[PoolKey]:
+        return {pool_key(obj) for obj in self.informer.list()}
+
+    async def create(self, obj: Object) -> Object:
+        return self._note(await self._client.create(self._ref, self._spoken(obj)))
+
+    async def update(self, obj: Object) -> Object:
+        return self._note(await self._client.update(self._ref, self._spoken(obj)))
+
+    async def delete(self, obj: Object) -> None:
+        """Raises StatusError if it changed meanwhile, or is gone."""
+        metadata = obj["metadata"]
+        preconditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        await self._client.delete(self._ref, metadata["name"], preconditions=preconditions)
+        self._written.get(pool_key(obj), {}).pop(metadata["uid"], None)
+
+    def _note(self, stored: Object) -> Object:
+        written = self._written.setdefault(pool_key(stored), {})
+        written[stored["metadata"]["uid"]] = (self._clock.monotonic(), stored)
+        return self._common(stored)
+
+    def _seen(self, obj: Object) -> None:
+        key, uid = pool_key(obj), obj["metadata"]["uid"]
+        written = self._written.get(key, {}).get(uid)
+        if written is not None and _revision(written[1]) <= _revision(obj):
+            own = _revision(written[1]) == _revision(obj)
+            del self._written[key][uid]
+            if own:
+                return  # nobody else changed anything
+        self._changed(key)
+
+    def _gone(self, obj: Object) -> None:
+        key = pool_key(obj)
+        self._written.get(key, {}).pop(obj["metadata"]["uid"], None)
+        self._changed(key)
+
+    def _common(self, obj: Object) -> Object:
+        return convert(obj, _COMMON)
+
+    def _spoken(self, obj: Object) -> Object:
+        common = {"apiVersion": _COMMON.api_version, "kind": _COMMON.kind, **obj}
+        return convert(common, GroupVersionKind(self._ref.group, self._ref.version, self._ref.kind))
+
+
+def pool_key(obj: Object) -> PoolKey:
+    return PoolKey(obj["spec"].get("nodeName") or "", obj["spec"]["pool"]["name"])
+
+
+def _index(key: PoolKey) -> str:
+    return f"{key.node}\n{key.pool}"
+
+
+def _revision(obj: Object) -> int:
+    return int(obj["metadata"]["resourceVersion"])

@@ -1,0 +1,108 @@
+"""Keeps the plugins in use in line with the sockets in the registry (pkg/kubelet/pluginmanager).
+
+Upstream is told of files by the kernel and compares once a second; here one look a second, and ten while
+something is new, does both.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apimachinery.clock import Clock
+from kubelet.plugins.handling import PluginHandler
+from kubelet.plugins.scanning import SocketScan, Stamp
+
+if TYPE_CHECKING:
+    from kubelet.plugins.registering import Registered
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0  # upstream's loopSleepDuration
+_BUSY_LOOK_SECONDS = 0.1
+_BUSY_SECONDS = 10.0  # after the last news
+_FIRST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 0.5, 122.0  # pkg/util/goroutinemap/exponentialbackoff
+
+
+@dataclass(slots=True)
+class _Backoff:
+    """A socket whose registration failed."""
+
+    stamp: Stamp
+    seconds: float
+    until: float  # by the monotonic clock
+
+
+class PluginManager:
+    """The plugins of one node; `handlers` are those who use them, by type."""
+
+    def __init__(self, directory: Path, handlers: Mapping[str, PluginHandler], clock: Clock) -> None:
+        self._scan = SocketScan(directory)
+        self._handlers = handlers
+        self._clock = clock
+        self._registered: dict[str, tuple[Stamp, Registered]] = {}
+        self._failed: dict[str, _Backoff] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Look, register and deregister, until cancelled; then no plugin is in use."""
+        news = self._clock.monotonic()
+        try:
+            while True:
+                await self.look()
+                if self._scan.fresh or self._tasks:
+                    news = self._clock.monotonic()
+                busy = self._clock.monotonic() - news < _BUSY_SECONDS
+                await self._clock.sleep(_BUSY_LOOK_SECONDS if busy else _LOOK_SECONDS)
+        finally:
+            await self._stop()
+
+    async def look(self) -> None:
+        """One comparison: what went is deregistered, what came begins to register."""
+        sockets = self._scan.look()
+        for path, (stamp, plugin) in [*self._registered.items()]:
+            if sockets.get(path) != stamp and path not in self._tasks:
+                del self._registered[path]
+                log.info("plugin %s at %s is gone", plugin.name, path)
+                await plugin.handler.deregister(plugin.name, plugin.endpoint)
+        for path in [path for path in self._failed if path not in sockets]:
+            del self._failed[path]
+        for path, stamp in sockets.items():
+            if path not in self._registered and path not in self._tasks and self._may_try(path, stamp):
+                name = f"registration of {path}"
+                self._tasks[path] = asyncio.create_task(self._register(path, stamp), name=name)
+
+    def _may_try(self, path: str, stamp: Stamp) -> bool:
+        failed = self._failed.get(path)
+        return failed is None or failed.stamp != stamp or self._clock.monotonic() >= failed.until
+
+    async def _register(self, path: str, stamp: Stamp) -> None:
+        from kubelet.plugins.registering import (
+            RegistrationError,
+            register,
+        )  # with the first socket comes grpc
+
+        try:
+            await register(path, self._handlers, lambda new: self._add(path, stamp, new))
+            self._failed.pop(path, None)
+        except RegistrationError as error:
+            log.warning("%s", error)
+            failed = self._failed.get(path)
+            seconds = _FIRST_RETRY_SECONDS
+            if failed is not None and failed.stamp == stamp:
+                seconds = min(failed.seconds * 2, _LONGEST_RETRY_SECONDS)
+            self._failed[path] = _Backoff(stamp, seconds, self._clock.monotonic() + seconds)
+        finally:
+            del self._tasks[path]
+
+    def _add(self, path: str, stamp: Stamp, plugin: "Registered") -> None:
+        self._registered[path] = stamp, plugin
+
+    async def _stop(self) -> None:
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._registered.clear()

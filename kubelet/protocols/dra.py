@@ -1,0 +1,38 @@
+"""The service of a DRA driver on a node, in the versions that kubelets of 1.31 … 1.37 call.
+
+The messages of the versions are alike field by field; `DraService.messages` is the module that has them.
+"""
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from kubelet.protocols.calling import Unary
+from kubelet.protocols.messages import dra_v1_pb2, dra_v1alpha4_pb2, dra_v1beta1_pb2
+
+
+@dataclass(frozen=True)
+class DraService:
+    """One version: the service's full name, its messages and its two methods."""
+
+    name: str
+    messages: ModuleType
+    prepare: Unary[Any, Any]
+    unprepare: Unary[Any, Any]
+
+
+def _service(name: str, messages: ModuleType) -> DraService:
+    def method(verb: str) -> Unary[Any, Any]:
+        request, response = f"{verb}Request", f"{verb}Response"
+        return Unary(name, verb, getattr(messages, request), getattr(messages, response))
+
+    return DraService(name, messages, method("NodePrepareResources"), method("NodeUnprepareResources"))
+
+
+V1 = _service("k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", dra_v1_pb2)
+V1BETA1 = _service("k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin", dra_v1beta1_pb2)
+V1ALPHA4 = _service("v1alpha3.Node", dra_v1alpha4_pb2)
+
+# What a driver writes into `supported_versions`; `1.0.0` and other plain versions mean V1ALPHA4 (upstream's
+# registration.go of 1.32).
+REGISTERED = {"v1.DRAPlugin": V1, "v1beta1.DRAPlugin": V1BETA1, "v1alpha3.Node": V1ALPHA4}

@@ -1,0 +1,47 @@
+"""What a failed call says, in the words of Go's gRPC client, as kubelets put it into events and logs."""
+
+import re
+
+import grpc
+from grpc import aio
+
+UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED
+
+# A failed dial as grpc's C core tells it; Go's client tells the path and the error number's text alone.
+_DIAL = re.compile(r"addr: unix:(?P<path>.*) error: (?P<why>[^:]+)$")
+_TOO_LONG = re.compile(r"'unix:(?P<path>[^']*)':the target uri is not valid")
+
+
+class RpcError(Exception):
+    """A call that failed, or that its server refuses: `rpc error: code = NotFound desc = …`."""
+
+    def __init__(self, code: grpc.StatusCode, description: str) -> None:
+        self.go_code = _go_name(code)
+        super().__init__(f"rpc error: code = {self.go_code} desc = {description}")
+        self.code = code
+        self.description = description
+
+
+def rpc_error(error: aio.AioRpcError) -> RpcError:
+    """The failure as Go's client would have told it (grpc-go: clientconn.go, http2_client.go)."""
+    description = error.details() or ""
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and description == "Deadline Exceeded":
+        return RpcError(error.code(), "context deadline exceeded")
+    if dial := _DIAL.search(description):
+        return _failed_dial(f"dial unix {dial['path']}: connect: {dial['why'].lower()}")
+    if too_long := _TOO_LONG.search(description):
+        return _failed_dial(f"dial unix {too_long['path']}: connect: invalid argument")
+    if error.code() is grpc.StatusCode.UNAVAILABLE and "Socket closed" in description:
+        return RpcError(error.code(), "error reading from server: EOF")
+    return RpcError(error.code(), description)
+
+
+def _failed_dial(why: str) -> RpcError:
+    description = f'connection error: desc = "transport: Error while dialing: {why}"'
+    return RpcError(grpc.StatusCode.UNAVAILABLE, description)
+
+
+def _go_name(code: grpc.StatusCode) -> str:
+    """`DEADLINE_EXCEEDED` as `DeadlineExceeded`; the two that Go spells otherwise."""
+    names = {grpc.StatusCode.OK: "OK", grpc.StatusCode.CANCELLED: "Canceled"}
+    return names.get(code) or "".join(word.capitalize() for word in code.name.split("_"))

@@ -1,0 +1,99 @@
+"""A pod's affinity to other pods, parsed once.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/types.go, AffinityTerm, 1.36.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.labels import NOTHING, LabelSelector, SelectorError
+
+Object = Mapping[str, Any]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """Pods of some namespaces with some labels, and the label of nodes that says what "near" is."""
+
+    namespaces: frozenset[str]
+    selector: LabelSelector
+    topology_key: str
+    namespace_selector: LabelSelector
+    weight: int = 0  # of a preferred term
+
+    @classmethod
+    def of(cls, namespace: str, term: Object, weight: int = 0) -> "AffinityTerm":
+        """`namespace` is that of the pod, meant where the term names none. A bad selector matches nothing."""
+        names = frozenset(term.get("namespaces") or ())
+        if not names and term.get("namespaceSelector") is None:
+            names = frozenset((namespace,))
+        selector, namespaces = _selector(term.get("labelSelector")), _selector(term.get("namespaceSelector"))
+        return cls(names, selector, term["topologyKey"], namespaces, weight)
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels, in a namespace with those, is meant."""
+        if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
+            return False
+        return self.selector.matches(labels)
+
+
+def _selector(selector: Object | None) -> LabelSelector:
+    try:
+        return LabelSelector.from_object(selector)
+    except SelectorError:
+        return NOTHING
+
+
+def _required(namespace: str, part: Object | None) -> tuple[AffinityTerm, ...]:
+    return tuple(AffinityTerm.of(namespace, term) for term in (part or {}).get(_REQUIRED) or ())
+
+
+def _preferred(namespace: str, part: Object | None) -> tuple[AffinityTerm, ...]:
+    return tuple(
+        AffinityTerm.of(namespace, each["podAffinityTerm"], each["weight"])
+        for each in (part or {}).get(_PREFERRED) or ()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PodAffinity:
+    """All four kinds of terms."""
+
+    required: Sequence[AffinityTerm] = ()
+    required_anti: Sequence[AffinityTerm] = ()
+    preferred: Sequence[AffinityTerm] = ()
+    preferred_anti: Sequence[AffinityTerm] = ()
+
+    @classmethod
+    def of(cls, namespace: str, affinity: Object) -> "PodAffinity":
+        """Of a pod's `spec.affinity`."""
+        near, far = affinity.get("podAffinity"), affinity.get("podAntiAffinity")
+        if not near and not far:
+            return NO_AFFINITY
+        return cls(
+            _required(namespace, near),
+            _required(namespace, far),
+            _preferred(namespace, near),
+            _preferred(namespace, far),
+        )
+
+    @property
+    def some(self) -> bool:
+        return self is not NO_AFFINITY
+
+
+NO_AFFINITY = PodAffinity()
+
+
+def match_all(terms: Iterable[AffinityTerm], namespace: str, labels: Mapping[str, str]) -> bool:
+    """Whether a pod is meant by every term; there must be one. Namespace selectors have been resolved."""
+    found = False
+    for term in terms:
+        if not term.matches(namespace, labels, {}):
+            return False
+        found = True
+    return found

@@ -1,0 +1,73 @@
+"""What is in use already: whole devices, shares of devices, and the capacity that the shares take."""
+
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from apimachinery.quantity import Quantity
+
+
+class DeviceID(NamedTuple):
+    """What names a device in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+Amounts = Mapping[str, Quantity]  # by capacity name
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedState:
+    """Views that may change between searches, never during one."""
+
+    devices: Set[DeviceID] = frozenset()  # that nobody else can have
+    shared: Set[DeviceID] = frozenset()  # of which somebody has a share
+    consumed: Mapping[DeviceID, Amounts] = field(default_factory=dict)
+    releases: Callable[[], int] | None = None  # how often a device left `devices`; spares looking again
+
+    def uses(self, device: DeviceID) -> bool:
+        """Whether anybody has the device or a share of it."""
+        return device in self.devices or device in self.shared or device in self.consumed
+
+
+class AllocatedBook:
+    """Counts who uses which devices, as claims come and go; `state` is a live view of it."""
+
+    def __init__(self) -> None:
+        self._uses: dict[DeviceID, int] = {}
+        self._shares: dict[DeviceID, int] = {}
+        self._consumed: dict[DeviceID, dict[str, Quantity]] = {}
+        self._releases = 0
+        self.state = AllocatedState(
+            self._uses.keys(), self._shares.keys(), self._consumed, lambda: self._releases
+        )
+
+    def add(self, device: DeviceID, taken: Amounts | None) -> None:
+        """`taken` of a shared device, None for all of it."""
+        self._count(self._uses if taken is None else self._shares, device, 1)
+        if taken:
+            used = self._consumed.setdefault(device, {})
+            for name, amount in taken.items():
+                used[name] = used[name] + amount if name in used else amount
+
+    def remove(self, device: DeviceID, taken: Amounts | None) -> None:
+        self._count(self._uses if taken is None else self._shares, device, -1)
+        if taken:
+            used = self._consumed[device]
+            for name, amount in taken.items():
+                used[name] = used[name] - amount
+            if device not in self._shares:
+                del self._consumed[device]
+
+    def _count(self, uses: dict[DeviceID, int], device: DeviceID, change: int) -> None:
+        count = uses.get(device, 0) + change
+        if count:
+            uses[device] = count
+        else:
+            del uses[device]
+            self._releases += 1

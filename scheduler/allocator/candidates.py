@@ -1,0 +1,105 @@
+"""What a search prepares for a claim on a node, and whether a device is worth a try at all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scheduler.allocator.allocated_state import AllocatedState, Amounts
+from scheduler.allocator.capacity import Rounding, refusal
+from scheduler.allocator.constraints import ConstraintState
+from scheduler.allocator.devices import Device
+from scheduler.allocator.errors import AllocationError
+from scheduler.allocator.pools import NodePools
+from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, Entry, RequestPlan
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slices import NodeView
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A request or alternative, with how many devices it needs here."""
+
+    plan: RequestPlan
+    count: int
+    fixed: Sequence[Device] | None  # all of them, if it wants all
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    options: Sequence[Option]
+    prioritized: bool
+
+
+@dataclass(slots=True)
+class PreparedClaim:
+    requests: Sequence[PreparedRequest]
+    constraints: Sequence[ConstraintState]
+    chosen: dict[int, RequestPlan] = field(default_factory=dict)  # request index → alternative
+
+
+class Preparation:
+    """Upstream's checks before the search, in upstream's order."""
+
+    def __init__(
+        self, pools: NodePools, node: NodeView, state: AllocatedState, rules: AllocatorRules
+    ) -> None:
+        self._pools = pools
+        self._node = node
+        self._state = state
+        self._rules = rules
+        features = rules.features
+        self._shares = features.consumable_capacity
+        self.rounding = Rounding(features.fractional_ranges, rules.step_keeps_format)
+
+    def claim(self, plan: ClaimPlan) -> PreparedClaim:
+        """Raises AllocationError."""
+        requests = [self._request(entry) for entry in plan.entries]
+        number = sum(min(option.count for option in each.options) for each in requests)
+        if number > MAX_RESULTS:
+            limit = f"exceeds the claim limit of {MAX_RESULTS}"
+            raise AllocationError(f"claim {plan.key}: number of requested devices {number} {limit}")
+        constraints: list[ConstraintState] = []
+        for constraint in plan.constraints:
+            if isinstance(constraint, AllocationError):
+                raise constraint
+            constraints.append(constraint.start())
+        return PreparedClaim(requests, constraints)
+
+    def _request(self, entry: Entry) -> PreparedRequest:
+        options: list[Option] = []
+        for plan in entry.options:
+            fixed = self._all_devices(plan) if plan.count is None else None
+            count = len(fixed) if fixed is not None else plan.count or 0
+            options.append(Option(plan, count, fixed))
+        if entry.error is not None:
+            raise entry.error
+        return PreparedRequest(options, entry.prioritized)
+
+    def _all_devices(self, request: RequestPlan) -> list[Device]:
+        found: list[Device] = []
+        for pool in self._pools.pools:
+            trouble = "being updated" if pool.incomplete else "invalid" if pool.invalid else ""
+            if trouble:
+                where = f"resource pool {pool.id} is currently {trouble}"
+                raise request.error(f"asks for all devices, but {where}")
+            found += [device for device in pool.devices if self._is_one_of_all(request, device)]
+        return found
+
+    def _is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
+        return self.selectable(request, device) and self.shortage(request, device) is None
+
+    def selectable(self, request: RequestPlan, device: Device) -> bool:
+        """Raises AllocationError for a selector that fails."""
+        if not device.usable:
+            return False
+        known = device.verdicts.get(request.key)
+        if not (request.selects(device) if known is None else known):
+            return False
+        return not device.per_node or device.is_on(self._node.labels, self._node.name)
+
+    def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
+        """Why the device has not the capacity that the request needs, beside what is allocated; None if it
+        has. A device that is not shared must have it all, too."""
+        if not self._shares or not (device.capacities or request.capacity):
+            return None
+        used = [amounts for amounts in (self._state.consumed.get(device.id), allocating) if amounts]
+        return refusal(request.capacity, device.capacities, used, self.rounding)

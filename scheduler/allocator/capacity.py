@@ -1,0 +1,147 @@
+"""Consumable capacity: how much a request takes of a device that several claims may share.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/*/consumable_capacity.go, 1.34 … 1.37.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.quantity import Format, Quantity
+from scheduler.allocator.allocated_state import Amounts
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What releases and gates change in the arithmetic of ranges."""
+
+    fractional: bool  # steps may be fractions, down to thousandths
+    keeps_format: bool  # of the step; before, the format was always binary
+
+
+@dataclass(frozen=True, slots=True)
+class ValidRange:
+    least: Quantity | None
+    most: Quantity | None
+    step: Quantity | None
+
+    def in_thousandths(self, rounding: Rounding) -> bool:
+        limits = [limit for limit in (self.least, self.most, self.step) if limit is not None]
+        fine = rounding.fractional and all(Quantity(limit.milli_value(), -3) == limit for limit in limits)
+        return fine and self.step is not None and self.step.milli_value() >= 1
+
+    def unit(self, quantity: Quantity | None, rounding: Rounding) -> int:
+        if quantity is None:
+            return 0
+        return quantity.milli_value() if self.in_thousandths(rounding) else quantity.value()
+
+    def round_up(self, asked: Quantity, rounding: Rounding) -> Quantity:
+        """To the next step, counted from the minimum."""
+        if self.least is None:
+            return asked
+        if asked < self.least:
+            return self.least
+        if self.step is None or not self.unit(self.step, rounding):
+            return asked
+        least, step = self.unit(self.least, rounding), self.unit(self.step, rounding)
+        amount = least - (least - self.unit(asked, rounding)) // step * step
+        fmt = self.step.format if rounding.keeps_format else Format.BINARY_SI
+        if not self.in_thousandths(rounding):
+            return Quantity(amount, 0, fmt)
+        return Quantity(amount, -3, fmt) if amount % 1000 else Quantity(amount // 1000, 0, fmt)
+
+    def refuses(self, amount: Quantity, rounding: Rounding) -> bool:
+        if self.most is not None and amount > self.most:
+            return True
+        step = self.unit(self.step, rounding)
+        return step != 0 and (self.unit(amount, rounding) - self.unit(self.least, rounding)) % step != 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    default: Quantity | None
+    valid_range: ValidRange | None
+    valid_values: Sequence[Quantity]
+
+    def amount(self, asked: Quantity, rounding: Rounding) -> Quantity:
+        """What a request for `asked` takes."""
+        if self.valid_range is not None and self.valid_range.least is not None:
+            return self.valid_range.round_up(asked, rounding)
+        return next((value for value in self.valid_values if asked <= value), asked)
+
+    def refuses(self, amount: Quantity, rounding: Rounding) -> bool:
+        if self.default is not None and _identical(amount, self.default):
+            return False
+        if self.valid_range is not None:
+            return self.valid_range.refuses(amount, rounding)
+        return bool(self.valid_values) and amount not in self.valid_values
+
+
+def _identical(left: Quantity, right: Quantity) -> bool:
+    """Upstream compares the representation, not the number."""
+    same = (left.unscaled, left.exponent, left.format) == (right.unscaled, right.exponent, right.format)
+    return same and not left.wide and not right.wide
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """One capacity of a device."""
+
+    value: Quantity
+    policy: RequestPolicy | None
+
+    def taken_by(self, asked: Quantity | None, rounding: Rounding) -> Quantity:
+        """What a request takes: by default what the policy says, or everything."""
+        if asked is None:
+            return self.policy.default if self.policy and self.policy.default is not None else self.value
+        return self.policy.amount(asked, rounding) if self.policy is not None else asked
+
+
+def capacity_of(spec: Object) -> Capacity:
+    """The DeviceCapacity of a slice."""
+    policy: Object | None = spec.get("requestPolicy")
+    value = Quantity.of(spec.get("value"))
+    if policy is None:
+        return Capacity(value, None)
+    bounds: Object | None = policy.get("validRange")
+    return Capacity(
+        value,
+        RequestPolicy(
+            _quantity(policy, "default"),
+            ValidRange(_quantity(bounds, "min"), _quantity(bounds, "max"), _quantity(bounds, "step"))
+            if bounds is not None
+            else None,
+            tuple(Quantity.of(each) for each in policy.get("validValues") or ()),
+        ),
+    )
+
+
+def _quantity(spec: Object, key: str) -> Quantity | None:
+    return Quantity.of(spec[key]) if spec.get(key) is not None else None
+
+
+def taken(asked: Amounts, capacities: Mapping[str, Capacity], rounding: Rounding) -> dict[str, Quantity]:
+    """What a request takes of every capacity of a device."""
+    return {name: capacity.taken_by(asked.get(name), rounding) for name, capacity in capacities.items()}
+
+
+def refusal(
+    asked: Amounts, capacities: Mapping[str, Capacity], used: Sequence[Amounts], rounding: Rounding
+) -> str | None:
+    """Why the device cannot serve the request beside what is `used` already, or None if it can."""
+    for name in asked:
+        if name not in capacities:
+            return f"it has no capacity {name}"
+    for name, capacity in capacities.items():
+        amount = capacity.taken_by(asked.get(name), rounding)
+        if capacity.policy is not None and capacity.policy.refuses(amount, rounding):
+            return f"capacity {name}: {amount} is not allowed by the request policy"
+        total = amount
+        for amounts in used:
+            if name in amounts:
+                total = total + amounts[name]
+        if total > capacity.value:
+            return f"capacity {name}: {total} of {capacity.value} would be used"
+    return None

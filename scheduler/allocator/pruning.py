@@ -1,0 +1,88 @@
+"""What need not be tried again: a device like one that led nowhere, and a situation that was hopeless before.
+
+Both hold only while nothing was left behind in between (`Taking.leaks`).
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from scheduler.allocator.allocated_state import DeviceID
+from scheduler.allocator.candidates import Preparation, PreparedClaim
+from scheduler.allocator.constraints import value_set
+from scheduler.allocator.devices import Device
+from scheduler.allocator.errors import AllocationError
+from scheduler.allocator.requests import ClaimPlan, RequestPlan
+from scheduler.allocator.taking import Taking
+
+
+class Pruning:
+    """Of one search; costs nothing until the first step back."""
+
+    def __init__(
+        self, plans: Sequence[ClaimPlan], claims: Sequence[PreparedClaim], preparation: Preparation
+    ) -> None:
+        self._preparation = preparation
+        self._requests: list[RequestPlan] = [
+            option.plan for claim in claims for request in claim.requests for option in request.options
+        ]
+        self._attributes = sorted(
+            {
+                each.attribute
+                for plan in plans
+                for each in plan.constraints
+                if not isinstance(each, AllocationError)
+            }
+        )
+        self._alone = any(request.admin_access for request in self._requests)
+        self._likenesses: dict[DeviceID, Hashable] = {}
+        self.hopeless: set[Hashable] = set()
+
+    def likeness(self, device: Device) -> Hashable:
+        """Equal for devices that no request and no constraint can tell apart."""
+        known = self._likenesses.get(device.id)
+        if known is None:
+            known = self._likenesses[device.id] = self._compare_by(device)
+        return known
+
+    def _compare_by(self, device: Device) -> Hashable:
+        if self._alone or device.shareable:
+            return device.id  # who else uses a device matters then
+        try:
+            wanted = tuple([self._wants(request, device) for request in self._requests])
+        except AllocationError:
+            return device.id  # to be met in its turn
+        counters = frozenset(
+            (name, counter, amount) for name, each in device.counters for counter, amount in each.items()
+        )
+        origin = (device.slice.pool, device.slice.name) if counters else None
+        return wanted, tuple([_value(device, name) for name in self._attributes]), counters, origin
+
+    def _wants(self, request: RequestPlan, device: Device) -> bool:
+        return (
+            self._preparation.selectable(request, device)
+            and self._preparation.shortage(request, device) is None
+            and request.untolerated(device) is None
+        )
+
+    def situation(self, claim: int, index: int, taking: Taking) -> Hashable | None:
+        """What the rest of the search depends on, at the beginning of a request."""
+        if self._alone:
+            return None
+        taken = Counter(
+            self.likeness(choice.device)
+            for choices in taking.choices
+            for choice in choices
+            if not choice.device.shareable
+        )
+        capacity = frozenset(
+            (device, name, amount)
+            for device, used in taking.capacity.items()
+            for name, amount in used.items()
+        )
+        own = Counter((each.request.name, self.likeness(each.device)) for each in taking.choices[claim])
+        return claim, index, taking.leaks, frozenset(taken.items()), capacity, frozenset(own.items())
+
+
+def _value(device: Device, name: str) -> Hashable:
+    attribute = device.attribute(name)
+    return None if attribute is None else (value_set(attribute),)

@@ -1,0 +1,81 @@
+"""All slices of the cluster, kept up to date slice by slice, and what each node sees of them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from scheduler.allocator.pools import NodePools, Pool, node_pools, view
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slices import NodeView, PoolID, Slice
+
+Object = Mapping[str, Any]
+
+
+class SliceIndex:
+    """Slices by pool and by node."""
+
+    def __init__(self, rules: AllocatorRules) -> None:
+        self._rules = rules
+        self._pools: dict[PoolID, dict[str, Slice]] = {}
+        self._local: dict[str, dict[PoolID, int]] = {}  # node → pools with slices for it alone
+        self._shared: dict[PoolID, int] = {}  # pools with slices for several nodes
+        self._views: dict[str, NodePools] = {}
+
+    @classmethod
+    def of(cls, rules: AllocatorRules, slices: Iterable[Object]) -> "SliceIndex":
+        """A list of slices that will not change; names may repeat."""
+        index = cls(rules)
+        for serial, each in enumerate(slices):
+            index._add(each, f"{each['metadata']['name']}\0{serial}")
+        return index
+
+    def set_slice(self, obj: Object) -> None:
+        self.remove_slice(obj)
+        self._add(obj, obj["metadata"]["name"])
+
+    def _add(self, obj: Object, key: str) -> None:
+        made = Slice(obj["metadata"]["name"], obj["spec"], self._rules)
+        self._pools.setdefault(made.pool, {})[key] = made
+        self._place(made, 1)
+
+    def remove_slice(self, obj: Object) -> None:
+        """The slice is found by its name and pool, which never change."""
+        spec = obj["spec"]
+        slices = self._pools.get(PoolID(spec["driver"], spec["pool"]["name"]), {})
+        known = slices.pop(obj["metadata"]["name"], None)
+        if known is not None:
+            self._place(known, -1)
+            if not slices:
+                del self._pools[known.pool]
+
+    def _place(self, placed: Slice, change: int) -> None:
+        node = placed.spec.get("nodeName")
+        counts = self._local.setdefault(node, {}) if node and not placed.counter_sets else self._shared
+        counts[placed.pool] = counts.get(placed.pool, 0) + change
+        if not counts[placed.pool]:
+            del counts[placed.pool]
+        others = len(self._pools.get(placed.pool, ())) - (change > 0)
+        if not node or placed.counter_sets or others:
+            self._views.clear()  # a pool may span nodes
+        else:
+            self._views.pop(node, None)
+
+    def pools(self, node: NodeView) -> NodePools:
+        """What the node sees; computed again only after a change that may concern it."""
+        known = self._views.get(node.name)
+        if known is not None and known.labels is node.labels:
+            return known
+        identities = {**self._local.get(node.name, {}), **self._shared}
+        slices = [list(self._pools[identity].values()) for identity in identities]
+        found = self._views[node.name] = node_pools(slices, node, self._rules)
+        return found
+
+    def all_pools(self, node: NodeView) -> Iterator[tuple[PoolID, Pool | None]]:
+        """Every pool of the cluster with what the node sees of it, None if nothing."""
+        for identity in sorted(self._pools):
+            yield identity, view(list(self._pools[identity].values()), node, self._rules)
+
+    def slices(self) -> Iterator[Object]:
+        """The specs of all slices."""
+        for pool in self._pools.values():
+            for each in pool.values():
+                yield each.spec

@@ -1,0 +1,67 @@
+"""A slice, as the allocator keeps it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from scheduler.allocator.allocated_state import DeviceID
+from scheduler.allocator.devices import Device, amounts, on_node
+from scheduler.allocator.rules import AllocatorRules
+
+Object = Mapping[str, Any]
+
+
+class PoolID(NamedTuple):
+    """Pool names belong to a driver."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class NodeView(Protocol):
+    """What the allocator needs to know of a node."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+
+class Slice:
+    """A ResourceSlice and its devices."""
+
+    __slots__ = ("counter_sets", "devices", "name", "pool", "spec")
+
+    def __init__(self, name: str, spec: Object, rules: AllocatorRules) -> None:
+        self.name = name
+        self.spec = spec
+        self.pool = PoolID(spec["driver"], spec["pool"]["name"])
+        self.counter_sets = [(each["name"], amounts(each)) for each in spec.get("sharedCounters") or ()]
+        self.devices: Sequence[Device] = [
+            Device(DeviceID(*self.pool, device["name"]), device, self, rules)
+            for device in spec.get("devices") or ()
+        ]
+
+    @property
+    def generation(self) -> int:
+        return int(self.spec["pool"].get("generation") or 0)
+
+    @property
+    def pool_size(self) -> int:
+        """How many slices the pool has, as this one says."""
+        return int(self.spec["pool"].get("resourceSliceCount") or 0)
+
+    def is_for(self, node: NodeView, rules: AllocatorRules) -> bool:
+        """Unknown kinds of selection select nothing; counters are for every node."""
+        partitions = rules.features.partitionable_devices
+        if not partitions and self.spec.get("perDeviceNodeSelection") is not None:
+            return False
+        if rules.pool_counters and self.counter_sets:
+            return partitions
+        found = on_node(self.spec, node.labels, node.name)
+        if found is None and self.spec.get("perDeviceNodeSelection"):
+            return any(device.is_on(node.labels, node.name) for device in self.devices)
+        return bool(found)

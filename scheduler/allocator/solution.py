@@ -1,0 +1,32 @@
+"""What a search finds."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from scheduler.allocator.allocated_state import Amounts
+from scheduler.allocator.devices import Device
+from scheduler.allocator.requests import RequestPlan
+
+Timer = Callable[[], Callable[[], bool]]  # starts; what it gives says when the time is over
+
+
+def no_limit() -> Callable[[], bool]:
+    return lambda: False
+
+
+class Choice(NamedTuple):
+    """One device, or a share of it, for one request."""
+
+    request: RequestPlan
+    device: Device
+    taken: Amounts | None = None  # of a device that is shared
+
+
+class ClaimSolution(NamedTuple):
+    """The devices of a claim, and which alternative of each of its requests they serve."""
+
+    choices: Sequence[Choice]
+    options: Sequence[RequestPlan]
+
+
+Solution = Sequence[ClaimSolution]  # per claim

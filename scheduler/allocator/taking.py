@@ -1,0 +1,131 @@
+"""What a search has taken so far: devices, shares, counters and places in constraints.
+
+Upstream's gaps are kept: what a device has taken of counters and constraints before it was refused stays
+taken, and a shared device that goes back keeps its counters. `leaks` counts such events.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go (allocateDevice), 1.31 … 1.37.
+"""
+
+from collections.abc import Callable
+
+from apimachinery.quantity import Quantity
+from scheduler.allocator.allocated_state import AllocatedState, DeviceID
+from scheduler.allocator.candidates import Preparation, PreparedClaim
+from scheduler.allocator.capacity import taken
+from scheduler.allocator.counters import CounterBook
+from scheduler.allocator.devices import Device
+from scheduler.allocator.pools import NodePools
+from scheduler.allocator.requests import RequestPlan
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.solution import Choice
+
+Undo = Callable[[], None]
+
+
+class Taking:
+    """The state of one search; claims are known by their index."""
+
+    def __init__(
+        self,
+        claims: int,
+        pools: NodePools,
+        state: AllocatedState,
+        preparation: Preparation,
+        rules: AllocatorRules,
+    ) -> None:
+        self.choices: list[list[Choice]] = [[] for _ in range(claims)]
+        self.leaks = 0
+        self.counters = CounterBook(pools, state, rules)
+        self.capacity: dict[DeviceID, dict[str, Quantity]] = {}  # of devices that this search shares
+        self._users: dict[DeviceID, set[int]] = {}  # device → claims
+        self._state = state
+        self._preparation = preparation
+        self._rules = rules
+
+    def available(self, claim: int, request: RequestPlan, device: Device) -> bool:
+        """Admin access looks past the use by others, but not past this claim's own."""
+        users = self._users.get(device.id)
+        if request.admin_access:
+            return not users or claim not in users or not self._rules.admin_once_per_claim
+        return not users and device.id not in self._state.devices
+
+    def fits(self, request: RequestPlan, device: Device) -> bool:
+        """Whether the device has the capacity that is asked for."""
+        return self._preparation.shortage(request, device, self.capacity.get(device.id)) is None
+
+    def take(
+        self, claim: int, prepared: PreparedClaim, request: RequestPlan, device: Device, *, must: bool
+    ) -> Undo | None:
+        """Choose the device and give the way back; None if it cannot be had. Raises AllocationError if it
+        `must` be had but a constraint forbids it."""
+        if not self.available(claim, request, device):
+            return None
+        counted = bool(device.counters) and not (device.shareable and self._is_shared(device))
+        if device.counters and not self._rules.features.partitionable_devices:
+            return None
+        if counted and self.counters.take(device) is not None:
+            return None
+        tolerated = not device.taints or request.untolerated(device) is None
+        joined = tolerated and self._join(prepared, request, device, must=must)
+        if joined and self.fits(request, device):
+            return self._record(claim, prepared, request, device, counted=counted)
+        self.leaks += joined
+        if counted and self._rules.running_counters:
+            self.leaks += 1
+        elif counted:
+            self.counters.give_back(device)
+        return None
+
+    def _is_shared(self, device: Device) -> bool:
+        return device.id in self._state.consumed or device.id in self.capacity
+
+    def _join(self, prepared: PreparedClaim, request: RequestPlan, device: Device, *, must: bool) -> bool:
+        for index, constraint in enumerate(prepared.constraints):
+            if constraint.add(request, device):
+                continue
+            if must:
+                raise request.error(
+                    f"cannot add device {device.id} because a claim constraint would not be satisfied"
+                )
+            for joined in prepared.constraints[:index]:
+                self.leaks += not joined.remove(request)
+            return False
+        return True
+
+    def _record(
+        self, claim: int, prepared: PreparedClaim, request: RequestPlan, device: Device, *, counted: bool
+    ) -> Undo:
+        share = None
+        if device.shareable:
+            share = taken(request.capacity, device.capacities, self._preparation.rounding)
+            self._share(device, share)
+        elif not request.admin_access or self._rules.admin_once_per_claim:
+            self._users.setdefault(device.id, set()).add(claim)
+        self.choices[claim].append(Choice(request, device, share))
+
+        def undo() -> None:
+            self.choices[claim].pop()
+            for constraint in prepared.constraints:
+                self.leaks += not constraint.remove(request)
+            if share is not None:
+                self._unshare(device, share, counted=counted)
+                return
+            self._users.get(device.id, set()).discard(claim)
+            if device.counters:
+                self.counters.give_back(device)
+
+        return undo
+
+    def _share(self, device: Device, share: dict[str, Quantity]) -> None:
+        used = self.capacity.setdefault(device.id, {})
+        for name, amount in share.items():
+            used[name] = used[name] + amount if name in used else amount
+
+    def _unshare(self, device: Device, share: dict[str, Quantity], *, counted: bool) -> None:
+        used = self.capacity[device.id]
+        for name, amount in share.items():
+            used[name] = used[name] - amount
+        if share and all(amount.is_zero() for amount in used.values()):
+            del self.capacity[device.id]
+        if counted or not share:
+            self.leaks += 1

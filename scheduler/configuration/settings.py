@@ -1,0 +1,67 @@
+"""What a configuration says, with upstream's defaults.
+
+Source: k8s.io/kubernetes/pkg/scheduler/apis/config/v1/defaults.go, 1.36.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from apimachinery.client.leader import LeaseTiming
+from scheduler.backoff import Backoff
+from scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
+
+Object = dict[str, Any]
+
+# By the names of the file; the order is that in which the cycle comes to them.
+EXTENSION_POINTS = (
+    "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score",
+    "reserve", "permit", "preBind", "bind", "postBind",
+)  # fmt: skip
+MULTI_POINT = "multiPoint"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRef:
+    """An enabled plugin; weight 0 is the default one."""
+
+    name: str
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSet:
+    """What is added at an extension point, and what is taken away; `*` takes all."""
+
+    enabled: Sequence[PluginRef] = ()
+    disabled: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSettings:
+    """One scheduler name."""
+
+    scheduler_name: str = DEFAULT_SCHEDULER_NAME
+    percentage_of_nodes_to_score: int | None = None
+    plugins: Mapping[str, PluginSet] = field(default_factory=dict)  # by extension point
+    arguments: Mapping[str, Object] = field(default_factory=dict)  # by plugin
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElection:
+    """Which lease to hold; None leaves it to the flag whether to hold one."""
+
+    elect: bool | None = None
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+    timing: LeaseTiming = field(default_factory=LeaseTiming)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """Everything in the file that changes what this scheduler does."""
+
+    profiles: Sequence[ProfileSettings] = (ProfileSettings(),)
+    percentage_of_nodes_to_score: int = 0  # 0 adapts to the size of the cluster
+    backoff: Backoff = field(default_factory=Backoff)
+    leader_election: LeaderElection = field(default_factory=LeaderElection)

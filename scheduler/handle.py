@@ -1,0 +1,44 @@
+"""What plugins may use of the scheduler that runs them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from apimachinery.client.informer import Informer, InformerFactory
+from apimachinery.client.recorder import EventRecorder
+from apimachinery.client.refs import Ref
+from apimachinery.client.rest import APIClient
+from apimachinery.clock import Clock, Entropy
+from scheduler.cache import Cache
+from scheduler.filtering import NodeFilter
+from scheduler.metrics import Metrics
+from scheduler.nominating import Nominator
+from scheduler.rules import SchedulerRules
+
+
+@dataclass(slots=True)
+class Handle:
+    """One per profile; what is put in afterwards is there once the scheduler is put together."""
+
+    client: APIClient
+    informers: InformerFactory
+    recorder: EventRecorder
+    rules: SchedulerRules
+    cache: Cache
+    nominator: Nominator
+    metrics: Metrics
+    clock: Clock
+    entropy: Entropy
+    activations: list[Callable[[str], None]] = field(default_factory=list)
+    filters: list[NodeFilter] = field(default_factory=list)
+
+    @property
+    def node_filter(self) -> NodeFilter:
+        return self.filters[0]
+
+    def activate(self, uid: str) -> None:
+        """Try the pod at once."""
+        for run in self.activations:
+            run(uid)
+
+    def informer(self, ref: Ref) -> Informer:
+        return self.informers.informer(ref)

@@ -1,0 +1,172 @@
+"""Making victims leave: told why, deleted gracefully, with an event.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/preemption/executor.go, 1.36.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, Object
+from apimachinery.clock import timestamp
+from apimachinery.errors import StatusError
+from scheduler.handle import Handle
+from scheduler.pods import PodInfo
+from scheduler.preemption.victims import Candidate
+
+log = logging.getLogger(__name__)
+
+_CONDITION, _REASON = "DisruptionTarget", "PreemptionByScheduler"
+FAILURES = (StatusError, *CONNECTION_ERRORS)
+
+
+def is_terminating_by_preemption(pod: Object) -> bool:
+    """Whether the pod is on its way out because the scheduler wanted its room."""
+    if not pod["metadata"].get("deletionTimestamp"):
+        return False
+    found = _condition(pod)
+    return found is not None and found.get("status") == "True" and found.get("reason") == _REASON
+
+
+def _condition(pod: Object) -> Object | None:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == _CONDITION), None)
+
+
+class Evictor:
+    """Evicts victims, at once or in the background; knows for which pods that is under way."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._rules = handle.rules
+        self._preempting: set[str] = set()
+        self._last: dict[str, PodInfo] = {}  # preemptor's uid → the victim that it still waits for
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def is_under_way(self, uid: str) -> bool:
+        """Whether the pod's victims are being evicted still."""
+        if uid not in self._preempting:
+            return False
+        last = self._last.get(uid)
+        if last is None:
+            return True
+        current = self._handle.informer(PODS).get(last.namespace, last.name)
+        return current is not None and not current["metadata"].get("deletionTimestamp")
+
+    async def evict_now(self, candidate: Candidate, preemptor: PodInfo) -> None:
+        """Evict all victims, then withdraw what pods of lower priority were promised; raises FAILURES."""
+        self._handle.metrics.preemption_victims.observe(len(candidate.victims))
+        victims = _staying(candidate)
+        results = await asyncio.gather(
+            *(self._evict(victim, preemptor, candidate.node) for victim in victims), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        await self._withdraw(preemptor, candidate.node)
+
+    def evict_later(self, candidate: Candidate, preemptor: PodInfo) -> None:
+        """Evict in the background; until the last victim's turn the preemptor is not tried again."""
+        self._handle.metrics.preemption_victims.observe(len(candidate.victims))
+        victims = _staying(candidate)
+        if not victims:
+            return
+        self._preempting.add(preemptor.uid)
+        task = asyncio.create_task(self._in_background(victims, preemptor, candidate.node))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _in_background(self, victims: Sequence[PodInfo], preemptor: PodInfo, node: str) -> None:
+        metrics, began = self._handle.metrics, self._handle.clock.monotonic()
+        result = "success"
+        try:
+            if not await self._withdraw(preemptor, node):
+                result = "error"
+            *others, last = victims
+            results = await asyncio.gather(
+                *(self._evict(victim, preemptor, node) for victim in others), return_exceptions=True
+            )
+            if any(isinstance(each, BaseException) for each in results):
+                result = "error"
+            self._last[preemptor.uid] = last
+            await self._evict(last, preemptor, node)
+        except FAILURES as error:
+            log.warning("cannot preempt for pod %s: %s", preemptor.key, error)
+            result = "error"
+        finally:
+            self._preempting.discard(preemptor.uid)
+            self._last.pop(preemptor.uid, None)
+            metrics.observe_preemption(result, self._handle.clock.monotonic() - began)
+            if result == "error":
+                self._handle.activate(preemptor.uid)
+
+    # -- one victim
+
+    async def _evict(self, victim: PodInfo, preemptor: PodInfo, node: str) -> None:
+        client = self._handle.client
+        try:
+            patch = self._patch(victim, preemptor)
+            if patch is not None:
+                await client.patch(
+                    PODS, victim.name, victim.namespace, patch, STRATEGIC_PATCH, subresource="status"
+                )
+            await client.delete(PODS, victim.name, victim.namespace)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return
+        by = f"pod {preemptor.uid}" if self._rules.preemptor_in_event else "a pod"
+        self._handle.recorder.event(
+            victim.pod,
+            "Normal",
+            "Preempted",
+            f"Preempted by {by} on node {node}",
+            action="Preempting",
+            related=preemptor.pod,
+        )
+
+    def _patch(self, victim: PodInfo, preemptor: PodInfo) -> Object | None:
+        if not self._rules.disruption_condition:
+            return None
+        name = preemptor.spec.get("schedulerName") or "default-scheduler"
+        message = f"{name}: preempting to accommodate a higher priority pod"
+        if self._rules.preemptor_in_condition:
+            message = f"Kube-scheduler: preempting to accommodate a higher priority pod: {preemptor.key}"
+        condition = {"type": _CONDITION, "status": "True", "reason": _REASON, "message": message}
+        generation = victim.pod["metadata"].get("generation")
+        if self._rules.observed_generation and generation:
+            condition["observedGeneration"] = generation
+        old = _condition(victim.pod) or {}
+        if all(old.get(key) == value for key, value in condition.items()):
+            return None
+        since = old.get("lastTransitionTime") if old.get("status") == "True" else None
+        condition["lastTransitionTime"] = since or timestamp(self._handle.clock.now())
+        return {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+
+    # -- promises
+
+    async def _withdraw(self, preemptor: PodInfo, node: str) -> bool:
+        """Pods of lower priority that were promised the node look for another one; whether all were told."""
+        told = True
+        for pod in [*self._handle.nominator.pods_of(node)]:
+            if pod.priority >= preemptor.priority:
+                continue
+            try:
+                await clear_nomination(self._handle, pod)
+            except FAILURES as error:
+                log.warning("cannot clear the nominated node of pod %s: %s", pod.key, error)
+                told = False
+        return told
+
+
+async def clear_nomination(handle: Handle, pod: PodInfo) -> None:
+    """Take back the promise in the pod's status; raises FAILURES."""
+    if (pod.pod.get("status") or {}).get("nominatedNodeName"):
+        body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
+        await handle.client.patch(PODS, pod.name, pod.namespace, body, STRATEGIC_PATCH, subresource="status")
+
+
+def _staying(candidate: Candidate) -> list[PodInfo]:
+    """The victims that are not being deleted already."""
+    return [victim for victim in candidate.victims if not victim.pod["metadata"].get("deletionTimestamp")]

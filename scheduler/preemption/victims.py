@@ -1,0 +1,106 @@
+"""The pods that would have to leave one node.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption, SelectVictimsOnNode, 1.36.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apimachinery.labels import LabelSelector, SelectorError
+from scheduler.filtering import Filters, NodeFilter
+from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.status import Status, unresolvable
+from scheduler.nodes import NodeInfo
+from scheduler.pods import PodInfo
+
+Object = dict[str, Any]
+
+_NOT_STARTED = "~"  # counts as starting now: later than any time
+
+_NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that would fit without these pods, the most important first."""
+
+    node: str
+    victims: Sequence[PodInfo]
+    violations: int  # victims whose disruption budget is exhausted
+
+
+def start_time(pod: PodInfo) -> str:
+    """When the pod was started, comparable; later than everything if it was not."""
+    return (pod.pod.get("status") or {}).get("startTime") or _NOT_STARTED
+
+
+def importance(pod: PodInfo) -> tuple[int, str]:
+    """Sorts the more important pods first: those of higher priority, then those that run longer."""
+    return -pod.priority, start_time(pod)
+
+
+def select(
+    node_filter: NodeFilter,
+    filters: Filters,
+    state: CycleState,
+    pod: PodInfo,
+    node: NodeInfo,
+    budgets: Sequence[Object],
+) -> Candidate | Status:
+    """The fewest important pods to remove from `node`, a clone (as `state` is); or why that does not help."""
+    potential = [other for other in node.pods.values() if other.priority < pod.priority]
+    for other in potential:
+        node_filter.remove_pod(state, pod, other, node)
+    if not potential:
+        return _NO_VICTIMS
+    status = node_filter.run(filters, state, pod, node)
+    if not status.is_success:
+        return status
+    violating, others = by_budget(sorted(potential, key=importance), budgets)
+    victims: list[PodInfo] = []
+
+    def reprieve(other: PodInfo) -> bool:
+        node_filter.add_pod(state, pod, other, node)
+        if node_filter.run(filters, state, pod, node).is_success:
+            return True
+        node_filter.remove_pod(state, pod, other, node)
+        victims.append(other)
+        return False
+
+    violations = sum([not reprieve(other) for other in violating])
+    for other in others:
+        reprieve(other)
+    if violating and others:
+        victims.sort(key=importance)
+    return Candidate(node.name, victims, violations)
+
+
+def by_budget(
+    pods: Iterable[PodInfo], budgets: Sequence[Object]
+) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
+    """Those whose eviction would violate a disruption budget, and the others; each in the order given."""
+    left = [(budget.get("status") or {}).get("disruptionsAllowed") or 0 for budget in budgets]
+    violating: list[PodInfo] = []
+    others: list[PodInfo] = []
+    for pod in pods:
+        violated = False
+        for index, budget in enumerate(budgets):
+            if _protects(budget, pod):
+                left[index] -= 1
+                violated = violated or left[index] < 0
+        (violating if violated else others).append(pod)
+    return violating, others
+
+
+def _protects(budget: Object, pod: PodInfo) -> bool:
+    """Whether the budget is about the pod, and its disruption is not under way already."""
+    if not pod.labels or budget["metadata"].get("namespace") != pod.namespace:
+        return False
+    try:
+        selector = LabelSelector.from_object((budget.get("spec") or {}).get("selector"))
+    except SelectorError:
+        return False
+    if selector.is_empty() or not selector.matches(pod.labels):
+        return False
+    return pod.name not in ((budget.get("status") or {}).get("disruptedPods") or {})

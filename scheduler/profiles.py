@@ -1,0 +1,82 @@
+"""From settings to profiles: the plugins of every scheduler name."""
+
+from collections.abc import Mapping, Sequence
+
+from scheduler.configuration import merging
+from scheduler.configuration.settings import EXTENSION_POINTS, PluginRef, ProfileSettings
+from scheduler.framework import interfaces
+from scheduler.framework.interfaces import Plugin
+from scheduler.framework.profile import Profile, ProfileError
+from scheduler.plugins.registry import REGISTRY, PluginContext, default_plugins
+
+_PROTOCOLS: Mapping[str, type] = {
+    "preEnqueue": interfaces.PreEnqueue,
+    "queueSort": interfaces.QueueSort,
+    "preFilter": interfaces.PreFilter,
+    "filter": interfaces.Filter,
+    "postFilter": interfaces.PostFilter,
+    "preScore": interfaces.PreScore,
+    "score": interfaces.Score,
+    "reserve": interfaces.Reserve,
+    "permit": interfaces.Permit,
+    "preBind": interfaces.PreBind,
+    "bind": interfaces.Bind,
+    "postBind": interfaces.PostBind,
+}
+
+
+def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0) -> Profile:
+    """The profile that `settings` describe; raises ProfileError. `percentage` of nodes to score, if it
+    says none itself."""
+    everywhere = merging.multi_point(default_plugins(context.rules), settings.plugins)
+    made: dict[str, Plugin] = {}
+    for name in _wanted(everywhere, settings):
+        make = REGISTRY.get(name)
+        if make is None:
+            raise ProfileError(
+                f"initializing profiles: creating profile for scheduler name {settings.scheduler_name}: "
+                f"{_missing(everywhere, settings, name)}"
+            )
+        made[name] = make(context, settings.arguments.get(name, {}))
+    able = {
+        point: [name for name, plugin in made.items() if isinstance(plugin, kind)]
+        for point, kind in _PROTOCOLS.items()
+    }
+    points = merging.points(everywhere, settings.plugins, able)
+    weights = {each.name: each.weight or 1 for each in points["score"]}
+    order = {point: [each.name for each in points[point]] for point in EXTENSION_POINTS}
+    used = {name for names in order.values() for name in names}
+    if settings.percentage_of_nodes_to_score is not None:
+        percentage = settings.percentage_of_nodes_to_score
+    plugins = [plugin for name, plugin in made.items() if name in used]
+    return Profile(plugins, weights, settings.scheduler_name, order, percentage)
+
+
+def _wanted(everywhere: Sequence[PluginRef], settings: ProfileSettings) -> Sequence[str]:
+    """The plugins that act anywhere, in the default order."""
+    named = [each.name for point in EXTENSION_POINTS for each in _enabled(settings, point)]
+    return [*dict.fromkeys([*(each.name for each in everywhere), *named])]
+
+
+def _enabled(settings: ProfileSettings, point: str) -> Sequence[PluginRef]:
+    found = settings.plugins.get(point)
+    return found.enabled if found is not None else ()
+
+
+def _missing(everywhere: Sequence[PluginRef], settings: ProfileSettings, name: str) -> str:
+    """A plugin that does not exist is told of in two ways, by where it was enabled."""
+    if name in {each.name for each in everywhere}:
+        return f'MultiPointPlugin "{name}" does not exist'
+    point = next(point for point in EXTENSION_POINTS if name in {e.name for e in _enabled(settings, point)})
+    return f'{point[0].upper()}{point[1:]}Plugin "{name}" does not exist'
+
+
+def check_queue_sort(profiles: Sequence[Profile]) -> None:
+    """All profiles share one queue, and so its order; raises ProfileError."""
+    first = profiles[0]
+    for profile in profiles[1:]:
+        if profile.queue_sort.name != first.queue_sort.name:
+            raise ProfileError(
+                f'different queue sort plugins for profile "{profile.name}": "{profile.queue_sort.name}", '
+                f'first: "{first.queue_sort.name}"'
+            )

@@ -1,0 +1,104 @@
+"""What the log says of a run: stretches, lives, and where two runs parted."""
+
+from typing import Any
+
+from conformance.evidence.divergence import diverged
+from conformance.evidence.lives import pod_lives
+from conformance.evidence.log import ComponentChange, Write
+from conformance.evidence.record import record
+from conformance.evidence.stretches import stretches
+
+
+def time(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}.000000Z"
+
+
+def write(revision: int, name: str, verb: str = "update", resource: str = "pods", **value: Any) -> Write:
+    metadata = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "resourceVersion": str(revision),
+        **value.pop("metadata", {}),
+    }
+    return Write(
+        revision, time(revision), verb, resource, "ns", name, "kubelet 1.36", {"metadata": metadata, **value}
+    )
+
+
+def generated(revision: int, name: str, verb: str = "create", **value: Any) -> Write:
+    return write(revision, name, verb, metadata={"generateName": "web-"}, **value)
+
+
+def test_a_component_has_a_stretch_per_version():
+    """Each start begins a stretch, which ends with the component's stop or its next start."""
+    log = [
+        ComponentChange(1, time(1), "scheduler", "started", "1.35", "A=true"),
+        ComponentChange(2, time(2), "apiserver", "started", "1.35", ""),
+        ComponentChange(3, time(3), "scheduler", "killed", "1.35", "A=true"),
+        ComponentChange(4, time(4), "scheduler", "started", "1.36", ""),
+    ]
+
+    found = [(each.component, each.version, each.since, each.until, each.ended) for each in stretches(log)]
+
+    assert found == [
+        ("scheduler", "1.35", time(1), time(3), "killed"),
+        ("apiserver", "1.35", time(2), "", ""),
+        ("scheduler", "1.36", time(4), "", ""),
+    ]
+
+
+def test_a_pods_life_is_told():
+    """Creation, failing to be scheduled, binding, running, restarts and the end, each once."""
+    unschedulable = [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}]
+    running = {"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": 0}]}
+    restarted = {"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": 1}]}
+    bound = {"nodeName": "n"}
+    log = [
+        write(1, "a", "create", spec={}, status={"phase": "Pending"}),
+        write(2, "a", spec={}, status={"phase": "Pending", "conditions": unschedulable}),
+        write(3, "a", spec=bound, status={"phase": "Pending"}),
+        write(4, "a", spec=bound, status=running),
+        write(5, "a", spec=bound, status=restarted),
+        write(6, "a", metadata={"deletionTimestamp": time(6)}, spec=bound, status=restarted),
+        write(7, "a", "delete", spec=bound, status=restarted),
+    ]
+
+    [life] = pod_lives(log)
+
+    assert life.node == "n"
+    assert [event.what for event in life.events] == [
+        *("created", "unschedulable: 0/1 nodes", "bound to n", "Running"),
+        *("c restarted (1)", "being deleted", "gone"),
+    ]
+
+
+def test_runs_that_differ_by_chance_do_not_diverge():
+    """Generated names, times, uids, the order of objects and states in between are no difference."""
+    one = [
+        generated(1, "web-abc", status={"phase": "Pending", "startTime": time(1)}),
+        generated(2, "web-abc", "update", status={"phase": "Running", "of": "web-abc"}),
+        write(3, "lone", "create"),
+    ]
+    other = [
+        write(1, "lone", "create"),
+        generated(5, "web-xyz", status={"phase": "Running", "of": "web-xyz", "startTime": time(5)}),
+    ]
+
+    assert diverged(record(one, [3]), record(other, [5]), "baseline", ["s"]) is None
+    assert diverged(record(other, [5]), record(one, [3]), "baseline", ["s"]) is None
+
+
+def test_the_first_difference_is_named():
+    """In the first step where they differ: what one has and the other never had, in the order of writes."""
+    common = write(1, "a", "create", status={"phase": "Pending"})
+    baseline = [common, write(2, "a", status={"phase": "Running"}), write(4, "a", "delete")]
+    run = [common, write(3, "a", status={"phase": "Failed"}), write(9, "late", "create")]
+
+    found = diverged(record(run, [1, 3, 9]), record(baseline, [1, 2, 4]), "all", ["up", "flip", "end"])
+
+    assert found is not None
+    assert (found.step, found.baseline) == ("flip", "all")
+    assert [(each.kind, each.path, each.value, each.revision) for each in found.differences] == [
+        ("missing", "status.phase", "Running", 2),
+        ("extra", "status.phase", "Failed", 3),
+    ]

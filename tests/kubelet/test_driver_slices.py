@@ -1,0 +1,207 @@
+"""Publishing: how the library of each release brings a pool to the API server and keeps it there."""
+
+import asyncio
+
+import pytest
+
+from apimachinery.client.refs import NODES, Ref
+from apimachinery.errors import StatusError
+from apimachinery.versions import Version
+from kubelet.drivers.pools import Pool, Slice
+from kubelet.drivers.publishing import SlicePublisher
+from kubelet.drivers.stored_slices import PoolKey
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+DRIVER = "gpu.example.com"
+SLICES = Ref("resource.k8s.io", "v1", "resourceslices", False, "ResourceSlice")
+
+
+def pool(*slices, **fields):
+    """A pool of node-1 with these devices in its slices."""
+    made = tuple(Slice(tuple({"name": name} for name in names)) for names in slices)
+    return {"node-1": Pool(made, node_name="node-1", **fields)}
+
+
+@pytest.fixture
+async def publish(client, clock):
+    """Makes publishers, and stops them at the end."""
+    running = []
+    await client.create(NODES, {"metadata": {"name": "node-1"}})
+
+    async def start(pools, minor=36, ref=SLICES):
+        publisher = SlicePublisher(client, clock, ref, DRIVER, Version(minor), sync_delay=0.05)
+        publisher.update(pools)
+        publisher.start()
+        running.append(publisher)
+        await settled(publisher)
+        return publisher
+
+    yield start
+    for publisher in running:
+        await publisher.stop()
+
+
+async def settled(publisher):
+    async with asyncio.timeout(60):
+        while publisher.pending():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+
+
+async def stored(client, ref=SLICES):
+    found = (await client.list(ref))["items"]
+    return sorted(found, key=lambda each: [d["name"] for d in each["spec"].get("devices", ())])
+
+
+def shape(slices):
+    """(devices, generation, count) of each."""
+    return [
+        (
+            [device["name"] for device in each["spec"].get("devices", ())],
+            each["spec"]["pool"]["generation"],
+            each["spec"]["pool"]["resourceSliceCount"],
+        )
+        for each in slices
+    ]
+
+
+@pytest.mark.parametrize(
+    ("minor", "prefixes"),
+    [
+        (36, ["00000-gpu.example.com-node-1-", "00001-gpu.example.com-node-1-"]),
+        (35, ["node-1-gpu.example.com-"] * 2),
+    ],
+)
+async def test_names_and_owners(client, publish, minor, prefixes):
+    """Since 1.36 the place in the pool comes first; the Node object owns every slice."""
+    await publish(pool("a", "b"), minor)
+    found = await stored(client)
+    node = await client.get(NODES, "node-1")
+
+    assert [each["metadata"]["generateName"] for each in found] == prefixes
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": node["metadata"]["uid"]}
+    assert [each["metadata"]["ownerReferences"] for each in found] == [[{**owner, "controller": True}]] * 2
+    assert shape(found) == [(["a"], 1, 2), (["b"], 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("minor", "before", "after", "expected"),
+    [
+        # one slice for one: updated in its generation, but by the oldest library
+        (36, ["ab"], ["a"], [("a", 1, 1)]),
+        (32, ["ab"], ["a"], [("a", 1, 1)]),
+        (31, ["ab"], ["a"], [("a", 2, 1)]),
+        # one of two changed: by its place, or as a new one
+        (36, ["ab", "cd"], ["ab", "c"], [("ab", 1, 2), ("c", 1, 2)]),
+        (35, ["ab", "cd"], ["ab", "c"], [("ab", 2, 2), ("c", 2, 2)]),
+        (36, ["ab"], ["ab", "cd"], [("ab", 2, 2), ("cd", 2, 2)]),
+        (36, ["ab", "cd"], ["ab"], [("ab", 1, 1)]),
+        (36, ["ab", "cd"], ["a", "c"], [("a", 2, 2), ("c", 2, 2)]),
+    ],
+)
+async def test_changes_and_generations(client, publish, minor, before, after, expected):
+    """A new generation unless a single update will do (resourceslicecontroller.go, syncPool)."""
+    publisher = await publish(pool(*before), minor)
+    publisher.update(pool(*after))
+    await settled(publisher)
+
+    assert shape(await stored(client)) == [([*names], *numbers) for names, *numbers in expected]
+
+
+async def test_what_others_do_is_undone(client, server, publish):
+    """A slice that is deleted or changed comes back; then there is peace."""
+    publisher = await publish(pool("a", "b"))
+    first, _ = await stored(client)
+    await client.delete(SLICES, first["metadata"]["name"])
+    await asyncio.sleep(1)
+    assert shape(await stored(client)) == [(["a"], 2, 2), (["b"], 2, 2)]
+    third, _ = await stored(client)
+    await client.update(SLICES, {**third, "spec": {**third["spec"], "devices": []}})
+    await asyncio.sleep(1)
+    assert shape(await stored(client)) == [(["a"], 2, 2), (["b"], 2, 2)]
+    writes = len([each for each in server.requests if each.method != "GET"])
+    await asyncio.sleep(200)
+    assert len([each for each in server.requests if each.method != "GET"]) == writes
+    assert publisher.pending() == []
+
+
+async def test_a_restarted_driver_finds_its_slices(client, server, publish):
+    """Nothing is written when all is as it should be, quantities by value."""
+    devices = ({"name": "a", "capacity": {"memory": {"value": "1024Mi"}}},)
+    await publish({"node-1": Pool((Slice(devices),), node_name="node-1")})
+    (found,) = await stored(client)
+    found["spec"]["devices"][0]["capacity"]["memory"]["value"] = "1Gi"
+    before = await client.update(SLICES, found)
+    await asyncio.sleep(1)
+    await publish({"node-1": Pool((Slice(devices),), node_name="node-1")})
+
+    assert await stored(client) == [{**before, "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}]
+
+
+async def test_slices_of_a_node_that_was_left_stay(client, publish):
+    """The kubelet wipes them; a pool of no single node goes with the driver's wish."""
+    free = Pool((Slice(({"name": "a"},)),), all_nodes=True)
+    publisher = await publish({**pool("a"), "free": free})
+    assert publisher.stored.keys() == {PoolKey("node-1", "node-1"), PoolKey("", "free")}
+    publisher.update({})
+    await asyncio.sleep(1)
+
+    assert [each["spec"]["pool"]["name"] for each in await stored(client)] == ["node-1"]
+
+
+async def test_mistakes_that_drivers_make(client, publish):
+    """A pool that promises more slices than there are; new slices beside old ones, and back."""
+    publisher = await publish(pool("a", surplus=1))
+    assert shape(await stored(client)) == [(["a"], 1, 2)]
+    publisher.update(pool("a", keeps_stale=True, generation=2))
+    await settled(publisher)
+    assert sorted(shape(await stored(client))) == [(["a"], 1, 2), (["a"], 2, 1)]
+    publisher.update(pool("a"))
+    await settled(publisher)
+    assert shape(await stored(client)) == [(["a"], 2, 1)]
+
+
+async def test_an_old_server_gets_its_own_shape(client, publish):
+    """v1beta1 has devices in `basic`."""
+    old = Ref("resource.k8s.io", "v1beta1", "resourceslices", False, "ResourceSlice")
+    publisher = await publish(pool("a"), ref=old)
+    (found,) = await stored(client, old)
+
+    assert found["spec"]["devices"] == [{"name": "a", "basic": {}}]
+    assert [*publisher.state()["node-1"]["slices"]] == [found["metadata"]["name"]]
+
+
+async def test_fields_that_the_server_drops_are_told_once(client, server, publish, caplog):
+    """With a gate off what it governs is lost: the driver says so, and makes do."""
+    stores = server._store
+
+    async def without_taints(key, kind, obj):
+        for device in obj.get("spec", {}).get("devices", ()):
+            device.pop("taints", None)
+        return await stores(key, kind, obj)
+
+    server._store = without_taints
+    tainted = {"name": "a", "taints": [{"key": "x", "effect": "NoSchedule"}]}
+    await publish({"node-1": Pool((Slice((tainted,)),), node_name="node-1")})
+    await asyncio.sleep(100)
+
+    told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    features = "probably because these features are disabled: DRADeviceTaints"
+
+    assert told == [f'pool "node-1", slice #0: some fields were dropped by the apiserver, {features}']
+
+
+async def test_refusals_settle_a_pool(client, server, publish):
+    """A server that finds a slice invalid is asked again; the library's own check holds until a change."""
+    server.outage = lambda request: (
+        StatusError(422, "Invalid", "spec.devices: Too many") if request.method == "POST" else None
+    )
+    publisher = await publish(pool("a"))
+    assert publisher.state()["node-1"]["error"] == "spec.devices: Too many"
+    server.outage = None
+    await asyncio.sleep(5)
+    assert publisher.state()["node-1"]["error"] == ""
+    publisher.update(pool("a", "a"))
+    await settled(publisher)
+    assert publisher.state()["node-1"]["error"] == 'found duplicate device "a" in pool "node-1"'
+    assert shape(await stored(client)) == [(["a"], 1, 1)]

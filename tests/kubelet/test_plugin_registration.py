@@ -1,0 +1,180 @@
+"""Plugins that show themselves by sockets: found, asked, registered, refused, taken off."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import grpc
+import pytest
+
+from apimachinery.clock import SystemClock
+from kubelet.plugins.handling import PluginRefusedError
+from kubelet.plugins.manager import PluginManager
+from kubelet.plugins.scanning import SocketScan
+from kubelet.protocols import calling, registration
+from kubelet.protocols.errors import RpcError
+
+
+class Handler:
+    """Writes down what it is told; refuses what it is told to refuse."""
+
+    def __init__(self):
+        self.calls, self.refuses = [], {}
+
+    def validate(self, name, endpoint, versions):
+        if "validate" in self.refuses:
+            raise PluginRefusedError(self.refuses["validate"])
+
+    async def register(self, name, endpoint, versions):
+        self.calls.append(("register", name, endpoint, list(versions)))
+        if "register" in self.refuses:
+            raise PluginRefusedError(self.refuses["register"])
+
+    async def deregister(self, name, endpoint):
+        self.calls.append(("deregister", name, endpoint))
+
+
+class Plugin:
+    """A plugin's registration socket."""
+
+    def __init__(self, path, name="gpu.example.com", kind="DRAPlugin", endpoint=""):
+        self.path, self.told, self.failures = path, [], 0
+        self._info = registration.PluginInfo(
+            type=kind, name=name, endpoint=endpoint, supported_versions=["v1.DRAPlugin"]
+        )
+        self._server = calling.new_server()
+        registration.GET_INFO.serve(self._server, self._get_info)
+        registration.NOTIFY.serve(self._server, self._notify)
+
+    async def _get_info(self, request):
+        if self.failures:
+            self.failures -= 1
+            raise RpcError(grpc.StatusCode.INTERNAL, "not yet")
+        return self._info
+
+    async def _notify(self, status):
+        self.told.append((status.plugin_registered, status.error))
+        return registration.RegistrationStatusResponse()
+
+    async def start(self):
+        calling.listen(self._server, self.path)
+        await self._server.start()
+        return self
+
+    async def stop(self):
+        await self._server.stop(None)
+        self.path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def directory():
+    with TemporaryDirectory(prefix="ks") as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def handler():
+    return Handler()
+
+
+@pytest.fixture
+async def manager(directory, handler):
+    """One that runs, for plugins of the type DRAPlugin."""
+    made = PluginManager(directory, {"DRAPlugin": handler}, SystemClock())
+    task = asyncio.create_task(made.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def plugin(directory):
+    made = Plugin(directory / "gpu.example.com-reg.sock")
+    yield made
+    await made.stop()
+
+
+async def until(check):
+    async with asyncio.timeout(10):
+        while not check():  # noqa: ASYNC110 - what is awaited happens in tasks of others
+            await asyncio.sleep(0.01)
+
+
+async def test_a_plugin_is_registered_told_and_taken_off(manager, handler, plugin):
+    """It is asked who it is; the handler gets its name, socket and versions; its socket's end is its own."""
+    await plugin.start()
+    await until(lambda: plugin.told)
+    socket = str(plugin.path)
+    assert plugin.told == [(True, "")]
+    assert handler.calls == [("register", "gpu.example.com", socket, ["v1.DRAPlugin"])]
+    await plugin.stop()
+    await until(lambda: len(handler.calls) == 2)
+    assert handler.calls[1] == ("deregister", "gpu.example.com", socket)
+
+
+async def test_a_plugin_may_serve_at_another_socket(manager, handler, directory):
+    """The endpoint it names is what the handler is told."""
+    plugin = await Plugin(directory / "reg.sock", endpoint="/plugins/gpu/dra.sock").start()
+    await until(lambda: plugin.told)
+    await plugin.stop()
+    await until(lambda: len(handler.calls) == 2)
+    assert [call[2] for call in handler.calls] == ["/plugins/gpu/dra.sock"] * 2
+
+
+async def test_a_socket_made_anew_is_another_plugin(manager, handler, directory):
+    """A restart at the same path, quicker than a look, is a departure and a registration."""
+    path = directory / "reg.sock"
+    first = await Plugin(path).start()
+    await until(lambda: first.told)
+    await first.stop()
+    second = await Plugin(path).start()
+    await until(lambda: second.told)
+    assert [call[0] for call in handler.calls] == ["register", "deregister", "register"]
+    await second.stop()
+
+
+async def test_an_unknown_type_is_refused(manager, handler, directory):
+    """Upstream's words, and nothing is registered."""
+    path = directory / "csi.sock"
+    plugin = await Plugin(path, kind="CSIPlugin").start()
+    await until(lambda: plugin.told)
+    text = f"RegisterPlugin error -- no handler registered for plugin type: CSIPlugin at socket {path}"
+    assert (plugin.told[0], handler.calls) == ((False, text), [])
+    await plugin.stop()
+
+
+@pytest.mark.parametrize(
+    ("stage", "text"),
+    [
+        ("validate", "plugin validation failed with err: no"),
+        ("register", "plugin registration failed with err: no"),
+    ],
+)
+async def test_a_refused_plugin_is_told_why(manager, handler, plugin, stage, text):
+    """What the handler says stands behind what was tried."""
+    handler.refuses[stage] = "no"
+    await plugin.start()
+    await until(lambda: plugin.told)
+    assert plugin.told[0] == (False, f"RegisterPlugin error -- {text}")
+
+
+async def test_a_plugin_that_is_not_ready_yet_is_asked_again(manager, handler, plugin):
+    """A failed GetInfo is tried again after half a second."""
+    plugin.failures = 1
+    await plugin.start()
+    await until(lambda: plugin.told)
+    assert plugin.told == [(True, "")]
+
+
+async def test_only_visible_sockets_count(directory):
+    """Files and names with a dot do not; directories are looked into."""
+    (directory / "note.txt").touch()
+    (directory / "below").mkdir()
+    plugins = [Plugin(directory / name) for name in (".hidden.sock", "a.sock", "below/b.sock")]
+    for plugin in plugins:
+        await plugin.start()
+    scan = SocketScan(directory)
+    assert [*scan.look()] == [str(directory / "a.sock"), str(directory / "below" / "b.sock")]
+    for plugin in plugins:
+        await plugin.stop()
+    assert [*scan.look()] == []

@@ -1,0 +1,53 @@
+"""The short directory for sockets: made, found again, made anew, removed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kubeskew import runtime_dir
+from kubeskew.state import State
+
+
+@pytest.fixture
+def state():
+    """A record whose directory goes with the test."""
+    made = State(runtime_config={})
+    yield made
+    runtime_dir.remove(made)
+
+
+def test_it_is_short_private_and_stays(state):
+    """One is made for this user alone, and kept as long as it is there."""
+    runtime_dir.ensure(state)
+    first = Path(state.runtime_dir)
+    assert (first.stat().st_mode & 0o777, len(str(first)) < 30) == (0o700, True)
+    runtime_dir.ensure(state)
+    assert Path(state.runtime_dir) == first
+
+
+def test_one_that_the_machine_lost_comes_back(state):
+    """A reboot empties such places; the record's path stays true."""
+    runtime_dir.ensure(state)
+    first = Path(state.runtime_dir)
+    shutil.rmtree(first)
+    runtime_dir.ensure(state)
+    assert Path(state.runtime_dir) == first
+    assert first.is_dir()
+
+
+def test_one_that_is_not_ours_is_left_alone(state, tmp_path):
+    """What another has put in its place is not used."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    state.runtime_dir = str(tmp_path / "link")
+    runtime_dir.ensure(state)
+    assert state.runtime_dir != str(tmp_path / "link")
+
+
+def test_removing_takes_all_of_it(state):
+    """Nothing is left, neither on disk nor in the record."""
+    runtime_dir.ensure(state)
+    found = Path(state.runtime_dir)
+    (found / "node-1").mkdir()
+    runtime_dir.remove(state)
+    assert (found.exists(), state.runtime_dir) == (False, "")
