@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apimachinery import json_syntax, protobuf, shapes, yaml_body
+from apimachinery import json_syntax, protobuf, shapes
 from apimachinery.errors import Object, StatusError, bad_request
 from apimachinery.json_values import load_repeated, nests_deeper_than
 from apimachinery.normalising import WrongShape, normalise_and_report
@@ -60,6 +60,8 @@ def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parse
     try:
         if not is_yaml(content_type):
             return Parsed(_load_json(body))
+        from apimachinery import yaml_body  # it brings a parser
+
         parsed = Parsed(*yaml_body.load(body))
     except RecursionError:
         raise ValueError("exceeded max depth") from None
@@ -207,9 +209,17 @@ def decode_value(
             warnings += shapes.strict_errors(value, schema)
     if warnings and validation == "Strict":
         raise cannot_handle(gvk, gvk.kind, f"strict decoding error: {', '.join(warnings)}")
-    warnings = [line for text in warnings for line in yaml_body.lines_of(text)]
     walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
-    return Decoded(walked, warnings, gvk)
+    return Decoded(walked, lines(warnings), gvk)
+
+
+def lines(warnings: Sequence[str]) -> list[str]:
+    """Every line of what is wrong as a warning of its own."""
+    if not warnings:
+        return []
+    from apimachinery import yaml_body  # it brings a parser
+
+    return [line for text in warnings for line in yaml_body.lines_of(text)]
 
 
 def _metadata(schema: Schema) -> Schema | None:

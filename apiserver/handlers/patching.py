@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from apimachinery import decoding, errors, field, shapes, yaml_body
+from apimachinery import decoding, errors, field, shapes
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object
 from apimachinery.normalising import WrongShape
@@ -151,7 +151,7 @@ def check_repeated(request: Request, config: Configuration, validation: str) -> 
     for text in config.repeated if validation != "Ignore" else ():
         if validation == "Strict":
             raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
-        request.warnings.extend(yaml_body.lines_of(text))
+        request.warnings.extend(decoding.lines([text]))
 
 
 def _applied(
