@@ -7,6 +7,8 @@ own or, under a virtual clock and a seed, deterministically in a test.
 import asyncio
 import os
 import random
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -99,6 +101,12 @@ class SeededEntropy:
 
     def random(self) -> float:
         return self._random.random()
+
+
+def deadline(seconds: float) -> Callable[[], bool]:
+    """Begins to count now; what it gives says whether the time is over. For code outside of event loops."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
 
 
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)

@@ -1,9 +1,13 @@
 """Long work done beside the event loop, so that other requests are served meanwhile."""
 
 import asyncio
+import concurrent.futures
 import gc
+import threading
 from collections.abc import Callable
 from typing import TypeVar
+
+from apimachinery.cel.patience import ImpatienceError, patience
 
 _LARGE = 64 * 1024  # bytes of JSON; checking and converting so many takes some ten milliseconds
 _COLLECTED_AFTER = 32 << 20  # bytes of large objects worked on
@@ -19,6 +23,40 @@ async def beside(size: int, work: Callable[[], _Made]) -> _Made:
         return work()
     _collected.count(size)
     return await asyncio.to_thread(work)
+
+
+_PATIENCE = 50_000  # units of CEL's cost: some ten milliseconds
+
+
+async def patiently(work: Callable[[], _Made]) -> _Made:
+    """What `work` gives, which evaluates expressions and changes nothing.
+
+    It begins on the event loop; what takes long is begun again in a thread.
+    """
+    try:
+        with patience(_PATIENCE):
+            return work()
+    except ImpatienceError:
+        return await asyncio.to_thread(work)
+
+
+_WAIT_SECONDS = 10.0
+
+
+def at_home(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[], _Made]) -> _Made:
+    """What `work` gives on the event loop of thread `home`, for who may be in another thread."""
+    if threading.get_ident() == home:
+        return work()
+    found: concurrent.futures.Future[_Made] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except Exception as error:
+            found.set_exception(error)
+
+    loop.call_soon_threadsafe(run)
+    return found.result(_WAIT_SECONDS)
 
 
 class _Collected:

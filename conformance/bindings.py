@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import jmespath
-from jmespath.exceptions import JMESPathError
+from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
-from conformance.errors import ScenarioError
+from conformance.errors import ScenarioError, UnfitValueError
 
 _EXPRESSION = re.compile(r"^\((?P<text>.+)\)$", re.DOTALL)
 _BINDING = re.compile(r"\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
@@ -25,14 +25,19 @@ def expression(text: Any) -> str | None:
 
 
 def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
-    """The value of an expression: `$name` is a binding, anything else is of `found`."""
+    """The value of an expression: `$name` is a binding, anything else is of `found`.
+
+    Without `found` it is an empty object: of null, JMESPath makes a list of several values null.
+    """
     for name in _BINDING.findall(text):
         if name not in bindings:
             raise ScenarioError(f"({text}): nothing is bound to ${name}; bound are {', '.join(bindings)}")
     # bindings become literals of the expression; whatever else it names is of what was found
     bound = _BINDING.sub(lambda match: _literal(bindings[match["name"]]), text)
     try:
-        return jmespath.search(bound, found)
+        return jmespath.search(bound, {} if found is None else found)
+    except JMESPathTypeError as error:
+        raise UnfitValueError(f"({text}): {error}") from error
     except JMESPathError as error:
         raise ScenarioError(f"({text}): {error}") from error
 

@@ -36,6 +36,10 @@ class ClusterControl(Protocol):
 
     async def kill(self, component: str) -> None: ...
 
+    async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
+        """Change what goes wrong in a driver, on these nodes or on all of its own."""
+        ...
+
     async def prepared(self) -> Mapping[str, Sequence[str]]:
         """By node, `namespace/name` of the claims whose devices its kubelet holds prepared."""
         ...

@@ -5,6 +5,10 @@ class ScenarioError(Exception):
     """The scenario file is wrong: where, what, and what would be right."""
 
 
+class UnfitValueError(ScenarioError):
+    """An expression cannot take the value it is of: what was found is not (yet) what is assumed."""
+
+
 class StepError(Exception):
     """A step did not hold. `expected` and `found` are for the reader of the report."""
 

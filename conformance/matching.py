@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from conformance.bindings import evaluate, expression
+from conformance.errors import UnfitValueError
 
 
 def mismatches(expected: Any, found: Any, bindings: Mapping[str, Any], path: str = "") -> Iterator[str]:
@@ -29,9 +30,13 @@ def _in_map(expected: dict[str, Any], found: Any, bindings: Mapping[str, Any], p
         yield f"{path or 'value'}: expected an object, found {_show(found)}"
         return
     for name, wanted in expected.items():
-        text = expression(name)
-        inner = evaluate(text, bindings, found) if text else found.get(name)
-        yield from mismatches(wanted, inner, bindings, f"{path}.{name}" if path else name)
+        where = f"{path}.{name}" if path else name
+        try:
+            inner = evaluate(text, bindings, found) if (text := expression(name)) else found.get(name)
+        except UnfitValueError as error:
+            yield f"{where}: {error}"
+        else:
+            yield from mismatches(wanted, inner, bindings, where)
 
 
 def _in_list(expected: list[Any], found: Any, bindings: Mapping[str, Any], path: str) -> Iterator[str]:

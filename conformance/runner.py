@@ -39,6 +39,7 @@ RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
     "gates": cluster.gates,
     "restart": cluster.restart,
     "kill": cluster.kill,
+    "driver": cluster.driver,
 }
 
 Progress = Callable[[str], None]

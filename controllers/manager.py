@@ -20,6 +20,7 @@ from controllers.certificates.signing import SigningController
 from controllers.cronjob.controller import CronJobController
 from controllers.daemonset.controller import DaemonSetController
 from controllers.deployment.controller import DeploymentController
+from controllers.devicetaints.controller import DeviceTaintEvictionController
 from controllers.disruption.controller import DisruptionController
 from controllers.garbagecollector.controller import GarbageCollector
 from controllers.job.controller import JobController
@@ -30,6 +31,7 @@ from controllers.node_ttl import NodeTTLController
 from controllers.nodelifecycle.eviction import TaintEvictionController
 from controllers.nodelifecycle.health import NodeLifecycleController
 from controllers.podgc import PodGarbageCollector
+from controllers.poolstatus.controller import PoolStatusController
 from controllers.replicaset import ReplicaSetController, ReplicationManager
 from controllers.resourceclaim.controller import ResourceClaimController
 from controllers.resourcequota import ResourceQuotaController
@@ -67,6 +69,8 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (VolumeProtectionController, ""),
     (EphemeralVolumeController, ""),
     (ResourceClaimController, "DynamicResourceAllocation"),
+    (DeviceTaintEvictionController, "DRADeviceTaints"),
+    (PoolStatusController, "DRAResourcePoolStatus"),
     (ResourceQuotaController, ""),
     (NodeLifecycleController, ""),
     (TaintEvictionController, ""),

@@ -22,7 +22,6 @@ from kubelet.backoff import CrashBackoff
 from kubelet.behaviour import behaviour_of
 from kubelet.contents import PodContents
 from kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
-from kubelet.deviceplugins.serving import DevicePluginServer
 from kubelet.dra.node import NodeDRA
 from kubelet.layout import NodeLayout
 from kubelet.lease import NodeLease
@@ -38,6 +37,7 @@ from kubelet.server.listening import Listener
 from kubelet.server.routes import Routes
 from kubelet.server.view import NodeView
 from kubelet.services import NodeServices
+from kubelet.sockets import NodeSockets
 from kubelet.status import owned_fields
 from kubelet.status_writer import StatusWriter
 
@@ -87,27 +87,9 @@ class NodeAgent:
         self._layout = NodeLayout.under(root, config.name, sockets)
         self._runtime = FakeRuntime(self._layout.runtime, config.name, world.clock, world.entropy)
         self._recorder = EventRecorder(client, world.clock, "kubelet", config.name)
-        self._plugins = DevicePluginManager(
-            self._layout.kubelet / "device-plugins",
-            world.clock,
-            self._behaviour,
-            metrics,
-            Surroundings(
-                active_pods=lambda: self._pods.active_uids(),
-                capacity_changed=lambda: self._reporter.wake(),
-                health_changed=lambda uids: self._pods.wake(uids),
-            ),
-        )
-        self._plugin_server = DevicePluginServer(self._layout.device_plugins, self._plugins, metrics)
+        self._plugins = self._device_plugins(metrics)
         self._reporter = NodeStatusReporter(
-            client,
-            world.clock,
-            self._behaviour,
-            config,
-            self._recorder,
-            port=port,
-            plugins=self._plugins,
-            is_new=self._plugins.is_new,
+            client, world.clock, self._behaviour, config, self._recorder, port=port, plugins=self._plugins
         )
         self._statuses = StatusWriter(client, world.clock, owned_fields(self._behaviour))
         self._dra = NodeDRA(
@@ -131,11 +113,23 @@ class NodeAgent:
         field_selector = f"spec.nodeName={config.name}"
         informer = Informer(client, PODS, world.clock, "", field_selector, entropy=world.entropy)
         self._pods = PodManager(informer, self._services, lambda: self._reporter.node)
+        self._sockets = NodeSockets(
+            self._layout, self._behaviour, world.clock, metrics, self._plugins, self._pods, self._dra.claim
+        )
         self._port = port
         self._server = server
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
+
+    def _device_plugins(self, metrics: KubeletMetrics) -> DevicePluginManager:
+        surroundings = Surroundings(
+            active_pods=lambda: self._pods.active_uids(),
+            capacity_changed=lambda: self._reporter.wake(),
+            health_changed=lambda uids: self._pods.wake(uids),
+        )
+        directory = self._layout.kubelet / "device-plugins"
+        return DevicePluginManager(directory, self._clock, self._behaviour, metrics, surroundings)
 
     # -- life
 
@@ -148,14 +142,9 @@ class NodeAgent:
         await self._cancel()
         await self._pods.stop()
         await self._dra.stop()
-        await self._plugin_server.stop()
+        await self._sockets.stop()
         await self._statuses.close()
         await self._recorder.close()
-
-    async def reconfigure(self, config: NodeConfig) -> None:
-        """Have the drivers of `config`; in all else it is the node's own."""
-        self.config = config
-        await self._dra.have(config.drivers)
 
     async def kill(self) -> None:
         """End at once, as under SIGKILL: nothing is said to anyone."""
@@ -163,7 +152,7 @@ class NodeAgent:
         await self._statuses.close()
         await self._pods.stop()
         await self._dra.stop()
-        await self._plugin_server.stop()
+        await self._sockets.stop()
         await self._recorder.close(timeout=0)
 
     async def _cancel(self) -> None:
@@ -195,9 +184,9 @@ class NodeAgent:
         lease = NodeLease(self._client, self._clock, self.config.name, node["metadata"]["uid"])
         self._spawn("lease", lease.run())
         self._tell_start(is_new=is_new)
-        await self._dra.start(node)
-        await self._serve_plugins()
-        handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._plugin_server}
+        self._dra.start()
+        await self._sockets.start()
+        handlers = {**self._dra.handlers, DEVICE_PLUGIN: self._sockets.device_plugins}
         plugins = PluginManager(self._layout.registry, handlers, self._clock)
         self._spawn("plugins", plugins.run())
         await self._pods.start()
@@ -233,13 +222,6 @@ class NodeAgent:
             return
         self._reporter.port = self._listener.port
 
-    async def _serve_plugins(self) -> None:
-        """Take registrations of device plugins. Without a socket the node has none, and nothing else."""
-        try:
-            await self._plugin_server.start()
-        except OSError as error:
-            log.error("node %s has no socket for device plugins: %s", self.config.name, error)
-
     def _spawn(self, name: str, work: Any) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.config.name}"))
 
@@ -247,8 +229,8 @@ class NodeAgent:
 
     @property
     def ready(self) -> bool:
-        """Whether this process posted the node as ready, and its drivers' slices are published."""
-        return not self.failure and self._reporter.posted_ready and self._dra.published
+        """Whether this process posted the node as ready, and slices of earlier drivers are wiped."""
+        return not self.failure and self._reporter.posted_ready and self._dra.ready
 
     def state(self) -> Object:
         """For the supervisor: `{ready, since}`, with `error` if the kubelet does not run."""
@@ -268,6 +250,10 @@ class NodeAgent:
     def prepared(self) -> dict[str, list[Object]]:
         """Driver → the claims it has prepared."""
         return self._dra.prepared()
+
+    def plugins(self) -> list[str] | None:
+        """The drivers whose plugins are registered; None if the kubelet takes none."""
+        return self._dra.registered()
 
     def containers(self) -> list[Object]:
         """What runs on the node, for those who want to see environments and devices."""

@@ -59,10 +59,18 @@ class Behaviour:
     dynamic_resources: bool
     extended_resources: bool
     dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
+    dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
+    dra_unprepares_what_it_knows: bool  # not what the pod's spec and the gates name
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
     devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
     empty_allocate_response: str  # how Go prints it
     resource_health: bool  # told in pods' statuses
+    pod_resources_get: bool
+    pod_resources_of_claims: bool
+    pod_resources_of_active: bool  # of active pods only
+    pod_resources_of_sidecars: bool
+    pod_resources_of_shares: bool
+    pod_resources_limited: bool  # in calls per second
     resource_health_message: bool
     wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
 
@@ -86,11 +94,19 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
         dra_validates_first=minor >= 34,
+        dra_inverts_errors=minor in {34, 35},
+        dra_unprepares_what_it_knows=minor >= 37,
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
         # Pull request 133784, of 1.35.
         devices_of_none_are_inactive=gate("DRAExtendedResource") and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
         resource_health=gate("ResourceHealthStatus"),
+        pod_resources_get=gate("KubeletPodResourcesGet"),
+        pod_resources_of_claims=gate("KubeletPodResourcesDynamicResources"),
+        pod_resources_of_active=gate("KubeletPodResourcesListUseActivePods"),
+        pod_resources_of_sidecars=gate("SidecarContainers") and minor >= 29,
+        pod_resources_of_shares=minor >= 35,
+        pod_resources_limited=minor >= 28,
         resource_health_message=gate("ResourceHealthStatusMessage"),
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
     )

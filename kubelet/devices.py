@@ -90,6 +90,11 @@ class PluginCapacity(NamedTuple):
 class DevicePlugins(Protocol):
     """The devices of a node's device plugins, as the pod lifecycle and the node's status see them."""
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the node was made anew: its object may be of an earlier node of the name."""
+        ...
+
     async def admit(self, pod: Object) -> None:
         """Give the pod's containers their devices, before anything else of the pod; raises DeviceError."""
         ...
@@ -111,28 +116,6 @@ class DevicePlugins(Protocol):
         ...
 
     def capacity(self) -> PluginCapacity: ...
-
-
-class NoDevicePlugins:
-    """A node without any."""
-
-    async def admit(self, pod: Object) -> None:
-        """Nothing to do."""
-
-    def sources_ready(self) -> None:
-        """Nothing to do."""
-
-    def allocated_for(self, pod: Object) -> Mapping[str, int]:
-        return {}
-
-    async def for_container(self, pod: Object, container: Object) -> ContainerDevices:
-        return ContainerDevices()
-
-    def add_health(self, pod: Object, status: Object) -> None:
-        """Nothing to do."""
-
-    def capacity(self) -> PluginCapacity:
-        return PluginCapacity()
 
 
 class NoDevices:

@@ -51,6 +51,7 @@ class Host:
         ctx.health.add_page("/nodes", self.states)
         ctx.health.add_page("/containers", self.containers)
         ctx.health.add_page("/prepared", self.prepared)
+        ctx.health.add_page("/plugins", self.plugins)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
         await self.apply(load_nodes(self._nodes_file))
         counting = asyncio.create_task(self._count(), name="kubelet metrics")
@@ -62,14 +63,9 @@ class Host:
             await asyncio.gather(*(self._leave(agent, set()) for agent in [*self._agents.values()]))
 
     async def apply(self, nodes: list[NodeConfig]) -> None:
-        """Have agents for these nodes, and no others. A node whose entry changed is restarted, but for its
-        drivers: those come and go beside the kubelet.
-        """
+        """Have agents for these nodes, and no others; a node whose entry changed is restarted."""
         wanted = {node.name: node for node in nodes if not node.killed}
         killed = {node.name for node in nodes if node.killed}
-        for name, agent in self._agents.items():
-            if name in wanted and agent.config.differs_in_drivers_only(wanted[name]):
-                await agent.reconfigure(wanted[name])
         leaving = [agent for name, agent in self._agents.items() if wanted.get(name) != agent.config]
         await asyncio.gather(*(self._leave(agent, killed) for agent in leaving))
         for node in [node for name, node in wanted.items() if name not in self._agents]:
@@ -86,6 +82,10 @@ class Host:
     def prepared(self) -> Mapping[str, Mapping[str, list[Object]]]:
         """Node → driver → prepared claims."""
         return {name: agent.prepared() for name, agent in self._agents.items()}
+
+    def plugins(self) -> Mapping[str, list[str] | None]:
+        """Node → the drivers whose plugins are registered; None for a kubelet that takes none."""
+        return {name: agent.plugins() for name, agent in self._agents.items()}
 
     async def _leave(self, agent: NodeAgent, killed: set[str]) -> None:
         name = agent.config.name

@@ -8,10 +8,21 @@ _DEFAULT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.
 ANY_DRIVER = "<any>"  # all claims, each once
 
 
+def _pod_resources(name: str, what: str, registry: CollectorRegistry) -> Gauge:
+    """A counter upstream; a gauge here, because its name has no `_total` at the end."""
+    text = f"Number of requests to the PodResource {what}. Broken down by server api version."
+    return Gauge(f"kubelet_pod_resources_endpoint_{name}", text, ["server_api_version"], registry=registry)
+
+
 class KubeletMetrics:
     """Counters and gauges, registered with `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._add_pods(registry)
+        self._add_sockets(registry)
+        self._add_claims(registry)
+
+    def _add_pods(self, registry: CollectorRegistry) -> None:
         self.running_pods = Gauge(
             "kubelet_running_pods", "Number of pods that have a running pod sandbox", registry=registry
         )
@@ -39,6 +50,8 @@ class KubeletMetrics:
             ["reason"],
             registry=registry,
         )
+
+    def _add_sockets(self, registry: CollectorRegistry) -> None:
         self.device_plugin_registrations = Counter(
             "kubelet_device_plugin_registration",
             "Cumulative number of device plugin registrations. Broken down by resource name.",
@@ -52,6 +65,22 @@ class KubeletMetrics:
             buckets=_DEFAULT_SECONDS,
             registry=registry,
         )
+        self.pod_resources_requests = Counter(
+            "kubelet_pod_resources_endpoint_requests",
+            "Cumulative number of requests to the PodResource endpoint. Broken down by server api version.",
+            ["server_api_version"],
+            registry=registry,
+        )
+        self.pod_resources_lists = _pod_resources("requests_list", "List requests", registry)
+        self.pod_resources_get_allocatables = _pod_resources(
+            "requests_get_allocatable", "GetAllocatableResources requests", registry
+        )
+        self.pod_resources_gets = _pod_resources("requests_get", "Get requests", registry)
+        self.pod_resources_get_errors = _pod_resources(
+            "errors_get", "Get requests which returned error", registry
+        )
+
+    def _add_claims(self, registry: CollectorRegistry) -> None:
         self.dra_operations_duration = Histogram(
             "dra_operations_duration_seconds",
             "Latency histogram in seconds for the duration of handling all ResourceClaims referenced by a "

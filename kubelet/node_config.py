@@ -7,14 +7,12 @@ YAML or JSON:
       labels: {zone: a}
       capacity: {cpu: "8", memory: 32Gi, pods: "110"}
       taints: [{key: dedicated, value: x, effect: NoSchedule}]  # at its registration
-      drivers:
-      - {name: gpu.example.com, devices: 8, deviceName: gpu, attributes: {}, capacity: {memory: 40Gi}}
       kubeconfig: node-1.kubeconfig  # optional: as whom its kubelet speaks, else as the process
       killed: false
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +26,6 @@ class NodesFileError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class DriverConfig:
-    """A DRA driver on a node, and its devices `deviceName-0 …`."""
-
-    name: str
-    devices: int
-    device_name: str = "gpu"
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    capacity: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class NodeConfig:
     """One node."""
 
@@ -46,13 +33,8 @@ class NodeConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Mapping[str, Any], ...] = ()  # registered with
-    drivers: tuple[DriverConfig, ...] = ()
     kubeconfig: Path | None = None  # the node's own credentials
     killed: bool = False  # to be stopped abruptly, as by SIGKILL
-
-    def differs_in_drivers_only(self, other: "NodeConfig") -> bool:
-        """Whether the kubelet can go on: drivers come and go beside it."""
-        return self != other and replace(self, drivers=()) == replace(other, drivers=())
 
 
 def load_nodes(path: Path) -> list[NodeConfig]:
@@ -79,19 +61,6 @@ def _node(entry: Any, path: Path) -> NodeConfig:
         labels={str(key): str(value) for key, value in (entry.get("labels") or {}).items()},
         capacity={str(name): str(amount) for name, amount in capacity.items()},
         taints=tuple(dict(taint) for taint in entry.get("taints") or []),
-        drivers=tuple(_driver(driver, entry["name"]) for driver in entry.get("drivers") or []),
         kubeconfig=Path(entry["kubeconfig"]) if entry.get("kubeconfig") else None,
         killed=bool(entry.get("killed")),
-    )
-
-
-def _driver(entry: Any, node: str) -> DriverConfig:
-    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-        raise NodesFileError(f"node {node}: an entry of `drivers` needs a name")
-    return DriverConfig(
-        name=entry["name"],
-        devices=int(entry.get("devices", 1)),
-        device_name=str(entry.get("deviceName") or "gpu"),
-        attributes=dict(entry.get("attributes") or {}),
-        capacity={str(name): str(amount) for name, amount in (entry.get("capacity") or {}).items()},
     )

@@ -46,9 +46,7 @@ class NodeStatusReporter:
         *,
         port: int,
         plugins: DevicePlugins,
-        is_new: bool,
     ) -> None:
-        """`is_new`: what the Node object says of plugins' resources is of an earlier node of the name."""
         self._client = client
         self._clock = clock
         self._behaviour = behaviour
@@ -56,7 +54,6 @@ class NodeStatusReporter:
         self._recorder = recorder
         self.port = port
         self._plugins = plugins
-        self._is_new = is_new
         self._woken = asyncio.Event()
         self._node: Object = initial_node(config, {})
         self._reported_at: float | None = None
@@ -138,7 +135,7 @@ class NodeStatusReporter:
             if error.reason != "AlreadyExists":
                 raise
         present = await self._client.get(NODES, self._config.name)
-        if self._is_new:
+        if self._plugins.is_new:
             present = await self._without_extended_resources(present)
         labels = wanted["metadata"]["labels"]
         known = present["metadata"].get("labels") or {}

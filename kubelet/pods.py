@@ -48,6 +48,11 @@ class PodManager:
         statuses = self._services.statuses
         return [{**one.pod, "status": statuses.current(one.pod)} for one in self._workers.values()]
 
+    def active_pods(self) -> list[Object]:
+        """Those that use the node, each with its newest status."""
+        active = self.active_uids()
+        return [pod for pod in self.pods() if pod_spec.uid_of(pod) in active]
+
     async def load(self, pod: Object) -> None:
         """Have the files of the pod's volumes, for those who look inside its containers."""
         if pod["spec"].get("volumes"):

@@ -8,10 +8,11 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from apimachinery.clock import Clock
 from apimachinery.versions import Version
-from kubeskew import creating, launching, processes, runtime_dir, skew
+from kubeskew import creating, driver_accounts, drivers, launching, processes, runtime_dir, skew
 from kubeskew.config import ClusterSpec
 from kubeskew.failures import ClusterError
 from kubeskew.planning import (
@@ -23,6 +24,7 @@ from kubeskew.planning import (
     check_steps,
     describe,
     select,
+    versioned,
 )
 from kubeskew.readiness import Probes, server_runs, wait_cluster, wait_ready, wait_until
 from kubeskew.state import Process, State, StateDir
@@ -58,7 +60,10 @@ class Cluster:
                 self._start(state, process)
             async with Probes(self.directory) as probes:
                 try:
-                    await wait_ready(self.directory, probes, state, state.processes.values(), self._progress)
+                    ready = wait_ready(
+                        self.directory, probes, state, state.processes.values(), self._progress
+                    )
+                    await asyncio.gather(driver_accounts.introduce(probes, state), ready)
                     await wait_cluster(self.directory, probes, state, self._progress)
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
@@ -110,7 +115,7 @@ class Cluster:
         """
         with self._changing() as state:
             components = state.components()
-            chosen = [name for name in select(state, names) if components[name].version != str(to)]
+            chosen = [name for name in versioned(state, names) if components[name].version != str(to)]
             if not chosen:
                 self._progress(f"{', '.join(names) or 'every component'}: at {to} already")
                 return
@@ -125,7 +130,7 @@ class Cluster:
         """Set gates of the named components (all if none), or unset them (None); they restart with them."""
         with self._changing() as state:
             targets = {}
-            for name in skew.upgrade_order(select(state, names)):
+            for name in skew.upgrade_order(versioned(state, names)):
                 process = state.components()[name]
                 target = Target(Version.parse(process.version), changed_gates(process.gates, gates))
                 check_gates(name, target)
@@ -157,6 +162,21 @@ class Cluster:
                 await self._announce(state, each, "killed")
             if not running:
                 self._progress(f"{name} does not run")
+
+    async def switch(self, driver: str, nodes: Sequence[str], changes: Mapping[str, Any]) -> None:
+        """Change what goes wrong in a driver, on these nodes or on all; returns when it is in effect."""
+        with self._changing() as state:
+            (name,) = select(state, [drivers.component(driver)])
+            process = state.processes[name]
+            drivers.switch(state, driver, nodes, changes)
+            self._progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
+            for each in state.of_kind("driver"):  # they share the revision
+                drivers.write_file(self.directory, state, each)
+                processes.send(each.pid, each.birth, signal.SIGHUP)
+            self.directory.save(state)
+            if processes.alive(process.pid, process.birth):
+                async with Probes(self.directory) as probes:
+                    await wait_ready(self.directory, probes, state, [process], self._progress)
 
     @staticmethod
     def _up(state: State) -> set[str]:

@@ -6,7 +6,7 @@ nodes:
 - name: gpu-node            # or count: 100
   labels: {zone: a}
   capacity: {cpu: "8", memory: 32Gi, pods: "110"}
-  drivers: [{name: gpu.example.com, devices: 8}]
+  drivers: [{name: gpu.example.com, devices: 8}]     # or profile: a100-mig, …; resources: {slices: […]}
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,8 @@ import yaml
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import DEFAULT_VERSION, Version
+from kubelet.drivers.profiles import PROFILES
+from kubelet.drivers.settings import offer
 from kubeskew.failures import UserError
 
 DEFAULT_NODES = 3
@@ -25,7 +27,7 @@ DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-stor
 
 _CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components"}
 _NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
-_DRIVER_KEYS = {"name", "devices", "deviceName", "attributes", "capacity", "profile"}
+_DRIVER_KEYS = {"name", "devices", "deviceName", "attributes", "capacity", "profile", "resources"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,11 @@ def _driver(value: Any, where: str) -> dict[str, Any]:
     driver = _mapping(value, where, _DRIVER_KEYS)
     if "name" not in driver:
         raise UserError(f"{where}: a driver needs a name")
-    if "profile" in driver:
-        raise UserError(f"{where}: device profiles are not supported yet; say `devices: N`")
+    try:
+        made = offer("node", driver)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{where}: driver {driver['name']}: {error}") from error
+    if made.profile not in PROFILES:
+        known = ", ".join(name for name in PROFILES if name)
+        raise UserError(f"{where}: unknown device profile {made.profile!r}; known are {known}")
     return driver

@@ -59,6 +59,9 @@ class LocalControl:
     async def kill(self, component: str) -> None:
         await self._cluster.kill(component)
 
+    async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
+        await self._cluster.switch(name, nodes, switches)
+
     async def prepared(self) -> Mapping[str, Sequence[str]]:
         found: dict[str, Sequence[str]] = {}
         async with Probes(self._directory) as probes:
@@ -121,6 +124,9 @@ class KubeconfigControl:
 
     async def kill(self, component: str) -> None:
         raise self._refusal("kill")
+
+    async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
+        raise self._refusal("driver")
 
     async def prepared(self) -> Mapping[str, Sequence[str]]:
         return {}

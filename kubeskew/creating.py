@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apimachinery.versions import Version
-from kubeskew import launching, skew
+from kubeskew import drivers, launching, skew
 from kubeskew.config import ClusterSpec
 from kubeskew.failures import UserError
 from kubeskew.planning import Target, check_gates, initial_target
@@ -32,6 +32,8 @@ def plan(spec: ClusterSpec) -> State:
     state.nodes = {node.name: node.as_json() for node in spec.nodes}
     for node in state.nodes:
         host(state, node, initial_target(spec, f"kubelet/{node}"))
+    for driver in drivers.all_of(state.nodes):
+        _add_driver(state, spec, drivers.component(driver))
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
     if found:
         raise UserError(f"unsupported version skew: {'; '.join(found)}")
@@ -52,6 +54,12 @@ def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
     state.processes[name] = Process(
         name, skew.kind_of(name), str(target.version), dict(target.gates), port=port
     )
+
+
+def _add_driver(state: State, spec: ClusterSpec, name: str) -> None:
+    """Gates are the cluster's, not a driver's."""
+    version = str(initial_target(spec, name).version)
+    state.processes[name] = Process(name, skew.kind_of(name), version, {}, port=free_port(state))
 
 
 def host(state: State, node: str, target: Target) -> Process:
@@ -108,6 +116,8 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
         write(user, authority.client(user))
     for node in state.nodes:
         write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes"))
+    for driver in drivers.all_of(state.nodes):
+        write(drivers.user(driver), authority.client(drivers.user(driver), *drivers.groups()))
     admin = authority.client("kubernetes-admin", MASTERS)
     write_secret(directory.kubeconfig, kubeconfig(server, ca, "kubernetes-admin", admin))
 

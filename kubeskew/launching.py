@@ -9,7 +9,7 @@ from pathlib import Path
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
-from kubeskew import processes
+from kubeskew import drivers, processes
 from kubeskew.secret_files import write_secret
 from kubeskew.state import Process, State, StateDir
 
@@ -61,6 +61,8 @@ def start(directory: StateDir, state: State, process: Process) -> None:
     """Start `process` as it is recorded and note its pid. The caller saves the record."""
     if process.kind == "kubelet":
         write_nodes_file(directory, state, process)
+    elif process.kind == "driver":
+        drivers.write_file(directory, state, process)
     process.pid, process.birth = processes.start(
         arguments(directory, state, process), directory.log(process.name), environment(os.environ)
     )
@@ -77,6 +79,7 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
     nodes = []
     for name in process.nodes:
         entry = state.node_spec(name).as_json()
+        del entry["drivers"]  # processes of their own
         entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
         if name in state.killed_nodes:
             entry["killed"] = True
@@ -164,9 +167,21 @@ def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
     ]
 
 
+def _driver(directory: StateDir, _state: State, process: Process) -> list[str]:
+    name = drivers.name_of(process)
+    return [
+        "driver",
+        *("--driver-name", name),
+        *("--kubeconfig", str(directory.component_kubeconfig(drivers.user(name)))),
+        *("--driver-file", str(directory.nodes_file(process.name))),
+        *_common(process),
+    ]
+
+
 _ARGUMENTS: dict[str, Builder] = {
     "apiserver": _apiserver,
     "controller-manager": _controller_manager,
     "scheduler": _scheduler,
     "kubelet": _kubelet,
+    "driver": _driver,
 }

@@ -96,6 +96,17 @@ def select(state: State, names: Iterable[str]) -> list[str]:
     return chosen
 
 
+def versioned(state: State, names: Iterable[str]) -> list[str]:
+    """As `select`, of those that have a Kubernetes version. Raises UserError if a driver is named."""
+    named = [name for name in names if skew.kind_of(name) == "driver"]
+    if named:
+        raise UserError(
+            f"{named[0]} has no Kubernetes version and no feature gates: drivers stay as they are "
+            "while the cluster changes"
+        )
+    return [name for name in select(state, names) if skew.kind_of(name) != "driver"]
+
+
 def describe(process: Process, target: Target) -> str:
     """`1.35 → 1.36`, or what else changes."""
     if process.version != str(target.version):

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from kubeskew import processes
+from kubeskew import driver_readiness, processes
 from kubeskew.failures import ClusterError
 from kubeskew.state import Process, State, StateDir
 
@@ -92,6 +92,10 @@ class Probes:
         """What the kubelet process' drivers hold prepared: node → driver → claims."""
         return await self.json(f"http://127.0.0.1:{process.port}/prepared") or {}
 
+    async def plugins(self, process: Process) -> dict[str, list[str] | None]:
+        """The drivers that registered with a kubelet process: by node; None for one that takes none."""
+        return await self.json(process.url("/plugins")) or {}
+
     async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
         hosted = await self.hosted(process) or {}
         waiting = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("ready")]
@@ -139,8 +143,14 @@ async def _wait_one(
         progress(f"{process.name} waits for the API server, which does not run")
         await wait_until(process.name, lambda: probes.answers(process), check_alive)
         return
+
+    async def missing() -> Missing:
+        if process.kind == "driver":
+            return await driver_readiness.missing(probes, state, process)
+        return await probes.missing(process, state.killed_nodes)
+
     try:
-        await wait_until(process.name, lambda: probes.missing(process, state.killed_nodes), check_alive, tell)
+        await wait_until(process.name, missing, check_alive, tell)
     except ClusterError as error:
         raise ClusterError(f"{error}\nSee its log: {log}") from None
 

@@ -56,6 +56,8 @@ class State:
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     killed_nodes: list[str] = field(default_factory=list)
     runtime_dir: str = ""  # for sockets; none while the cluster is down
+    switches: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # driver → node → switches
+    driver_revision: int = 0  # of the drivers' files
 
     def of_kind(self, kind: str) -> list[Process]:
         return [process for process in self.processes.values() if process.kind == kind]
@@ -159,6 +161,8 @@ class StateDir:
                 nodes=value["nodes"],
                 killed_nodes=value["killedNodes"],
                 runtime_dir=value.get("runtimeDir", ""),
+                switches=value.get("switches", {}),
+                driver_revision=value.get("driverRevision", 0),
             )
         except (KeyError, TypeError) as error:
             raise self._unreadable(f"not a record of a cluster: {error}") from error
@@ -177,6 +181,8 @@ class StateDir:
             "nodes": state.nodes,
             "killedNodes": state.killed_nodes,
             "runtimeDir": state.runtime_dir,
+            "switches": state.switches,
+            "driverRevision": state.driver_revision,
         }
         write_secret(self.record, json.dumps(value, indent=1))
 

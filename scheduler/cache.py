@@ -73,7 +73,14 @@ class Cache:
                 self._affine.pop(name, None)
             self._drop_if_empty(info)
 
-    def affine_nodes(self) -> Iterable[NodeInfo]:
+    def refresh(self, pod: Object) -> None:
+        """A newer version of a pod that differs in nothing that is counted."""
+        name = self._pods.get(pod["metadata"].get("uid", ""))
+        info = self._nodes[name].pods.get(pod["metadata"]["uid"]) if name is not None else None
+        if info is not None:
+            info.pod = pod
+
+    def affine_nodes(self) -> Sequence[NodeInfo]:
         """The nodes with pods that have (anti-)affinity to pods."""
         return [info for info in self._affine.values() if info.node is not None]
 

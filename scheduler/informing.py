@@ -16,6 +16,8 @@ _POD_ADDED = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD, "AssignedPodAd
 _POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
 _POD_SHRUNK = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown")
 _NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, "NodeAdd")
+_NODE_DELETED = ClusterEvent(EventResource.NODE, Action.DELETE, "NodeDelete")
+_POD_RELABELLED = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_LABEL, "PodLabelUpdate")
 _Part = Callable[[Object], Any]
 _NODE_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
     (Action.UPDATE_NODE_ALLOCATABLE, "NodeAllocatableUpdate", lambda node: _status(node).get("allocatable")),
@@ -77,6 +79,7 @@ class ClusterInformers:
         if new is None:
             if old is not None:
                 self._cache.remove_node(old["metadata"]["name"])
+                self._queue.move(_NODE_DELETED, old, None)
             return
         self._cache.set_node(new)
         if old is None:
@@ -129,7 +132,20 @@ class ClusterInformers:
             self._cache.add_pod(PodInfo(new))
             self._queue.move(_POD_ADDED, old, new)
             return
-        if old is not None and old["spec"] != new["spec"]:
-            self._cache.add_pod(PodInfo(new))
-            if pod_requests(old["spec"]) != pod_requests(new["spec"]):
-                self._queue.move(_POD_SHRUNK, old, new)
+        if old is not None:
+            self._changed(old, new)
+
+    def _changed(self, old: Object, new: Object) -> None:
+        """A pod that stays on its node."""
+        before, now = old["metadata"], new["metadata"]
+        respecified = old["spec"] != new["spec"]
+        relabelled = before.get("labels") != now.get("labels")
+        leaving = before.get("deletionTimestamp") != now.get("deletionTimestamp")
+        if not respecified and not relabelled and not leaving:
+            self._cache.refresh(new)
+            return
+        self._cache.add_pod(PodInfo(new))
+        if respecified and pod_requests(old["spec"]) != pod_requests(new["spec"]):
+            self._queue.move(_POD_SHRUNK, old, new)
+        if relabelled:
+            self._queue.move(_POD_RELABELLED, old, new)

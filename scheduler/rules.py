@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 
-_FILTER_SECONDS = 10.0  # DynamicResourcesArgs.filterTimeout
+FILTER_SECONDS = 10.0  # DynamicResourcesArgs.filterTimeout
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
 
 
@@ -19,6 +19,7 @@ class SchedulerRules:
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
+    device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
     claim_metric: bool  # 1.35+: scheduler_resourceclaim_creates_total
     queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
     async_preemption: bool
@@ -41,10 +42,13 @@ class SchedulerRules:
         return cls(
             dynamic_resources=dynamic,
             extended_resources=dynamic and gates.enabled("DRAExtendedResource"),
-            filter_timeout_seconds=_FILTER_SECONDS if gates.enabled("DRASchedulerFilterTimeout") else None,
+            filter_timeout_seconds=FILTER_SECONDS if gates.enabled("DRASchedulerFilterTimeout") else None,
             extended_resource_index=version.minor >= 35,
             taint_in_reason=version.minor < 35,
             reuse_by_init_containers=version.minor >= 35,
+            device_taint_rules=dynamic
+            and gates.enabled("DRADeviceTaints")
+            and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),
             claim_metric=version.minor >= 35,
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),

@@ -1,11 +1,12 @@
 """Expressions compiled once: checked, estimated, evaluated."""
 
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from apimachinery.cel import temporal
+from apimachinery.cel import patience, temporal
 from apimachinery.cel.checker import Checked, Checker
 from apimachinery.cel.declarations import Declared, size_at
 from apimachinery.cel.environments import LIMIT, Environment
@@ -23,15 +24,31 @@ _MOST_KEPT, _LONGEST_KEPT = 2048, 10_000  # expressions of an environment, and t
 _DEEP = 100  # nodes from which on an expression might be too deep for Python's own limit
 
 
-@contextmanager
-def _deep() -> Iterator[None]:
-    """Lets Python recurse as deep as an expression may be nested, and no longer than that."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+class _Depth:
+    """Lets Python recurse as deep as an expression may be nested, while any thread does, and no longer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._before = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(self._before, _RECURSION))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    sys.setrecursionlimit(self._before)
+
+
+_deep = _Depth()
 
 
 class Program:
@@ -75,7 +92,8 @@ class Program:
 
     def evaluate(self, bindings: Mapping[str, Any], limit: int = LIMIT) -> tuple[Any, int]:
         """The value and what it cost; raises EvaluationError, whose `cost` is what was spent."""
-        frame = Frame(bindings, self._places, limit)
+        allowed = patience.left()
+        frame = Frame(bindings, self._places, limit if allowed is None else min(limit, max(allowed, 0)))
         try:
             if not self._deep:
                 return self._step(frame), frame.cost
@@ -84,9 +102,13 @@ class Program:
         except EvaluationError as error:
             failure = EvaluationError(*error.args)
         except CostExceededError as error:
+            if frame.limit < limit:
+                raise patience.ImpatienceError from None
             failure = EvaluationError(*error.args)
         except RecursionError:
             failure = EvaluationError("operation interrupted")
+        finally:
+            patience.spend(frame.cost)
         failure.cost = frame.cost
         raise failure
 
@@ -134,6 +156,7 @@ def _compiled(expression: str, environment: Environment) -> Program | CompileErr
     kept: dict[str, Program | CompileError] = environment.programs
     found = kept.get(expression)
     if found is None:
+        patience.ask(len(expression) * patience.PER_CHARACTER)
         try:
             found = Program(expression, environment)
         except CompileError as error:

@@ -86,6 +86,9 @@ _DRA_VERSIONS = {26: "v1alpha1", 27: "v1alpha2", 28: "v1alpha2", 29: "v1alpha2",
 _DRA_LATEST = "v1"
 
 
+_GROUP = "resource.k8s.io"
+
+
 @dataclass(frozen=True, slots=True)
 class DRARefs:
     """The resources of `resource.k8s.io` as the components of one release speak them."""
@@ -100,7 +103,7 @@ class DRARefs:
 def dra_refs(version: Version) -> DRARefs:
     """What a component of release `version` speaks: e.g. v1beta1 at 1.32 and 1.33, v1 from 1.34 on."""
     spoken = _DRA_VERSIONS.get(version.minor, _DRA_LATEST)
-    group = "resource.k8s.io"
+    group = _GROUP
     classes = (
         ("resourceclasses", "ResourceClass") if version.minor <= 30 else ("deviceclasses", "DeviceClass")
     )
@@ -117,3 +120,14 @@ def dra_refs(version: Version) -> DRARefs:
         device_classes=Ref(group, spoken, classes[0], False, classes[1]),
         slices=Ref(group, spoken, "resourceslices", False, "ResourceSlice"),
     )
+
+
+def taint_rules_ref(version: Version) -> Ref:
+    """Taint rules in the version that the components of a release speak (1.33 and later)."""
+    spoken = "v1alpha3" if version.minor <= 35 else "v1beta2" if version.minor == 36 else "v1"
+    return Ref(_GROUP, spoken, "devicetaintrules", False, "DeviceTaintRule")
+
+
+POOL_STATUS_REQUESTS = Ref(
+    _GROUP, "v1alpha3", "resourcepoolstatusrequests", False, "ResourcePoolStatusRequest"
+)

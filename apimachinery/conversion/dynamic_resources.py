@@ -26,7 +26,7 @@ def spec_to_v1(spec: Object) -> None:
     """`exactly` is made if any of its fields is set; a request without any keeps none."""
     for request in _requests(spec):
         exact = {name: request.pop(name) for name in _EXACT if name in request}
-        if any(value or isinstance(value, bool) for value in exact.values()):
+        if any(value or isinstance(value, bool | dict | list) for value in exact.values()):
             request["exactly"] = exact
 
 
@@ -58,19 +58,20 @@ def _devices(obj: Object) -> list[Object]:
 def slice_to_v1(obj: Object) -> None:
     for device in _devices(obj):
         device.update(device.pop("basic", None) or {})
-        for name in ("attributes", "capacity"):
-            if not device.get(name, True):
-                del device[name]
+        _drop_empty(device, "attributes", "capacity")
+
+
+def _drop_empty(holder: Object, *names: str) -> None:
+    for name in names:
+        if not holder.get(name, True):
+            del holder[name]
 
 
 def slice_from_v1(obj: Object) -> None:
-    """`basic` is always written; empty node names and a false `allNodes` are lost, as upstream."""
-    spec = obj.get("spec") or {}
-    for owner in [spec, *_devices(obj)]:
-        for name in ("nodeName", "allNodes"):
-            if not owner.get(name, True):
-                del owner[name]
+    """`basic` is always written; a slice's empty node name and false `allNodes` are lost, as upstream."""
+    _drop_empty(obj.get("spec") or {}, "nodeName", "allNodes")
     for device in _devices(obj):
+        _drop_empty(device, "attributes", "capacity")
         basic = {name: device.pop(name) for name in list(device) if name != "name"}
         device["basic"] = basic
 

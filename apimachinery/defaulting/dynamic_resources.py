@@ -20,18 +20,17 @@ def _tolerations(request: Object) -> None:
         fill(toleration, operator="Equal")
 
 
-def _claim_spec(spec: Object, *, inline: bool, admin_access: bool = False) -> None:
+def _claim_spec(spec: Object, *, inline: bool, minor: int = 36) -> None:
     """`inline`: the exact request's fields stand in the request itself (v1beta1, v1alpha3)."""
+    alternatives = minor >= 33  # which a request without a class may have
     for request in each(spec.get("devices") or {}, "requests"):
         subrequests = each(request, "firstAvailable")
         exact = request if inline else request.get("exactly")
-        if (
-            exact is not None
-            and not (inline and not request.get("deviceClassName"))
-            and not (inline and subrequests)
+        if exact is not None and not (
+            inline and alternatives and (subrequests or not request.get("deviceClassName"))
         ):
             _amount(exact)
-            if admin_access:
+            if minor == 31:
                 fill_null(exact, adminAccess=False)
         if exact is not None:
             _tolerations(exact)
@@ -56,13 +55,13 @@ def template(obj: Object, _: DefaultingContext) -> None:
 
 
 def inline_claim(obj: Object, ctx: DefaultingContext) -> None:
-    _claim_spec(struct(obj, "spec"), inline=True, admin_access=ctx.version.minor == 31)
+    _claim_spec(struct(obj, "spec"), inline=True, minor=ctx.version.minor)
     _status(obj)
 
 
 def inline_template(obj: Object, ctx: DefaultingContext) -> None:
     spec = struct(struct(obj, "spec"), "spec")
-    _claim_spec(spec, inline=True, admin_access=ctx.version.minor == 31)
+    _claim_spec(spec, inline=True, minor=ctx.version.minor)
 
 
 def classic_claim(obj: Object, _: DefaultingContext) -> None:

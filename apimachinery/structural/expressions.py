@@ -15,9 +15,8 @@ from apimachinery.field import OMITTED, ErrorType, FieldError, index
 from apimachinery.structural.correlation import NOTHING, item_finder, same
 from apimachinery.structural.model import Structural
 from apimachinery.structural.paths import child, key, shown
-from apimachinery.structural.rule_programs import CALL_LIMIT, OLD_SELF, SELF, RuleNode, RuleProgram
+from apimachinery.structural.rule_programs import BUDGET, CALL_LIMIT, OLD_SELF, SELF, RuleNode, RuleProgram
 
-BUDGET: Final = 10_000_000  # for all rules of one object
 _LONGEST_MESSAGE: Final = 5 * 1024
 _NO_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from apimachinery.errors import Object
-from apimachinery.structural.rule_programs import RuleNode, build
+from apimachinery.structural.rule_programs import BUDGET, RuleNode, build, effort
 from apimachinery.structural.rules import NEWEST, Rules
 from apimachinery.structural.values import NodeCheck, compile_check
 
@@ -94,6 +94,17 @@ class Structural:
     def rule_tree(self) -> RuleNode | None:
         """The compiled rules, of a resource's root."""
         return build(self, root=True)
+
+    @property
+    def rule_effort(self) -> int:
+        """What rules of a short object may cost, in CEL's units; the most until they are compiled."""
+        if not self.has_rules:
+            return 0
+        return self._rule_effort if "rule_tree" in self.__dict__ else BUDGET
+
+    @cached_property
+    def _rule_effort(self) -> int:
+        return effort(self.rule_tree)
 
     @cached_property
     def nested_rule_tree(self) -> RuleNode | None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
 CALL_LIMIT: Final = 1_000_000  # of one expression
+BUDGET: Final = 10_000_000  # for all rules of one object
+SHORT: Final = 64 * 1024  # bytes
 _REQUEST_BYTES: Final = 3 * 1024 * 1024
 
 Stored: TypeAlias = Callable[[str], bool]  # whether an expression is in storage already
@@ -78,6 +80,18 @@ def build(structural: "Structural", *, root: bool) -> RuleNode | None:
         if found is not None:
             node.properties[name] = found
     return node
+
+
+def effort(node: RuleNode | None, *, many: bool = False) -> int:
+    """What the rules may cost together for an object of up to SHORT bytes."""
+    if node is None:
+        return 0
+    total = 0
+    for rule in node.rules:
+        often = max(rule.most * SHORT // _REQUEST_BYTES, 1) if many else 1
+        total += often * min(rule.max_cost, CALL_LIMIT)
+    below = sum(effort(one, many=many) for one in node.properties.values())
+    return min(total + below + effort(node.items, many=True) + effort(node.additional, many=True), BUDGET)
 
 
 def compile_rules(

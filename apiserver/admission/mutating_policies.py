@@ -18,6 +18,7 @@ from apiserver.admission.policies.compiling import Compiler, declare_all
 from apiserver.admission.policies.model import Binding, Policies, Policy
 from apiserver.admission.policies.mutations import Mutation, MutationError, schema_of
 from apiserver.admission.policies.parameters import ConfigurationError, collect, param_resource
+from apiserver.beside import patiently
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -135,29 +136,27 @@ class MutatingAdmissionPolicy(Plugin):
 
     async def _apply(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
         """Apply one policy; whether the object changed."""
-        evaluator = call.policy.evaluator
         bound = await self._bindings(call, versioned)
-        holds, error = evaluator.conditions.decide(bound)
+        evaluator = await patiently(lambda: call.policy.evaluator)
+        holds, error = await patiently(lambda: evaluator.conditions.decide(bound))
         if error:
             faults.append(_Fault(call.policy, call.binding.name, error, "Invalid"))
         if not holds:
             return False
         changed = False
         for mutation in evaluator.mutations:
-            bound = evaluator.compiler.bind(await self._bindings(call, versioned))
             try:
-                changed |= await self._mutate(mutation, call, versioned, bound)
+                changed |= await self._mutate(mutation, call, versioned)
             except (MutationError, BudgetSpentError) as failure:
                 faults.append(_Fault(call.policy, call.binding.name, str(failure), "Invalid"))
         return changed
 
-    async def _mutate(
-        self, mutation: Mutation, call: _Call, versioned: Versioned, bound: dict[str, Any]
-    ) -> bool:
+    async def _mutate(self, mutation: Mutation, call: _Call, versioned: Versioned) -> bool:
         current = await versioned.object(call.invocation)
         if current is None:
             return False
-        outcome, _ = mutation.expression.evaluate(bound, expressions.BUDGET)
+        bound, bind = await self._bindings(call, versioned), call.policy.evaluator.compiler.bind
+        outcome, _ = await patiently(lambda: mutation.expression.evaluate(bind(bound), expressions.BUDGET))
         if outcome.error:
             raise MutationError(outcome.error)
         schema = schema_of(self._services, call.invocation.kind)

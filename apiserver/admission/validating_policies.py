@@ -13,6 +13,7 @@ from apiserver.admission.dynamic.versions import Versioned
 from apiserver.admission.policies.model import Binding, Policies, Policy
 from apiserver.admission.policies.parameters import ConfigurationError, collect, param_resource
 from apiserver.admission.policies.validating import INVALID, Decision, Evaluator, Result
+from apiserver.beside import patiently
 from apiserver.encoding import dumps
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class ValidatingAdmissionPolicy(Plugin):
                 continue
             bound = await self._bindings(invocation, versioned)
             for param in params:
-                result = policy.evaluator.decide({**bound, "params": param})
+                result = await _decided(policy, {**bound, "params": param})
                 denials += _enforce(policy, binding, result, attributes, self._implied)
                 for key, value in result.annotations:
                     published.setdefault(key, []).append(value[:_MAX_ANNOTATION])
@@ -98,6 +99,10 @@ class ValidatingAdmissionPolicy(Plugin):
         bound = expressions.bindings(services, attributes, invocation, objects)
         bound["namespaceObject"] = expressions.namespace_value(services, attributes)
         return bound
+
+
+async def _decided(policy: Policy[Evaluator], bound: dict[str, Any]) -> Result:
+    return await patiently(lambda: policy.evaluator.decide(bound))
 
 
 def _misconfigured(policy: Policy[Evaluator], binding: str, message: str) -> list[Denial]:

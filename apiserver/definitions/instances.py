@@ -20,6 +20,7 @@ _UNQUALIFIED = (
     "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other "
     "finalizer writers"
 )
+_BYTES_PER_UNIT = 2  # of an ordinary object, that take as long as a unit of CEL's cost
 _MAX_REPLICAS = 2**31 - 1
 
 
@@ -35,6 +36,10 @@ class InstanceStrategy(Strategy):
         self.scale = resource.scale  # type: ignore[misc]  # a class's constant is this definition's say
         self.field_labels = resource.selectable  # type: ignore[misc]  # as above
         self._paths = {label: JSONPath(f".{label}") for label in resource.selectable}
+
+    @property
+    def effort(self) -> int:
+        return self._structural.rule_effort * _BYTES_PER_UNIT
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         if "status" in self.resource.subresources:

@@ -40,6 +40,7 @@ class DefinitionStrategy(Strategy):
 
     allow_unconditional_update = False
     core_metadata = False
+    weight = 16
     status: ClassVar[type[Strategy]] = DefinitionStatusStrategy
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

@@ -11,19 +11,23 @@ from apiserver.services import Services
 from apiserver.storage.interfaces import ComponentEvent
 from apiserver.user import MASTERS_GROUP, User
 
+_DRIVERS_NAMESPACE = "kube-system"
 _FIELDS = ("component", "what", "version", "gates")
 
 
 async def announce(request: Request, services: Services) -> Response:
-    """POST {component, what, version, gates}; only masters and the cluster's own users may."""
-    if not _is_component(request.user):
-        raise errors.forbidden(GroupResource("", ""), "", f'User "{request.user.name}" cannot announce')
+    """POST {component, what, version, gates}; only masters and the cluster's own users may.
+
+    A driver may, of itself.
+    """
     try:
         body = loads(await bodies.read(request))
     except ValueError as error:
         raise errors.bad_request(f"the body is not JSON: {error}") from None
     if not isinstance(body, dict) or not all(isinstance(body.get(name, ""), str) for name in _FIELDS):
         raise errors.bad_request(f"the body must be an object of texts: {', '.join(_FIELDS)}")
+    if not _may(request.user, body.get("component", "")):
+        raise errors.forbidden(GroupResource("", ""), "", f'User "{request.user.name}" cannot announce')
     if not body.get("component") or not body.get("what"):
         raise errors.bad_request("component and what must be given")
     component, what, version, gates = (body.get(name, "") for name in _FIELDS)
@@ -32,8 +36,11 @@ async def announce(request: Request, services: Services) -> Response:
     return Response(201, dumps({"status": "Success"}) + b"\n")
 
 
-def _is_component(user: User) -> bool:
-    """Whether a user is the administrator or part of the cluster; pods' service accounts are not."""
+def _may(user: User, component: str) -> bool:
+    """Whether a user is the administrator or part of the cluster; service accounts are drivers at most."""
+    kind, _, driver = component.partition("/")
+    if kind == "driver" and user.name == f"{USER_PREFIX}{_DRIVERS_NAMESPACE}:{driver}":
+        return True
     own = user.name.startswith("system:") and not user.name.startswith(USER_PREFIX)
     return MASTERS_GROUP in user.groups or own
 

@@ -3,13 +3,14 @@
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Create) and registry/rest/create.go, 1.36.
 """
 
+from functools import partial
+
 from apimachinery import errors
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
 from apiserver.authorization import refusal
-from apiserver.beside import beside
 from apiserver.encoding import dumps, loads
 from apiserver.registry import checks
 from apiserver.registry.owner_references import deduplicate
@@ -47,8 +48,14 @@ async def create(registry: Registry, obj: Object, write: Write) -> Written:
 
 
 async def _create(registry: Registry, obj: Object, write: Write) -> Written:
+    work = partial(prepare, registry, obj, write)
+    async with registry.prepared(obj, registry.effort(write), work):
+        return await _store(registry, obj, write)
+
+
+async def _store(registry: Registry, obj: Object, write: Write) -> Written:
+    """Validate what is prepared, and write it."""
     metadata, services = obj["metadata"], registry.services
-    await beside(write.size, lambda: prepare(registry, obj, write))
     if write.verb != "create":
         _check_right(registry, write, metadata["name"])
     await services.admission.validate(

@@ -3,7 +3,9 @@
 The verbs that write are functions in `creating`, `updating` and `deleting`.
 """
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from apimachinery import field
@@ -12,6 +14,7 @@ from apimachinery.managedfields import FieldSet
 from apimachinery.resources import Resource
 from apimachinery.validation.names import path_segment
 from apiserver.admission import Attributes
+from apiserver.beside import beside
 from apiserver.definitions.instances import InstanceStatusStrategy, InstanceStrategy
 from apiserver.definitions.model import CustomResource
 from apiserver.encoding import loads, object_of
@@ -51,6 +54,8 @@ class Registry:
         for name, strategy in self.strategy.subresources.items():
             self._subresources[name] = strategy()
         self._selectable: Generations[int, Selectable] = Generations(_REMEMBERED)
+        self._under_way: dict[str, Object] = {}  # by uid
+        self._preparing = asyncio.Lock()
         self._reset: dict[str, FieldSet] = {}
         self.field_manager = field_manager(services, resource)
 
@@ -104,6 +109,29 @@ class Registry:
         return found
 
     # --- writing -------------------------------------------------------------------------------------------
+
+    def effort(self, write: Write, stored: int = 0) -> int:
+        """What preparing the write takes, as if it were about so many bytes; `stored` are those of now."""
+        return max(write.size, stored) * self.strategy.weight + self.strategy.effort
+
+    @asynccontextmanager
+    async def prepared(self, obj: Object, effort: int, work: Callable[[], None]) -> AsyncIterator[None]:
+        """Around writing `obj`, which `work` prepares; others see it from then on, if it is exclusive."""
+        if not self.strategy.exclusive:
+            await beside(effort, work)
+            yield
+            return
+        async with self._preparing:
+            if self.services.log.shared:
+                await self.services.store.refresh()
+            await beside(effort, work)
+            uid = obj["metadata"]["uid"]
+            self._under_way[uid] = obj
+        try:
+            yield
+        finally:
+            if self._under_way.get(uid) is obj:
+                del self._under_way[uid]
 
     def context(self, write: Write) -> StrategyContext:
         """What the strategy sees of the world, for one write."""
@@ -159,6 +187,8 @@ class Registry:
     def _objects(self, resource: str, namespace: str | None) -> Iterator[Object]:
         for entry in self.services.store.list(resource, namespace).entries:
             yield object_of(entry.value, entry.revision)
+        if self._under_way and resource == self.resource.storage_resource:
+            yield from tuple(self._under_way.values())
 
     def _object(self, resource: str, namespace: str, name: str) -> Object | None:
         entry = self.services.store.get(Key(resource, namespace, name))

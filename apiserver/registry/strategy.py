@@ -71,11 +71,18 @@ class Strategy:
     returns_deleted_object: ClassVar[bool] = False  # DELETE answers the object, not a Status
     default_propagation: ClassVar[str] = "Background"  # what DELETE without a policy does with dependents
     generation_ignores: ClassVar[frozenset[str]] = frozenset({"metadata", "status"})  # what does not count
+    exclusive: ClassVar[bool] = False  # what one object has no other may: those under way count as stored
+    weight: ClassVar[int] = 1  # how much longer than others a byte takes to check: expressions are compiled
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not asked by apiextensions
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
     scale: ClassVar[ScalePaths | None] = None
     status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below
     subresources: "ClassVar[Mapping[str, type[Strategy]]]" = {}  # of other object subresources: finalize, ...
+
+    @property
+    def effort(self) -> int:
+        """What checking any object takes, as if it had so many bytes more."""
+        return 0
 
     # --- writing -------------------------------------------------------------------------------------------
 

@@ -6,12 +6,12 @@ storage/etcd3/store.go (GuaranteedUpdate), 1.36.
 
 import copy
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
-from apiserver.beside import beside
 from apiserver.registry import checks, creating
 from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
@@ -61,7 +61,6 @@ async def _create(
 
 async def _update(registry: Registry, entry: Entry, transform: Transform, write: Write) -> Written:
     services = registry.services
-    size = max(write.size, len(entry.value))
     old = registry.object(entry)
     new = await transform(copy.deepcopy(old))
     strategy = registry.strategy_of(write.subresource)
@@ -69,7 +68,16 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
         deduplicate(new, write.warnings, mutated=True)
     _check_revision(registry, strategy, new, entry)
-    await beside(size, lambda: prepare(registry, strategy, new, old, write))
+    effort = registry.effort(write, len(entry.value))
+    async with registry.prepared(new, effort, partial(prepare, registry, strategy, new, old, write)):
+        return await _store_prepared(registry, entry, new, old, write)
+
+
+async def _store_prepared(
+    registry: Registry, entry: Entry, new: Object, old: Object, write: Write
+) -> Written:
+    """Validate what is prepared, and write it; nothing is written where nothing changed."""
+    services = registry.services
     if not write.admitted:
         await services.admission.validate(
             registry.attributes(admission.UPDATE, write, entry.key.name, new, old)

@@ -1,4 +1,4 @@
-"""`upgrade`, `downgrade`, `gates`, `restart`, `kill`: operations that change the cluster under the pods.
+"""`upgrade`, `downgrade`, `gates`, `restart`, `kill`, `driver`: what changes the cluster under the pods.
 
 Before each, the pods are noted, so that `undisturbed` can compare.
 """
@@ -52,6 +52,20 @@ async def kill(ctx: CellContext, operation: Operation) -> None:
     body = bind(dict(operation.body), ctx.bindings)
     await ctx.remember_pods()
     await ctx.control.kill(_required(body, "component", operation))
+
+
+async def driver(ctx: CellContext, operation: Operation) -> None:
+    """Have a driver misbehave, or behave again: `driver: {name: …, nodes: […], refusePrepare: true, …}`.
+
+    Without `nodes` (or `node`), on all of its nodes. A switch that is null is taken back. Which switches
+    there are stands in kubelet/drivers/switches.py.
+    """
+    body = bind(dict(operation.body), ctx.bindings)
+    await ctx.remember_pods()
+    name = _required(body, "name", operation)
+    nodes = body.get("nodes") or ([body["node"]] if body.get("node") else [])
+    changes = {key: value for key, value in body.items() if key not in {"name", "node", "nodes"}}
+    await ctx.control.driver(name, nodes, changes)
 
 
 def _required(body: dict[str, Any], name: str, operation: Operation) -> Any:

@@ -4,12 +4,12 @@ Behaviour of k8s.io/kubernetes/pkg/controller/tainteviction, 1.36.
 """
 
 from apimachinery.client.refs import NODES, PODS
-from apimachinery.client.rest import STRATEGIC_PATCH, Object
-from apimachinery.clock import timestamp
+from apimachinery.client.rest import Object
 from apimachinery.errors import StatusError
 from controllers.base import Controller, ControllerContext, Key, key_of
 from controllers.nodelifecycle import taints
 from controllers.nodelifecycle.health import node_names
+from controllers.pod_eviction import mark_and_delete
 
 
 class TaintEvictionController(Controller):
@@ -71,20 +71,9 @@ class TaintEvictionController(Controller):
 
     async def _evict(self, key: Key, pod: Object) -> None:
         self._tell(pod, f"Marking for deletion Pod {key}")
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint",
-            "lastTransitionTime": timestamp(self.clock.now()),
-        }
-        uid = pod["metadata"]["uid"]
-        patch = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+        message = "Taint manager: deleting due to NoExecute taint"
         try:
-            await self.client.patch(
-                PODS, key.name, key.namespace, patch, STRATEGIC_PATCH, subresource="status"
-            )
-            await self.client.delete(PODS, key.name, key.namespace, preconditions={"uid": uid})
+            await mark_and_delete(self.client, self.clock, pod, "DeletionByTaintManager", message)
         except StatusError as error:
             if error.code not in (404, 409):
                 raise

@@ -135,6 +135,24 @@ def is_pod_reference(consumer: Object) -> bool:
     return not consumer.get("apiGroup") and consumer.get("resource") == "pods"
 
 
+def is_group_reference(consumer: Object) -> bool:
+    return (consumer.get("apiGroup"), consumer.get("resource")) == ("scheduling.k8s.io", "podgroups")
+
+
+def pod_group_of(pod: Object) -> str:
+    """The name of the group that a pod is scheduled with, empty if there is none."""
+    return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+def is_reserved_for(pod: Object, claim: Object, *, groups: bool) -> bool:
+    """Whether a claim is reserved for the pod, or (with `groups`) for the group that it belongs to."""
+    group, uid = pod_group_of(pod), pod["metadata"]["uid"]
+    return any(
+        one["uid"] == uid or (groups and group and is_group_reference(one) and one["name"] == group)
+        for one in consumers(claim)
+    )
+
+
 def asks_admin_access(template: Object) -> bool:
     """In the shape of any version: v1alpha3 and v1beta1 have the field in the request itself."""
     requests: list[Any] = ((template["spec"].get("spec") or {}).get("devices") or {}).get("requests") or []

@@ -68,8 +68,12 @@ class DevicePluginManager:
             surroundings.active_pods,
             behaviour.empty_allocate_response,
         )
-        # A node that is made anew under an old name has nothing of what its Node object says.
-        self.is_new = not directory.is_dir()
+        self._is_new = not directory.is_dir()
+
+    @property
+    def is_new(self) -> bool:
+        """As upstream tells: a kubelet that ran here before left its directory."""
+        return self._is_new
 
     def restore(self, running: Collection[tuple[str, str]]) -> None:
         """Take over what the last kubelet left. `running`: (pod UID, container) of what runs."""

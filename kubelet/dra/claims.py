@@ -20,6 +20,7 @@ class ClaimInfo:
     pod_uids: set[str] = field(default_factory=set)
     devices: dict[str, list[PreparedDevice]] = field(default_factory=dict)  # a driver may have none
     prepared: bool = False  # by this kubelet: not in the checkpoint
+    unpreparing: bool = False  # its drivers are being told
 
     @property
     def ref(self) -> ClaimRef:
@@ -64,6 +65,10 @@ class ClaimCache:
 
     def get(self, namespace: str, name: str) -> ClaimInfo | None:
         return self._infos.get((namespace, name))
+
+    def names_of(self, pod_uid: str) -> list[str]:
+        """The claims that a pod uses; they are all of its namespace."""
+        return [info.name for info in self._infos.values() if pod_uid in info.pod_uids]
 
     def add(self, info: ClaimInfo) -> None:
         self._infos[info.namespace, info.name] = info

@@ -7,8 +7,8 @@ claims.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from apimachinery.client.refs import Ref
 from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
@@ -17,22 +17,22 @@ from apimachinery.errors import StatusError
 from kubelet import pod_spec
 from kubelet.behaviour import Behaviour
 from kubelet.devices import ContainerDevices, DeviceError
+from kubelet.dra.answers import claim_answers
 from kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubelet.dra.health import HealthCache
 from kubelet.dra.health_status import add_health
-from kubelet.dra.plugin import ClaimFailed, ClaimRef, DRAPlugin, PluginError, PluginRegistry
+from kubelet.dra.plugin import DRAPlugin, PluginRegistry
 from kubelet.dra.pod_claims import (
     PodClaim,
     check_owner,
     container_requests,
     drivers_of,
+    extended_claim,
     is_reserved_for,
     pod_claims,
 )
 from kubelet.dra.texts import Texts
 from kubelet.metrics import ANY_DRIVER, KubeletMetrics
-
-A = TypeVar("A")
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +65,11 @@ class DRAManager:
         self._health = health
         self._extended = behaviour.extended_resources
         self._validates_first = behaviour.dra_validates_first
+        self._by_cache = behaviour.dra_unprepares_what_it_knows
         self._tells_health = behaviour.resource_health and behaviour.version.minor >= 34
         self._tells_message = behaviour.resource_health_message
         self._texts = texts
+        self._inverts_errors = behaviour.dra_inverts_errors
         self._clock = clock
         self._metrics = metrics
 
@@ -81,7 +83,7 @@ class DRAManager:
         try:
             claims = pod_claims(pod, extended=self._extended)
         except DeviceError as error:
-            raise DeviceError(self._texts.claim_name.format(error=error)) from error
+            raise DeviceError(self._texts.prepare_name.format(error=error)) from error
         if self._validates_first:
             found = [info for claim in claims if (info := await self._validated(pod, claim)) is not None]
             wanted = [self._remembered(pod, info) for info in found]
@@ -92,7 +94,7 @@ class DRAManager:
                     wanted.append(self._remembered(pod, info))
         new = [info for info in wanted if not info.prepared]
         for driver, infos in _by_driver(new).items():
-            await self._call_prepare(self._plugins.get(driver), infos)
+            await self._call_prepare(self._plugin(driver, self._texts.prepare_client), infos)
         for info in new:
             info.prepared = True
         if new:
@@ -120,6 +122,9 @@ class DRAManager:
                     pod=pod_spec.name_of(pod), pod_uid=pod_spec.uid_of(pod), claim=claim.claim, claim_uid=uid
                 )
             )
+        if not found["status"].get("allocation"):
+            text = self._texts.claim.format(claim=claim.claim, namespace=namespace, error="not allocated")
+            raise DeviceError(text)
         drivers = drivers_of(found)
         if self._validates_first:
             # Even a claim that is prepared already needs its drivers: without them something is wrong here.
@@ -138,51 +143,39 @@ class DRAManager:
                 f"old ResourceClaim with same name {found.name} and different UID {info.uid} still exists "
                 "(previous pod force-deleted?!)"
             )
+        elif self._by_cache and info.unpreparing:
+            # Pull request 140527; its wording is from memory.
+            raise DeviceError(f"ResourceClaim {found.name} is being unprepared")
         info.pod_uids.add(pod_spec.uid_of(pod))
         self._save()
         return info
 
+    def _plugin(self, driver: str, text: str) -> DRAPlugin:
+        try:
+            return self._plugins.get(driver)
+        except DeviceError as error:
+            raise DeviceError(text.format(driver=driver, error=error)) from error
+
     async def _call_prepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_prepare_resources([info.ref for info in infos])
-        async for info, answer in self._answers("NodePrepareResources", answering, infos):
+        async for info, answer in claim_answers(self._texts, "NodePrepareResources", answering, infos):
             info.set_devices(plugin.driver, answer)
-
-    async def _answers(
-        self, call: str, answering: Awaitable[Mapping[str, A | ClaimFailed]], infos: Sequence[ClaimInfo]
-    ) -> AsyncIterator[tuple[ClaimInfo, A]]:
-        """What a plugin says of each claim. Raises DeviceError if it fails, refuses one or leaves one out."""
-        by_uid = {info.uid: info for info in infos}
-        try:
-            answers = await answering
-        except PluginError as error:
-            raise DeviceError(self._texts.call_failed.format(call=call, error=error)) from error
-        for uid, answer in answers.items():
-            info = by_uid.get(uid)
-            if info is None:
-                raise DeviceError(self._texts.unknown.format(call=call, claim_uid=uid))
-            if isinstance(answer, ClaimFailed):
-                raise self._claim_failed(call, info.ref, answer)
-            yield info, answer
-        if len(answers) < len(infos):
-            text = self._texts.skipped.format(call=call, count=len(infos) - len(answers))
-            raise DeviceError(text)
-
-    def _claim_failed(self, call: str, claim: ClaimRef, answer: ClaimFailed) -> DeviceError:
-        return DeviceError(
-            self._texts.claim_failed.format(
-                call=call, namespace=claim.namespace, claim=claim.name, error=answer.error
-            )
-        )
 
     # -- use
 
     def for_container(self, pod: Object, container: Object) -> ContainerDevices:
         ids: list[str] = []
         namespace = pod_spec.namespace_of(pod)
-        for claim, request in container_requests(pod, container, extended=self._extended):
+        try:
+            requests = [*container_requests(pod, container, extended=self._extended)]
+        except DeviceError as error:
+            raise DeviceError(self._texts.list_names.format(error=error)) from error
+        for claim, request in requests:
             info = self._cache.get(namespace, claim)
             if info is None:
-                raise DeviceError(f"unable to get claim info for claim {claim} in namespace {namespace}")
+                special = claim == (extended_claim(pod) or {}).get("resourceClaimName")
+                text = self._texts.no_extended_info if special else self._texts.no_info
+                raise DeviceError(text.format(claim=claim, namespace=namespace))
             ids += info.cdi_ids(request)
         return ContainerDevices(list(dict.fromkeys(ids)))
 
@@ -196,7 +189,13 @@ class DRAManager:
         await self._measured("UnprepareResources", self._texts.unprepare, self._unprepare_pod(pod))
 
     async def _unprepare_pod(self, pod: Object) -> None:
-        names = [c.claim for c in pod_claims(pod, extended=self._extended) if c.claim is not None]
+        names = self._cache.names_of(pod_spec.uid_of(pod)) if self._by_cache else []
+        if not names:
+            try:
+                claims = pod_claims(pod, extended=self._extended)
+            except DeviceError as error:
+                raise DeviceError(self._texts.unprepare_name.format(error=error)) from error
+            names = [claim.claim for claim in claims if claim.claim is not None]
         await self._unprepare(pod_spec.uid_of(pod), pod_spec.namespace_of(pod), names)
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
@@ -210,15 +209,21 @@ class DRAManager:
                 info.pod_uids.discard(pod_uid)
             else:
                 last.append(info)
-        for driver, infos in _by_driver(last).items():
-            await self._call_unprepare(self._plugins.get(driver), infos)
+        for info in last:
+            info.unpreparing = True
+        try:
+            for driver, infos in _by_driver(last).items():
+                await self._call_unprepare(self._plugin(driver, self._texts.unprepare_client), infos)
+        finally:
+            for info in last:
+                info.unpreparing = False
         for info in last:
             self._cache.delete(info.namespace, info.name)
         self._save()
 
     async def _call_unprepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_unprepare_resources([info.ref for info in infos])
-        async for _ in self._answers("NodeUnprepareResources", answering, infos):
+        async for _ in claim_answers(self._texts, "NodeUnprepareResources", answering, infos):
             pass  # an answer that is no failure is all there is to know
 
     # -- reconcile
@@ -261,7 +266,7 @@ class DRAManager:
             raise DeviceError(text.format(error=error)) from error
         finally:
             seconds = self._clock.monotonic() - began
-            labels = (operation, str(failed).lower())
+            labels = (operation, str(failed != self._inverts_errors).lower())
             self._metrics.dra_operations_duration.labels(*labels).observe(seconds)
 
 

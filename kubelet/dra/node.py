@@ -1,13 +1,12 @@
 """DRA on one node.
 
-The manager with its checkpoint, the drivers that register their plugins, those of the node's configuration,
-and the slices of both.
+The manager with its checkpoint, the drivers that register their plugins, and the wiping of slices that
+no driver stands behind.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from apimachinery.client.refs import dra_refs
 from apimachinery.client.rest import APIClient
@@ -15,29 +14,25 @@ from apimachinery.component import World
 from kubelet.behaviour import Behaviour
 from kubelet.devices import NoDevices, PodDevices
 from kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
-from kubelet.dra.claims import ClaimCache
-from kubelet.dra.driver import ExampleDriver
+from kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubelet.dra.handler import DRAPluginHandler
 from kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubelet.dra.manager import DRAManager
-from kubelet.dra.plugin import DRAPlugin, PluginRegistry
+from kubelet.dra.plugin import PluginRegistry
 from kubelet.dra.services import health_versions, rules_for
-from kubelet.dra.slices import SlicePublisher, SliceWiper
-from kubelet.dra.texts import CLASSIC, MODERN
+from kubelet.dra.slices import SliceWiper
+from kubelet.dra.texts import texts_for
 from kubelet.layout import NodeLayout
 from kubelet.metrics import KubeletMetrics
-from kubelet.node_config import DriverConfig, NodeConfig
+from kubelet.node_config import NodeConfig
 from kubelet.plugins.handling import PluginHandler
 
 if TYPE_CHECKING:
     from kubelet.dra.socket_plugin import SocketPlugin
 
-log = logging.getLogger(__name__)
-
 Object = dict[str, Any]
 
-# Before, claims are allocated by drivers' own controllers: there is nothing for the example driver to
-# publish.
+# Before, claims are allocated by drivers' own controllers.
 _OLDEST_WITH_SLICES = 31
 
 
@@ -56,19 +51,15 @@ class NodeDRA:
     ) -> None:
         """`health_changed` is told of pods whose devices' health is another now."""
         self._config = config
-        self._layout = layout
         self._clock = world.clock
         self._client = client
         self._metrics = metrics
         self._health_changed = health_changed
         self._refs = dra_refs(world.version)
-        self._drivers: dict[str, RunningDriver] = {}
-        self._node: Object = {}
-        self._wiped = asyncio.Event()
+        self._wiped = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._started = False
         self._offers_slices = behaviour.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
-        self._texts = texts = MODERN if behaviour.dra_validates_first else CLASSIC
+        self._texts = texts = texts_for(world.version.minor)
         self.plugins = PluginRegistry(texts.unregistered)
         self.wiper = SliceWiper(
             client, world.clock, self._refs.slices, config.name, behaviour.wiping_delay_seconds
@@ -109,13 +100,23 @@ class NodeDRA:
         return {"DRAPlugin": self._handler} if self._offers_slices else {}
 
     @property
-    def published(self) -> bool:
-        """Whether the slices of all drivers are at the API server."""
-        return self._started and all(driver.publisher.published for driver in self._drivers.values())
+    def ready(self) -> bool:
+        """Whether what earlier drivers left is wiped, so that whatever is published from now on stays."""
+        return self._wiped or not self._offers_slices
+
+    def registered(self) -> list[str] | None:
+        """The drivers whose plugins are registered; None if the kubelet takes none."""
+        if not self._offers_slices:
+            return None
+        return sorted({plugin.driver for plugin in self.plugins.all()})
+
+    def claim(self, namespace: str, name: str) -> ClaimInfo | None:
+        """A claim that is in use on the node."""
+        return self._cache.get(namespace, name)
 
     def prepared(self) -> dict[str, list[Object]]:
         """Driver → the claims it has prepared, with their devices."""
-        found: dict[str, list[Object]] = {name: [] for name in self._drivers}
+        found: dict[str, list[Object]] = {}
         for info in self._cache.infos():
             for driver, devices in info.devices.items():
                 if info.prepared or devices:
@@ -132,52 +133,22 @@ class NodeDRA:
         except CheckpointError as error:
             raise CheckpointError(self._texts.checkpoint.format(error=error)) from error
 
-    async def start(self, node: Object) -> None:
-        """Have the node's own drivers, and wipe what is left of earlier ones before they publish."""
-        self._node = node
+    def start(self) -> None:
+        """Wipe what is left of earlier drivers, before plugins register."""
         if self._offers_slices:
             self._spawn(self._wipe(), "wipe")
-        await self.have(self._config.drivers)
-        self._started = True
-
-    async def have(self, drivers: Sequence[DriverConfig]) -> None:
-        """Start and stop drivers so that there are these."""
-        if drivers and not self._offers_slices:
-            log.warning("node %s: drivers need DynamicResourceAllocation and 1.31", self._config.name)
-            return
-        wanted = {config.name: config for config in drivers}
-        for name, running in [*self._drivers.items()]:
-            if wanted.get(name) != running.config:
-                del self._drivers[name]
-                await running.stop()
-                self.deregister(running.plugin)
-        for config in drivers:
-            if config.name not in self._drivers:
-                self._drivers[config.name] = self._started_driver(config)
 
     def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
         """Begin to give back what pods left behind; only once all pods are known."""
         if self._manager is not None:
             self._spawn(self._manager.reconcile(active_pods), "reconcile")
 
-    def register(self, plugin: DRAPlugin) -> None:
-        """A driver's plugin is there."""
-        self.plugins.register(plugin)
-        self.wiper.driver_came(plugin.driver)
-
-    def deregister(self, plugin: DRAPlugin) -> None:
-        """A driver's plugin left; its slices go too if no other comes in time."""
-        self.plugins.deregister(plugin)
-        if not self.plugins.of(plugin.driver):
-            self.wiper.driver_left(plugin.driver)
-
     async def stop(self) -> None:
-        """Stop drivers and loops; slices, claims and containers stay as they are."""
+        """Stop all loops; slices, claims and containers stay as they are."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
         await self._handler.stop()
         await self.wiper.stop()
 
@@ -195,45 +166,10 @@ class NodeDRA:
         if users:
             self._health_changed(users)
 
-    def _started_driver(self, config: DriverConfig) -> "RunningDriver":
-        plugin = ExampleDriver(
-            config,
-            self._config.name,
-            self._layout.plugin(config.name),
-            self._layout.cdi,
-            self._client,
-            self._refs.claims,
-        )
-        publisher = SlicePublisher(
-            self._client, self._clock, self._refs.slices, config.name, self._node, plugin.devices()
-        )
-        self.register(plugin)
-        task = asyncio.create_task(self._publish(publisher), name=f"slices of {config.name}")
-        return RunningDriver(config, plugin, publisher, task)
-
     async def _wipe(self) -> None:
         # Upstream too wipes at its start: better to offer nothing than pods that wait for a driver in vain.
         await self.wiper.wipe()
-        self._wiped.set()
-
-    async def _publish(self, publisher: SlicePublisher) -> None:
-        await self._wiped.wait()
-        await publisher.run()
+        self._wiped = True
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"DRA {what} of {self._config.name}"))
-
-
-class RunningDriver(NamedTuple):
-    """A driver of this process and what it does."""
-
-    config: DriverConfig
-    plugin: ExampleDriver
-    publisher: SlicePublisher
-    publishing: asyncio.Task[None]
-
-    async def stop(self) -> None:
-        """The driver's process ends: its slices stay until the kubelet wipes them."""
-        self.publishing.cancel()
-        await asyncio.gather(self.publishing, return_exceptions=True)
-        await self.publisher.stop()

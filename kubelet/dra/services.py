@@ -47,9 +47,9 @@ def rules_for(version: Version) -> ServiceRules:
 def health_versions(version: Version) -> tuple[str, ...]:
     """Of the service `DRAResourceHealth`, the newest first; none for kubelets that do not know it.
 
-    That 1.36 and 1.37 call newer versions is from memory, as is their order.
+    That 1.37 falls back to the alpha version is from memory.
     """
-    known = {34: "v1alpha1", 36: "v1beta1", 37: "v1"}
+    known = {34: "v1alpha1", 37: "v1"}
     return tuple(name for minor, name in sorted(known.items(), reverse=True) if minor <= version.minor)
 
 

@@ -15,17 +15,16 @@ prepare it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
+from kubelet.cdi.writing import write_spec
 from kubelet.files import read_kept, write_atomically
 
 Object = dict[str, Any]
-
-_CDI_VERSION = "0.3.0"  # as upstream's test driver: what every runtime accepts
 
 
 class ClaimRef(NamedTuple):
@@ -60,14 +59,16 @@ class PreparedClaims:
         """
         known = self._prepared.get(ref.uid)
         path = self._cdi_path(ref.uid)
-        if known is not None and path.exists():
+        if known is not None and (path.exists() or not known["devices"]):
             found: Sequence[Object] = known["devices"]
             return found
         allocation = claim["status"]["allocation"]["devices"]
         results = [each for each in allocation.get("results") or [] if each["driver"] == self._driver]
         environments = self._environments(ref, allocation, results)
         devices = [self._device(ref, result) for result in results]
-        write_atomically(path, self._spec(ref, environments))
+        if environments:  # a spec without devices is none
+            named = {f"{ref.uid}-{request}": env for request, env in environments.items()}
+            write_spec(path, f"{self._driver}/claim", named)
         self._prepared[ref.uid] = {**ref._asdict(), "devices": devices}
         self._save()
         return devices
@@ -104,14 +105,6 @@ class PreparedClaims:
             names = [each["device"] for each in results if _base(each["request"]) == request]
             variables[_variable(f"{self._driver}_{request}")] = ",".join(names)
         return found
-
-    def _spec(self, ref: ClaimRef, environments: Mapping[str, Mapping[str, str]]) -> bytes:
-        devices = [
-            {"name": f"{ref.uid}-{request}", "containerEdits": {"env": sorted(map("=".join, env.items()))}}
-            for request, env in environments.items()
-        ]
-        spec = {"cdiVersion": _CDI_VERSION, "kind": f"{self._driver}/claim", "devices": devices}
-        return orjson.dumps(spec, option=orjson.OPT_INDENT_2)
 
     def _cdi_path(self, uid: str) -> Path:
         return self._cdi / f"{self._driver}-{uid}.json"

@@ -38,6 +38,7 @@ class DriverEndpoints:
         self, driver: str, node: str, library: Version, directories: Directories, services: DriverServices
     ) -> None:
         self.registered = False
+        self.refused = ""  # by the kubelet, and why
         self._driver = driver
         self._node = node
         self._versions = next(names for minor, names in _SUPPORTED if library.minor >= minor)
@@ -80,6 +81,7 @@ class DriverEndpoints:
 
     async def _notified(self, status: RegistrationStatus) -> RegistrationStatusResponse:
         self.registered = status.plugin_registered
+        self.refused = "" if status.plugin_registered else status.error or "refused"
         if status.plugin_registered:
             log.info("node %s: registered with the kubelet", self._node)
         else:

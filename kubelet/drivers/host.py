@@ -77,6 +77,7 @@ class DriverHost:
         self._server: Version | None = None  # as it was when the driver started
         self._publisher: SlicePublisher | None = None
         self._claims: Ref | None = None
+        self._waiting = False  # as the log has it
         self._looked = False  # whether it is known what the server serves
         self._revision = 0
         self._reload = asyncio.Event()
@@ -84,7 +85,7 @@ class DriverHost:
     async def run(self) -> None:
         """Until the process is to stop; slices, claims and CDI files stay."""
         health = self._ctx.health
-        health.add_check("nodes", self._unready)
+        health.add_check("pools", self._unready)
         health.add_page("/driver", self.state)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
         await self.apply(self._read())
@@ -115,7 +116,7 @@ class DriverHost:
         self._revision = file.revision
 
     def state(self) -> dict[str, Any]:
-        """`{revision, api, pools, nodes: {name: {registered, prepared}}}`."""
+        """`{driver, revision, api, pools, nodes: {name: {shown, registered, refused, prepared}}}`."""
         publisher = self._publisher
         return {
             "driver": self._driver,
@@ -125,6 +126,7 @@ class DriverHost:
             "nodes": {
                 name: {
                     "registered": node.endpoints.registered,
+                    "refused": node.endpoints.refused,
                     "shown": node.shown,
                     "prepared": node.claims.all(),
                 }
@@ -184,7 +186,9 @@ class DriverHost:
             try:
                 await self._look()
             except (StatusError, *CONNECTION_ERRORS) as error:
-                log.info("waiting for the API server: %s", error)
+                if not self._waiting:
+                    log.info("waiting for the API server: %s", error)
+                self._waiting = True
                 await clock.sleep(_SERVER_RETRY_SECONDS)
                 continue
             while self._publisher is not None and not self._publisher.stored.informer.is_unserved:
@@ -214,7 +218,7 @@ class DriverHost:
             self._publisher.start()
         if ref is None and not self._looked:
             log.warning("the API server serves no resource slices that this driver knows")
-        self._looked = True
+        self._looked, self._waiting = True, False
 
     async def _follow_file(self) -> None:
         while True:
@@ -228,9 +232,6 @@ class DriverHost:
     # --
 
     def _unready(self) -> bool | str:
-        unregistered = [n for n, each in self._nodes.items() if each.shown and not each.endpoints.registered]
-        if unregistered:
-            return f"not registered with the kubelets of: {', '.join(unregistered)}"
         if not self._looked:
             return "the API server has not answered"
         pending = self._publisher.pending() if self._publisher is not None else []

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
-from kubelet.protocols.errors import RpcError, rpc_error
+from kubelet.protocols.errors import RpcError, rpc_error, unparsable
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -79,11 +79,14 @@ class _Method(Generic[Request, Response]):
         return f"/{self.service}/{self.name}"
 
     def _client(self, kind: Callable[..., Any]) -> Any:
-        return kind(
-            self.path,
-            request_serializer=self.request.SerializeToString,
-            response_deserializer=self.response.FromString,
-        )
+        return kind(self.path, request_serializer=self.request.SerializeToString)
+
+    def _parsed(self, answer: bytes) -> Response:
+        """Not left to grpc, which answers None where it cannot parse."""
+        try:
+            return self.response.FromString(answer)
+        except DecodeError as error:
+            raise unparsable() from error
 
     def _register(self, server: aio.Server, kind: Callable[..., Any], serve: Any) -> None:
         handler = kind(
@@ -102,10 +105,10 @@ class Unary(_Method[Request, Response]):
     async def call(self, channel: Channel, request: Request, *, timeout: float | None = None) -> Response:
         """The answer. `timeout` in seconds. Raises RpcError, worded as Go's client words it."""
         try:
-            answer: Response = await self._client(channel.unary_unary)(request, timeout=timeout)
+            answer = await self._client(channel.unary_unary)(request, timeout=timeout)
         except aio.AioRpcError as error:
             raise rpc_error(error) from error
-        return answer
+        return self._parsed(answer)
 
     def serve(self, server: aio.Server, handle: Callable[[Request], Awaitable[Response]]) -> None:
         """Answer calls with `handle`; an RpcError that it raises is the caller's answer."""
@@ -128,7 +131,7 @@ class Streaming(_Method[Request, Response]):
         stream = self._client(channel.unary_stream)(request)
         try:
             async for answer in stream:
-                yield answer
+                yield self._parsed(answer)
         except aio.AioRpcError as error:
             raise rpc_error(error) from error
         finally:

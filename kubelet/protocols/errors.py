@@ -36,6 +36,12 @@ def rpc_error(error: aio.AioRpcError) -> RpcError:
     return RpcError(error.code(), description)
 
 
+def unparsable() -> RpcError:
+    """The answer is not the message that it should be."""
+    text = "grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data"
+    return RpcError(grpc.StatusCode.INTERNAL, text)
+
+
 def _failed_dial(why: str) -> RpcError:
     description = f'connection error: desc = "transport: Error while dialing: {why}"'
     return RpcError(grpc.StatusCode.UNAVAILABLE, description)

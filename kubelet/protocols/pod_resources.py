@@ -4,6 +4,8 @@ from kubelet.protocols.calling import Unary
 from kubelet.protocols.messages import pod_resources_v1_pb2 as v1
 from kubelet.protocols.messages import pod_resources_v1alpha1_pb2 as v1alpha1
 
+__all__ = ["GET", "GET_ALLOCATABLE", "LIST", "LIST_V1ALPHA1", "v1", "v1alpha1"]
+
 LIST = Unary("v1.PodResourcesLister", "List", v1.ListPodResourcesRequest, v1.ListPodResourcesResponse)
 GET_ALLOCATABLE = Unary(
     "v1.PodResourcesLister",

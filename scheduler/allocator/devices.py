@@ -51,12 +51,14 @@ class Device:
         self._matches: dict[Selector, bool | CELError] = {}
         self.verdicts: dict[object, bool] = {}  # of whole lists of selectors, by RequestPlan.key
         self.per_node = bool(origin.spec.get("perDeviceNodeSelection"))
-        self.counters = _consumption(spec)
+        self.counters = _consumption(spec) if rules.knows_partitions else ()
         self.shareable = features.consumable_capacity and bool(spec.get("allowMultipleAllocations"))
         self.taints: Sequence[Object] = ()
         if features.device_taints:
             self.taints = [each for each in spec.get("taints") or () if each.get("effect") in _PREVENTING]
-        self.usable = features.binding_conditions or not spec.get("bindingConditions")
+        self.usable = (
+            features.binding_conditions or not rules.knows_binding or not spec.get("bindingConditions")
+        )
         # nothing but selectors, nodes and who uses it decides about a plain device
         self.plain = self.usable and not (self.counters or self.shareable or self.taints)
 

@@ -8,6 +8,9 @@ class AllocationError(Exception):
 class SearchTimeout(AllocationError):  # noqa: N818 - like TimeoutError
     """The search took longer than allowed."""
 
+    def __init__(self) -> None:
+        super().__init__("filter operation aborted: context deadline exceeded")
+
 
 class NodeAllocationError(AllocationError):
     """Only this node cannot be judged."""

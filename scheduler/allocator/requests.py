@@ -164,6 +164,8 @@ class _Planner:
 
     def entry(self, request: Object) -> Entry:
         alternatives: Sequence[Object] = request.get("firstAvailable") or ()
+        if not self._rules.knows_partitions:
+            alternatives = ()
         parts = [(each["name"], request["name"], each) for each in alternatives]
         if not alternatives:
             parts.append((request["name"], "", request.get("exactly") or {}))
@@ -219,7 +221,7 @@ class _Planner:
             selectors,
             _count(where, spec),
             bool(admin_access),
-            spec.get("tolerations") or (),
+            (self._rules.knows_partitions and spec.get("tolerations")) or (),
             {each: Quantity.of(amount) for each, amount in asked.items()},
             _verdict_key(class_selectors.selectors, selectors.selectors),
         )

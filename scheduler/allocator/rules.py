@@ -66,6 +66,8 @@ class AllocatorRules:
 
     features: AllocatorFeatures
     implementation: Implementation
+    knows_partitions: bool  # 1.33+: counters, alternatives and tolerations are fields of the API
+    knows_binding: bool  # 1.34+: so are binding conditions
     # 1.35+: completeness and validity are judged over all slices of a pool, also those for other nodes;
     # an incomplete pool is not used at all; an invalid one is an error if nothing else fits.
     whole_pools: bool
@@ -101,6 +103,8 @@ class AllocatorRules:
         return cls(
             features=features,
             implementation=implementation,
+            knows_partitions=minor >= 33,
+            knows_binding=minor >= 34,
             whole_pools=minor >= 35,
             duplicate_devices_invalid=minor >= 32,
             empty_all_fails=minor >= 33,

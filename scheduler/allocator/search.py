@@ -107,7 +107,7 @@ class Search:
         """`number` devices of the option are chosen; candidates before `start` have had their turn."""
         self._steps += 1
         if self._steps % _STEPS_BETWEEN_LOOKS == 0 and self._expired():
-            raise SearchTimeout("timed out trying to allocate devices")
+            raise SearchTimeout
         fixed = option.fixed
         if fixed is not None and not fixed and self._rules.empty_all_fails:
             return False

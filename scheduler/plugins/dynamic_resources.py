@@ -178,7 +178,9 @@ class DynamicResources:
             return SUCCESS
         try:
             found = own.allocator.find(node, plans, self._timer)
-        except (NodeAllocationError, SearchTimeout) as error:
+        except SearchTimeout:
+            return unresolvable("timed out trying to allocate devices")
+        except NodeAllocationError as error:
             return unresolvable(str(error))
         except AllocationError as error:
             return failed(error)

@@ -13,12 +13,15 @@ from scheduler.framework.interfaces import Plugin
 from scheduler.handle import Handle
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.default_preemption import DefaultPreemption
+from scheduler.plugins.image_locality import ImageLocality
+from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.node_name import NodeName
 from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
@@ -51,13 +54,21 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "NodeResourcesFit": lambda ctx, args: NodeResourcesFit(
         ctx.extended, args, always_resolvable=ctx.rules.fit_resolvable
     ),
+    "PodTopologySpread": lambda ctx, args: PodTopologySpread(ctx.handle, args),
+    "InterPodAffinity": lambda ctx, args: InterPodAffinity(ctx.handle, args),
     "DynamicResources": lambda ctx, _: ctx.dynamic_resources(),
     "DefaultPreemption": lambda ctx, args: DefaultPreemption(ctx.handle, **_minima(args)),
     "NodeResourcesBalancedAllocation": lambda _, args: NodeResourcesBalancedAllocation(args),
+    "ImageLocality": lambda ctx, _: ImageLocality(ctx.handle),
     "DefaultBinder": lambda ctx, _: DefaultBinder(ctx.handle.client),
 }
 
-_WEIGHTS: Mapping[str, int] = {"TaintToleration": 3, "NodeAffinity": 2}
+_WEIGHTS: Mapping[str, int] = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+}
 
 
 def _minima(args: Arguments) -> dict[str, int]:

@@ -1,5 +1,7 @@
 """Addresses and node ports that services ask for."""
 
+import asyncio
+
 import pytest
 from server_in_process import Caller
 
@@ -52,6 +54,24 @@ async def test_what_is_taken_or_out_of_range_is_refused(api: Caller, spec: dict,
     assert refused.status == 422
     assert refused.body["message"] == f'Service "second" is invalid: {why}'
     assert (await api.post(SERVICES, service("second", type="NodePort"))).status == 201
+
+
+async def test_creates_at_the_same_moment(server, api: Caller):
+    """What one service is about to have no other gets, and who asks for it is refused; a failure frees it."""
+    server.services.world.entropy.random = lambda: 0.5
+    several = [api.post(SERVICES, service(f"s-{n}", type="NodePort")) for n in range(8)]
+    wanted = {"type": "NodePort", "node_port": 30555, "clusterIP": "10.96.9.9"}
+    same = [api.post(SERVICES, service(f"w-{n}", **wanted)) for n in range(3)]
+    answers = await asyncio.gather(*several, *same)
+
+    made = [one.body["spec"] for one in answers if one.status == 201]
+    assert len(made) == 9
+    assert len({spec["clusterIP"] for spec in made}) == 9
+    assert len({spec["ports"][0]["nodePort"] for spec in made}) == 9
+    assert [one.status for one in answers[8:]] == [201, 422, 422]
+    free = {"type": "NodePort", "node_port": 30777}
+    tried = await api.post(f"{SERVICES}?dryRun=All", service("dry", **free))
+    assert (tried.status, (await api.post(SERVICES, service("real", **free))).status) == (201, 201)
 
 
 async def test_a_service_keeps_its_own(api: Caller):

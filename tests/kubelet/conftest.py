@@ -27,15 +27,16 @@ from kubelet.node_config import NodeConfig
 
 
 class LoopClock:
-    """Follows the event loop's (virtual) time from a fixed start."""
+    """Follows the event loop's (virtual) time from a fixed start; `ahead` makes it jump."""
 
     start = datetime(2026, 1, 1, tzinfo=UTC)
+    ahead = 0.0
 
     def now(self):
         return self.start + timedelta(seconds=self.monotonic())
 
     def monotonic(self):
-        return asyncio.get_running_loop().time()
+        return asyncio.get_running_loop().time() + self.ahead
 
     async def sleep(self, seconds):
         await asyncio.sleep(max(0.0, seconds))

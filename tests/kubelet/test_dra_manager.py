@@ -15,7 +15,7 @@ from kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubelet.dra.health import HealthCache
 from kubelet.dra.manager import DRAManager
 from kubelet.dra.plugin import ClaimFailed, PluginError, PluginRegistry, PreparedDevice
-from kubelet.dra.texts import CLASSIC, MODERN
+from kubelet.dra.texts import texts_for
 from kubelet.metrics import KubeletMetrics
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -77,7 +77,7 @@ class Fixture:
         version = Version(minor)
         self.refs = dra_refs(version)
         self.behaviour = behaviour_of(version, FeatureGates(version, gates))
-        texts = MODERN if self.behaviour.dra_validates_first else CLASSIC
+        texts = texts_for(minor)
         self.plugins, self.plugin, self.store = (
             PluginRegistry(texts.unregistered),
             FakePlugin(),
@@ -267,6 +267,38 @@ async def test_the_last_user_gives_the_claim_back(make):
     assert fixture.store.users() == {}
 
 
+@pytest.mark.parametrize(("minor", "waits"), [(37, True), (36, False)])
+async def test_since_1_37_a_claim_that_is_given_back_is_not_taken(make, minor, waits):
+    """A pod that comes while the driver is told waits for its next turn; before, it got in."""
+    fixture = make(minor)
+    await fixture.claim("a", "p", "q")
+    await fixture.manager.prepare(pod("a"))
+    working, refused = fixture.plugin.node_unprepare_resources, []
+
+    async def meanwhile(claims):
+        try:
+            await fixture.manager.prepare(pod("a", uid="q"))
+        except DeviceError as error:
+            refused.append(str(error))
+        return await working(claims)
+
+    fixture.plugin.node_unprepare_resources = meanwhile
+    await fixture.manager.unprepare(pod("a"))
+    assert bool(refused) == waits
+    assert fixture.plugin.prepare_calls == [["a"]]
+
+
+@pytest.mark.parametrize(("minor", "calls"), [(37, [["a"]]), (36, [])])
+async def test_since_1_37_what_is_given_back_does_not_depend_on_the_gate(make, minor, calls):
+    """The claim behind extended resources goes with its pod; before, the reconciler had to find it."""
+    fixture = make(minor, gates={"DRAExtendedResource": True} if minor == 36 else None)
+    await fixture.claim("a", "p")
+    await fixture.manager.prepare(pod(extended={"resourceClaimName": "a", "requestMappings": []}))
+    fixture.manager._extended = False
+    await fixture.manager.unprepare(pod(extended={"resourceClaimName": "a", "requestMappings": []}))
+    assert fixture.plugin.unprepare_calls == calls
+
+
 async def test_a_failed_unprepare_keeps_the_claim(make):
     """Without its driver a claim cannot be given back; it stays until the driver returns."""
     fixture = make()
@@ -332,10 +364,12 @@ async def test_extended_resources_come_by_container_and_resource(make, gate):
     assert fixture.plugin.unprepare_calls == ([["a"]] if gate else [])
 
 
-async def test_operations_are_measured(make):
-    """dra_operations_duration_seconds tells operation and outcome; claims in use are counted by driver."""
-    fixture = make()
+@pytest.mark.parametrize(("minor", "failed"), [(33, "true"), (34, "false"), (36, "true")])
+async def test_operations_are_measured(make, minor, failed):
+    """dra_operations_duration_seconds tells operation and outcome, in 1.34 and 1.35 the wrong way round."""
+    fixture = make(minor)
     await fixture.claim("a", "p")
+    await fixture.manager.prepare(pod("a"))
     await fixture.manager.prepare(pod("a"))
     await prepare_error(fixture, "missing")
     registry = fixture.metrics.dra_operations_duration
@@ -346,4 +380,75 @@ async def test_operations_are_measured(make):
         for sample in metric.samples
         if sample.name.endswith("_count")
     }
-    assert counts == {("PrepareResources", "false"): 1, ("PrepareResources", "true"): 1}
+    assert counts == {("PrepareResources", "false"): 2, ("PrepareResources", "true"): 1} | (
+        {} if failed == "true" else {("PrepareResources", "false"): 1, ("PrepareResources", "true"): 2}
+    )
+
+
+@pytest.mark.parametrize(
+    ("minor", "ordinary", "extended"),
+    [
+        (
+            33,
+            "locked cache operation: unable to get claim info for claim a in namespace default",
+            "locked cache operation: unable to get claim info for claim a in namespace default",
+        ),
+        (
+            36,
+            "internal error: unable to get claim info for ResourceClaim a",
+            "unable to get claim info for claim a in namespace default",
+        ),
+        (
+            37,
+            "internal error: unable to get claim info for ResourceClaim a in namespace default",
+            "internal error: unable to get claim info for ResourceClaim a in namespace default",
+        ),
+    ],
+)
+async def test_a_claim_that_nobody_prepared_fails_the_container(make, minor, ordinary, extended):
+    """In the words of each release, which 1.34 to 1.36 have two of."""
+    fixture = make(minor)
+    fixture.manager._extended = True
+    mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "req"}
+    status = {"resourceClaimName": "a", "requestMappings": [mapping]}
+    for asked, text in (
+        (pod("a", uses=[{"name": "entry-a"}]), ordinary),
+        (pod(extended=status, requests={"example.com/gpu": "1"}), extended),
+    ):
+        with pytest.raises(DeviceError) as caught:
+            fixture.manager.for_container(asked, asked["spec"]["containers"][0])
+        assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("minor", "prepare", "unprepare"),
+    [
+        (
+            33,
+            (
+                f"failed to get gRPC client for driver {DRIVER}: plugin name {DRIVER} not found in the list "
+                "of registered DRA plugins"
+            ),
+            (
+                f"get gRPC client for DRA driver {DRIVER}: plugin name {DRIVER} not found in the list of "
+                "registered DRA plugins"
+            ),
+        ),
+        (
+            36,
+            f"prepare dynamic resources: DRA driver {DRIVER} is not registered",
+            f"unprepare dynamic resources: DRA driver {DRIVER} is not registered",
+        ),
+    ],
+)
+async def test_a_driver_that_is_not_there_is_told(make, minor, prepare, unprepare):
+    """At the start and at the end of a pod."""
+    fixture = make(minor)
+    await fixture.claim("a", "p")
+    await fixture.manager.prepare(pod("a"))
+    fixture.plugins.deregister(fixture.plugin)
+    with pytest.raises(DeviceError) as caught:
+        await fixture.manager.unprepare(pod("a"))
+    assert str(caught.value) == unprepare
+    await fixture.claim("b", "p")
+    assert await prepare_error(fixture, "b") == prepare

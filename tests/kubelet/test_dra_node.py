@@ -1,13 +1,18 @@
-"""DRA on a whole node: slices, pods with devices, restarts, gates."""
+"""DRA on a node: plugins that come and go, slices that are wiped, pods with devices, restarts, gates."""
 
 import asyncio
-from dataclasses import replace
+import os
+import stat
 
 import pytest
 
 from apimachinery.client.refs import PODS, dra_refs
 from apimachinery.versions import Version
-from kubelet.node_config import DriverConfig, NodeConfig
+from kubelet.dra.health import HealthMonitor
+from kubelet.dra.node import NodeDRA
+from kubelet.dra.plugin import PreparedDevice
+from kubelet.drivers.claims import PreparedClaims
+from kubelet.plugins import registering
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -15,16 +20,95 @@ DRIVER = "gpu.example.com"
 ON = "DRAExtendedResource=true"
 
 
+class DirectPlugin:
+    """The example driver's plugin, called without a socket: gRPC does not follow virtual time."""
+
+    driver, connected, channel = DRIVER, True, None
+
+    def __init__(self, node):
+        self._node = node
+        directory = node.root / "node-1"
+        self._claims = PreparedClaims(DRIVER, directory / "prepared.json", directory / "cdi")
+
+    async def node_prepare_resources(self, claims):
+        refs = dra_refs(self._node.server.version).claims
+        return {
+            ref.uid: [
+                PreparedDevice(
+                    device["pool"],
+                    device["device"],
+                    tuple(device["requests"]),
+                    tuple(device["cdiIDs"]),
+                    device["shareID"],
+                )
+                for device in self._claims.prepare(
+                    ref, await self._node.client.get(refs, ref.name, ref.namespace)
+                )
+            ]
+            for ref in claims
+        }
+
+    async def node_unprepare_resources(self, claims):
+        for ref in claims:
+            self._claims.unprepare(ref)
+        return dict.fromkeys(ref.uid for ref in claims)
+
+    async def follow_connection(self, changed):
+        await asyncio.Event().wait()
+
+    async def close(self):
+        return
+
+
+async def nothing(*_arguments):
+    """Health of no interest."""
+
+
 @pytest.fixture
-async def node(node):
-    drivers = (DriverConfig(DRIVER, 8, attributes={"zone": "a", "fast": True, "model": None}),)
-    capacity = {"cpu": "8", "memory": "32Gi", "pods": "110"}
-    node.config = NodeConfig("node-1", capacity=capacity, drivers=drivers)
+async def node(node, monkeypatch):
+    """A node whose kubelet finds the driver's socket in the registry."""
+
+    async def register(path, handlers, added):
+        handler = handlers["DRAPlugin"]
+        added(registering.Registered(DRIVER, path, handler))
+        await handler.register(DRIVER, path, ["v1.DRAPlugin", "v1beta1.DRAPlugin", "1.0.0"])
+
+    monkeypatch.setattr(registering, "register", register)
+    monkeypatch.setattr(NodeDRA, "_connect", lambda *_: DirectPlugin(node))
+    monkeypatch.setattr(HealthMonitor, "follow", nothing)
+    show(node)
     return node
+
+
+def registry(node):
+    directory = node.root / "node-1" / "kubelet" / "plugins_registry"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / "gpu.example.com-reg.sock"
+
+
+def show(node):
+    """The driver comes."""
+    os.mknod(registry(node), stat.S_IFSOCK | 0o600)
+
+
+def hide(node):
+    """The driver goes."""
+    registry(node).unlink()
 
 
 async def slices(node, minor=36):
     return (await node.client.list(dra_refs(Version(minor)).slices))["items"]
+
+
+async def publish(node, name="slice"):
+    """What a driver leaves at the API server."""
+    spec = {"driver": DRIVER, "nodeName": "node-1", "pool": {"name": "node-1", "generation": 1}}
+    made = {"metadata": {"name": name}, "spec": spec}
+    return await node.client.create(dra_refs(Version(36)).slices, made)
+
+
+async def registered(node):
+    await node.until(lambda: node.agent.plugins() == [DRIVER])
 
 
 async def extended_pod(node, name="pod-1", device="gpu-3", minor=36):
@@ -65,101 +149,46 @@ def container(node, name="main", pod="pod-1"):
 
 
 def prepared(node):
-    """Names of the claims that the node's driver has prepared."""
-    return [claim["name"] for claim in node.agent.prepared()[DRIVER]]
+    """Names of the claims that the kubelet holds prepared."""
+    return [claim["name"] for claim in node.agent.prepared().get(DRIVER, [])]
 
 
-async def test_the_driver_publishes_its_devices(node):
-    """One slice per 128 devices, in a pool named like the node, owned by the Node object."""
+async def test_the_start_of_a_kubelet_wipes_slices(node):
+    """Better to offer nothing than pods that wait for a driver in vain; what comes later stays."""
+    await publish(node)
     await node.start()
-    (found,) = await slices(node)
-    owner = found["metadata"]["ownerReferences"][0]
-    device = found["spec"]["devices"][3]
-
-    assert found["spec"]["pool"] == {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
-    assert (owner["kind"], owner["name"], owner["controller"]) == ("Node", "node-1", True)
-    assert found["metadata"]["name"].startswith("node-1-gpu.example.com-")
-    assert len(found["spec"]["devices"]) == 8
-    assert device["name"] == "gpu-3"
-    assert device["attributes"]["index"] == {"int": 3}
-    assert device["attributes"]["zone"] == {"string": "a"}
-    assert device["attributes"]["fast"] == {"bool": True}
-    assert device["attributes"]["driverVersion"] == {"version": "1.0.0"}
-    assert "model" not in device["attributes"]
-    assert device["capacity"] == {"memory": {"value": "80Gi"}}
-
-
-async def test_an_older_driver_speaks_an_older_version(node):
-    """At 1.32 the slice is v1beta1, with each device wrapped in `basic`."""
-    await node.start("1.32", "DynamicResourceAllocation=true")
-    (found,) = await slices(node, 32)
-
-    assert found["apiVersion"] == "resource.k8s.io/v1beta1"
-    assert found["spec"]["devices"][0]["basic"]["capacity"] == {"memory": {"value": "80Gi"}}
-
-
-async def test_slices_that_vanish_come_back(node):
-    """A slice that someone deletes or changes is published again, in a new generation if any is left."""
-    await node.start()
-    refs = dra_refs(Version(36))
-    (first,) = await slices(node)
-    await node.client.delete(refs.slices, first["metadata"]["name"])
-    await asyncio.sleep(5)
-    (second,) = await slices(node)
-    await node.client.update(refs.slices, {**second, "spec": {**second["spec"], "devices": []}})
-    await asyncio.sleep(5)
-    (third,) = await slices(node)
-
-    assert first["metadata"]["uid"] != second["metadata"]["uid"]
-    assert len(third["spec"]["devices"]) == 8
-    assert third["spec"]["pool"]["generation"] == 2
-    count = len(node.server.requests)
-    await asyncio.sleep(5)
-    assert [r for r in node.server.requests[count:] if "resourceslices" in r.target] == []
-
-
-async def test_a_restarted_kubelet_wipes_and_republishes(node):
-    """No slice survives the start of a kubelet; the driver publishes anew."""
-    await node.start()
-    (before,) = await slices(node)
+    assert await slices(node) == []
+    await publish(node)
     await node.stop()
     assert len(await slices(node)) == 1
-    await node.start()
-    (after,) = await slices(node)
-
-    assert before["metadata"]["uid"] != after["metadata"]["uid"]
 
 
 async def test_slices_of_a_driver_that_left_are_wiped_in_time(node):
     """30 s after a driver went its slices go; a driver that is back sooner keeps them."""
     await node.start()
-    (before,) = await slices(node)
-    without = replace(node.config, drivers=())
-    await node.agent.reconfigure(without)
+    await registered(node)
+    before = await publish(node)
+    hide(node)
     await asyncio.sleep(25)
-    await node.agent.reconfigure(node.config)
+    assert node.agent.plugins() == []
+    show(node)
     await asyncio.sleep(60)
-    assert await slices(node) == [before]
-    await node.agent.reconfigure(without)
+    assert [each["metadata"] for each in await slices(node)] == [before["metadata"]]
+    hide(node)
     await asyncio.sleep(29)
     assert len(await slices(node)) == 1
-    await asyncio.sleep(2)
+    await asyncio.sleep(3)
     assert await slices(node) == []
-    await node.agent.reconfigure(node.config)
-    await node.until(lambda: node.agent.ready)
+
+
+async def test_a_kubelet_without_dra_takes_no_drivers(node):
+    """With the gate off nobody registers, and nothing is wiped."""
+    await publish(node)
+    await node.start("1.33")
+    await asyncio.sleep(5)
+
+    assert node.agent.plugins() is None
     assert len(await slices(node)) == 1
-
-
-async def test_a_driver_with_other_devices_replaces_the_pool(node):
-    """More devices than fit into one slice make two, in a new generation."""
-    await node.start()
-    await node.agent.reconfigure(replace(node.config, drivers=(DriverConfig(DRIVER, 130),)))
-    await node.until(lambda: node.agent.ready)
-    found = await slices(node)
-
-    assert sorted(len(item["spec"]["devices"]) for item in found) == [2, 128]
-    pool = {"name": "node-1", "generation": 2, "resourceSliceCount": 2}
-    assert [item["spec"]["pool"] for item in found] == [pool, pool]
 
 
 async def test_an_api_without_the_resource_does_not_hold_up_the_node(node, server):

@@ -126,7 +126,6 @@ async def test_a_changed_entry_restarts_its_node(running, client):
         ("[1, 2", "cannot read nodes file"),
         ("nodes: [{}]", "needs a name"),
         ("nodes: [{name: a}, {name: a}]", "names a node twice"),
-        ("nodes: [{name: a, drivers: [{}]}]", "an entry of `drivers` needs a name"),
     ],
 )
 async def test_a_bad_nodes_file_is_refused(tmp_path, content, text):
@@ -139,15 +138,10 @@ async def test_a_bad_nodes_file_is_refused(tmp_path, content, text):
 
 
 async def test_the_nodes_file_may_say_everything(tmp_path):
-    """Labels, capacity and drivers, with defaults for what is left out."""
+    """Labels and capacity, with defaults for what is left out."""
     file = tmp_path / "nodes.yaml"
-    file.write_text(
-        "nodes: [{name: a, labels: {x: 1}, capacity: {cpu: 2},"
-        " drivers: [{name: d, devices: 4, deviceName: nic, capacity: {memory: 40Gi}}]}]"
-    )
+    file.write_text("nodes: [{name: a, labels: {x: 1}, capacity: {cpu: 2}}]")
     (node,) = load_nodes(file)
 
     assert node.capacity == {"cpu": "2", "memory": "32Gi", "pods": "110"}
     assert node.labels == {"x": "1"}
-    assert (node.drivers[0].device_name, node.drivers[0].devices) == ("nic", 4)
-    assert node.drivers[0].capacity == {"memory": "40Gi"}

@@ -12,6 +12,7 @@ from apiserver.admission.dynamic import expressions
 from apiserver.admission.dynamic.expressions import BudgetSpentError, Expression
 from apiserver.admission.dynamic.matching import Invocation
 from apiserver.admission.dynamic.versions import Versioned
+from apiserver.beside import patiently
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -46,7 +47,7 @@ class Conditions:
             return True
         objects = await versioned.object(invocation), await versioned.old(invocation)
         bound = expressions.bindings(self._services, attributes, invocation, objects)
-        holds, error = self.decide(bound)
+        holds, error = await patiently(lambda: self.decide(bound))
         if error:
             resource = (attributes.requested or attributes.resource).group_resource
             raise forbidden(resource, attributes.name, error)

@@ -3,6 +3,8 @@
 Source: k8s.io/apiserver/pkg/admission/plugin/cel/{compile,condition,activation}.go, 1.36.
 """
 
+import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +15,7 @@ from apiserver.admission import Attributes
 from apiserver.admission.dynamic import reviews
 from apiserver.admission.dynamic.matching import Invocation, namespace_object
 from apiserver.authorization import Authorizer
+from apiserver.beside import at_home
 from apiserver.request_info import RequestInfo
 from apiserver.user import AUTHENTICATED_GROUP, User
 
@@ -197,7 +200,11 @@ def _account(namespace: str, name: str) -> User:
 
 
 def _checker(authorizer: Authorizer, user: User) -> Any:
-    """What CEL asks: attributes of a check in, decision and reason out."""
+    """What CEL asks: attributes of a check in, decision and reason out.
+
+    Roles change on the event loop, so they are asked there, wherever the expression is evaluated.
+    """
+    loop, home = asyncio.get_running_loop(), threading.get_ident()
 
     def check(asked: Mapping[str, Any]) -> tuple[str, str]:
         subject = _account(*asked["serviceAccount"]) if asked.get("serviceAccount") else user
@@ -212,7 +219,7 @@ def _checker(authorizer: Authorizer, user: User) -> Any:
             asked.get("namespace") or "",
             asked.get("name") or "",
         )
-        decision = authorizer.authorize(subject, info)
+        decision = at_home(loop, home, lambda: authorizer.authorize(subject, info))
         return "allow" if decision.allowed else "no opinion", decision.reason
 
     return check

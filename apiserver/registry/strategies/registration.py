@@ -28,6 +28,7 @@ class ValidatingWebhooksStrategy(Counted):
     """ValidatingWebhookConfiguration."""
 
     mutating = False
+    weight = 16
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self._errors(obj, ctx, None)
@@ -50,6 +51,8 @@ class MutatingWebhooksStrategy(ValidatingWebhooksStrategy):
 
 class _PolicyStrategy(Counted, ABC):
     """Either kind of policy; who may not read its parameters may not write it."""
+
+    weight = 16
 
     @abstractmethod
     def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:

@@ -32,6 +32,7 @@ class ServiceStatusStrategy(SpecKeptStatus):
 
 
 class ServiceStrategy(BuiltIn):
+    exclusive = True
     status = ServiceStatusStrategy
     allow_create_on_update = True
     returns_deleted_object = True

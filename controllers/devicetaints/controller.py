@@ -1,0 +1,294 @@
+"""The loop: which pods have to go when, and what taint rules say of it in their status.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37. Handlers decide which pods
+have to go; the work is their deletion, and the status of rules.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
+from apimachinery.client.rest import Object
+from apimachinery.errors import StatusError
+from controllers import pods
+from controllers.base import Controller, ControllerContext, Key, key_of
+from controllers.devicetaints import evictions
+from controllers.devicetaints.evictions import Eviction, Pool
+from controllers.devicetaints.matching import RuleMatcher
+from controllers.devicetaints.metrics import EvictionMetrics
+from controllers.devicetaints.rule_status import RuleStatus
+from controllers.pod_eviction import mark_and_delete
+from controllers.resourceclaim import dialect
+from controllers.resourceclaim.dialect import ClaimError, ClaimNotCreated, Dialect
+
+_STATUS_SECONDS = 10.0  # the shortest time between two updates of a rule's status
+_REMEMBERED = 500
+_STATUS_SINCE = 35
+
+
+class Work(NamedTuple):
+    """A pod that may have to go, or a rule whose status may be out of date."""
+
+    kind: str  # pod, rule
+    key: Key
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.key}"
+
+
+class DeviceTaintEvictionController(Controller):
+    name = "device-taint-eviction-controller"
+    component = "device-taint-eviction-controller"
+    default_workers = 8
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        version, gates = context.world.version, context.world.gates
+        refs = dra_refs(version)
+        self._dialect = Dialect.of(version)
+        self._groups = gates.enabled("DRAWorkloadResourceClaims")
+        self._due: dict[Work, Eviction] = {}
+        self._evicted: dict[str, None] = {}  # uids of pods that are done with, oldest first
+        self._tainted: dict[Pool, dict[str, list[Object]]] = {}
+        self._metrics = EvictionMetrics(context.registry)
+        self._pods, self._claims = context.informer(PODS), context.informer(refs.claims)
+        self._slices, classes = context.informer(refs.slices), context.informer(refs.device_classes)
+        self._matcher = RuleMatcher(context.world, lambda name: classes.get("", name))
+        with_rules = version.minor < _STATUS_SINCE or gates.enabled("DRADeviceTaintRules")
+        self._rules: Informer | None = context.informer(taint_rules_ref(version)) if with_rules else None
+        self._status = RuleStatus(context, self.name) if version.minor >= _STATUS_SINCE else None
+        if version.minor < _STATUS_SINCE:  # rules may name classes
+            changed = self._class_changed
+            classes.add_handler(changed, lambda _, new: changed(new), changed)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        self._pods.add_index("pod group", _group_keys)
+        self._claims.add_index("pool", lambda claim: [_text(pool) for pool in _pools(claim)])
+        self._slices.add_index("pool", lambda one: [_text(evictions.pool_of(one))])
+        self._claims.add_handler(self._handle_users, self._claim_updated, self._handle_users)
+        self._pods.add_handler(self._handle_pod, self._pod_updated, self._pod_deleted)
+        changed = self._slice_changed
+        self._slices.add_handler(changed, lambda _, new: changed(new), changed)
+        if self._rules is not None:
+            self._rules.add_handler(self._rule_added, self._rule_updated, self._rule_deleted)
+
+    async def stop(self) -> None:
+        self._metrics.close()
+        await super().stop()
+
+    # -- what is told
+
+    def _claim_updated(self, old: Object, new: Object) -> None:
+        if dialect.consumers(old) != dialect.consumers(new):
+            self._handle_users(old)
+        self._handle_users(new)
+
+    def _handle_users(self, claim: Object) -> None:
+        namespace = claim["metadata"]["namespace"]
+        for consumer in dialect.consumers(claim):
+            if dialect.is_pod_reference(consumer):
+                pod = self._pods.get(namespace, consumer["name"])
+                if pod is not None and pod["metadata"]["uid"] == consumer["uid"]:
+                    self._handle_pod(pod)
+            elif self._groups and dialect.is_group_reference(consumer):
+                for pod in self._pods.by_index("pod group", f"{namespace}/{consumer['name']}"):
+                    self._handle_pod(pod)
+
+    def _pod_updated(self, old: Object, new: Object) -> None:
+        """Pods change often: only their node and their claims matter."""
+        if _relevant(old) != _relevant(new):
+            self._handle_pod(new)
+
+    def _pod_deleted(self, pod: Object) -> None:
+        self._due.pop(_work("pod", pod), None)
+
+    def _slice_changed(self, slice_: Object) -> None:
+        pool = evictions.pool_of(slice_)
+        found = evictions.tainted(self._devices(pool))
+        before = self._tainted.pop(pool, {})
+        if found:
+            self._tainted[pool] = found
+        if found != before or self.world.version.minor < _STATUS_SINCE:
+            for claim in self._claims.by_index("pool", _text(pool)):
+                self._handle_users(claim)
+
+    def _rule_added(self, rule: Object) -> None:
+        self._look_at(rule)
+        self._handle_all()
+
+    def _rule_updated(self, old: Object, new: Object) -> None:
+        if old["spec"] != new["spec"] or old["metadata"]["uid"] != new["metadata"]["uid"]:
+            self._look_at(new)
+            self._handle_all()
+
+    def _rule_deleted(self, rule: Object) -> None:
+        if self._status is not None:
+            self._status.forget(rule)
+        self._handle_all()
+
+    def _look_at(self, rule: Object, seconds: float = 0.0) -> None:
+        if self._status is not None:
+            self.queue.add_after(_work("rule", rule), seconds)
+
+    def _class_changed(self, _class: Object) -> None:
+        self._handle_all()
+
+    def _handle_all(self) -> None:
+        """Rules change rarely: every claim is looked at again."""
+        for claim in self._claims.list():
+            self._handle_users(claim)
+
+    def _handle_pod(self, pod: Object) -> None:
+        eviction, work = self._eviction_of(pod, self._evicting()), _work("pod", pod)
+        if eviction is None:
+            if self._due.pop(work, None) is not None:
+                self._tell(pod, "Cancelling deletion")
+            return
+        self._due[work] = eviction
+        self.queue.add_after(work, self._seconds_until(eviction))
+        for rule in self._rules.list() if self._rules is not None else ():
+            if rule["metadata"]["uid"] in eviction.rules:
+                self._look_at(rule, _STATUS_SECONDS)
+
+    def _seconds_until(self, eviction: Eviction) -> float:
+        return (eviction.when - self.clock.now()).total_seconds()
+
+    def _tell(self, pod: Object, text: str) -> None:
+        about = {"apiVersion": "v1", "kind": "Pod", **pod}
+        self.recorder.event(about, "Normal", "DeviceTaintManagerEviction", text)
+
+    # -- why a pod has to go
+
+    def _evicting(self) -> list[Object]:
+        rules = self._rules.list() if self._rules is not None else ()
+        return [rule for rule in rules if rule["spec"]["taint"].get("effect") == evictions.NO_EXECUTE]
+
+    def _devices(self, pool: Pool) -> dict[str, Object]:
+        return evictions.devices_of(self._slices.by_index("pool", _text(pool)))
+
+    def _eviction_of(self, pod: Object, rules: Sequence[Object]) -> Eviction | None:
+        if not pod["spec"].get("nodeName"):
+            return None
+        used = self._used_claims(pod)
+        return evictions.joined(one for claim in used for one in self._claim_evictions(claim, rules))
+
+    def _used_claims(self, pod: Object) -> Iterator[Object]:
+        """The allocated claims of a pod's spec that are reserved for it (not those of extended resources)."""
+        for pod_claim in pod["spec"].get("resourceClaims") or ():
+            try:
+                name, owned = self._dialect.claim_name(pod, pod_claim)
+                claim = self._claims.get(pod["metadata"]["namespace"], name) if name else None
+                if claim is None or not evictions.results(claim):
+                    continue
+                if owned:
+                    dialect.check_owner(pod, claim)
+            except (ClaimNotCreated, ClaimError):
+                continue
+            if dialect.is_reserved_for(pod, claim, groups=self._groups):
+                yield claim
+
+    def _claim_evictions(self, claim: Object, rules: Sequence[Object]) -> Iterator[Eviction]:
+        for result in evictions.results(claim):
+            pool = evictions.pool_of(result)
+            device = self._devices(pool).get(result["device"])
+            taints = [(taint, "") for taint in (device or {}).get("taints") or ()]
+            for rule in rules:
+                if self._matcher.matches(rule, pool, result["device"], device):
+                    taint = {**rule["spec"]["taint"], "effect": evictions.NO_EXECUTE}
+                    taints.append((taint, rule["metadata"]["uid"]))
+            for taint, uid in taints:
+                if taint.get("effect") != evictions.NO_EXECUTE:
+                    continue
+                when = evictions.eviction_time(taint, result.get("tolerations") or ())
+                if when is not None:
+                    yield Eviction(when, frozenset({uid} - {""}))
+
+    # -- work
+
+    async def sync(self, key: Work) -> None:
+        if key.kind == "pod":
+            await self._evict(key)
+        elif self._rules is not None and self._status is not None:
+            rule = self._rules.get(*key.key)
+            if rule is not None and rule["metadata"]["uid"] == key.uid:
+                later = await self._status.update(rule, self._concerned)
+                self.queue.add_after(key, later) if later else None
+
+    async def _evict(self, work: Work) -> None:
+        eviction = self._due.get(work)
+        if eviction is None or work.uid in self._evicted:
+            return
+        left = self._seconds_until(eviction)
+        if left > 0:
+            self.queue.add_after(work, left)
+            return
+        done = await self._delete(work)
+        self._due.pop(work, None)
+        self._evicted[work.uid] = None
+        if len(self._evicted) > _REMEMBERED:
+            del self._evicted[next(iter(self._evicted))]
+        if done:
+            self._metrics.deleted(-self._seconds_until(eviction))
+            self._count(eviction)
+
+    async def _delete(self, work: Work) -> bool:
+        """Whether the pod was there, and is now deleted."""
+        try:
+            pod = await self.client.get(PODS, work.key.name, work.key.namespace)
+            if pod["metadata"]["uid"] != work.uid:
+                return False
+            if not pods.is_terminating(pod):
+                self._tell(pod, "Marking for deletion")
+                reason = "DeletionByDeviceTaintManager"
+                message = "Device Taint manager: deleting due to NoExecute taint"
+                await mark_and_delete(self.client, self.clock, pod, reason, message)
+        except StatusError as error:
+            if error.code == 404:
+                return False
+            raise
+        return True
+
+    def _count(self, eviction: Eviction) -> None:
+        for rule in self._rules.list() if self._rules is not None and self._status is not None else ():
+            if rule["metadata"]["uid"] in eviction.rules and self._status is not None:
+                self._status.evicted(rule)
+                self._look_at(rule, _STATUS_SECONDS)
+
+    def _concerned(self, rule: Object) -> tuple[list[Object], int, int]:
+        """Pods that the rule would evict, and how many published and allocated devices it selects."""
+        waiting = [pod for pod in self._pods.list() if not pods.is_terminating(pod)]
+        uid = rule["metadata"]["uid"]
+        found = [(pod, self._eviction_of(pod, (rule,))) for pod in waiting]
+        users = [pod for pod, eviction in found if eviction is not None and uid in eviction.rules]
+        known = {evictions.pool_of(one) for one in self._slices.list()}
+        published = sum(evictions.selects(rule, pool, name) for pool in known for name in self._devices(pool))
+        allocated = sum(
+            evictions.selects(rule, evictions.pool_of(result), result["device"])
+            for claim in self._claims.list()
+            for result in evictions.results(claim)
+        )
+        return users, published, allocated
+
+
+def _work(kind: str, obj: Object) -> Work:
+    return Work(kind, key_of(obj), obj["metadata"]["uid"])
+
+
+def _pools(claim: Object) -> set[Pool]:
+    return {evictions.pool_of(result) for result in evictions.results(claim)}
+
+
+def _text(pool: Pool) -> str:
+    return f"{pool.driver}/{pool.name}"
+
+
+def _relevant(pod: Object) -> tuple[object, object]:
+    return pod["spec"].get("nodeName"), (pod.get("status") or {}).get("resourceClaimStatuses")
+
+
+def _group_keys(pod: Object) -> list[str]:
+    group = dialect.pod_group_of(pod)
+    return [f"{pod['metadata']['namespace']}/{group}"] if group else []

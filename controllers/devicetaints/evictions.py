@@ -1,0 +1,109 @@
+"""When and why a claim's users have to go: pure functions over claims, slices and taint rules.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/devicetainteviction, 1.33 … 1.37.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from apimachinery.client.rest import Object
+from apimachinery.clock import parse_timestamp
+
+NO_EXECUTE = "NoExecute"
+
+
+class Pool(NamedTuple):
+    driver: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """From when on, and because of which rules (by uid; a slice's own taints are none)."""
+
+    when: datetime
+    rules: frozenset[str]
+
+
+def pool_of(item: Object) -> Pool:
+    """Of a slice, or of a result of an allocation."""
+    if "spec" in item:
+        return Pool(item["spec"]["driver"], item["spec"]["pool"]["name"])
+    return Pool(item["driver"], item["pool"])
+
+
+def results(claim: Object) -> list[Object]:
+    """The devices that a claim has."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    found: list[Object] = (allocation.get("devices") or {}).get("results") or []
+    return found
+
+
+def devices_of(slices: Iterable[Object]) -> dict[str, Object]:
+    """The devices of one pool by name; slices of an older generation do not count."""
+    listed = list(slices)
+    newest = max((one["spec"]["pool"].get("generation") or 0 for one in listed), default=0)
+    found: dict[str, Object] = {}
+    for one in listed:
+        if (one["spec"]["pool"].get("generation") or 0) == newest:
+            for device in one["spec"].get("devices") or ():
+                found.setdefault(device["name"], device.get("basic") or device)
+    return found
+
+
+def tainted(devices: Mapping[str, Object]) -> dict[str, list[Object]]:
+    """The NoExecute taints that drivers put on devices."""
+    found = {name: [*_no_execute(device)] for name, device in devices.items()}
+    return {name: taints for name, taints in found.items() if taints}
+
+
+def _no_execute(device: Object) -> Iterator[Object]:
+    return (taint for taint in device.get("taints") or () if taint.get("effect") == NO_EXECUTE)
+
+
+def selects(rule: Object, pool: Pool, device: str) -> bool:
+    """Whether a rule names a device; without a selector it names none."""
+    selector = rule["spec"].get("deviceSelector")
+    if selector is None:
+        return False
+    named = {"driver": pool.driver, "pool": pool.name, "device": device}
+    return all(selector.get(field) in (None, value) for field, value in named.items())
+
+
+def tolerates(toleration: Object, taint: Object) -> bool:
+    """Source: k8s.io/dynamic-resource-allocation/resourceclaim (ToleratesTaint)."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Equal":
+        return bool((toleration.get("value") or "") == (taint.get("value") or ""))
+    return bool(operator == "Exists")
+
+
+def eviction_time(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
+    """When a taint ends the use of a device; None if it is tolerated for good.
+
+    A toleration of every effect does not count: upstream wants NoExecute named.
+    """
+    seconds: int | None = None
+    for toleration in tolerations:
+        if toleration.get("effect") != NO_EXECUTE or not tolerates(toleration, taint):
+            continue
+        if toleration.get("tolerationSeconds") is None:
+            return None
+        patience = max(0, toleration["tolerationSeconds"])
+        seconds = patience if seconds is None else min(seconds, patience)
+    added = taint.get("timeAdded")
+    return parse_timestamp(added) + timedelta(seconds=seconds or 0) if added else None
+
+
+def joined(evictions: Iterable[Eviction | None]) -> Eviction | None:
+    """The earliest of several, for all their reasons."""
+    found = [one for one in evictions if one is not None]
+    if not found:
+        return None
+    return Eviction(min(one.when for one in found), frozenset().union(*(one.rules for one in found)))

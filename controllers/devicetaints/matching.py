@@ -1,0 +1,61 @@
+"""Which devices a taint rule selects, minor by minor.
+
+Until 1.34 a rule may also name a class and selectors, and counts only for devices that are published
+(upstream puts its taint into slices); since 1.35 it names driver, pool and device. Source:
+k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.34, and pkg/controller/devicetainteviction, 1.36.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from apimachinery.client.rest import Object
+from apimachinery.component import World
+from controllers.devicetaints.evictions import Pool, selects
+
+_NAMES_ONLY_SINCE = 35
+
+
+class RuleMatcher:
+    """`device_class` gives a class by its name."""
+
+    def __init__(self, world: World, device_class: Callable[[str], Object | None]) -> None:
+        self._world = world
+        self._class = device_class
+
+    def matches(self, rule: Object, pool: Pool, name: str, device: Object | None) -> bool:
+        """`device` is as published, None if it is not."""
+        if not selects(rule, pool, name):
+            return False
+        if self._world.version.minor >= _NAMES_ONLY_SINCE:
+            return True
+        if device is None:
+            return False
+        selectors = list(self._selectors(rule["spec"]["deviceSelector"]))
+        return all(one is not None and self._holds(one, pool, device) for one in selectors)
+
+    def _selectors(self, selector: Object) -> Iterator[str | None]:
+        """Expressions that must hold; None if the class is not there."""
+        if selector.get("deviceClassName"):
+            found = self._class(selector["deviceClassName"])
+            if found is None:
+                yield None
+                return
+            yield from _expressions(found["spec"].get("selectors"))
+        yield from _expressions(selector.get("selectors"))
+
+    def _holds(self, expression: str, pool: Pool, device: Object) -> bool:
+        """An expression that fails does not select."""
+        from apimachinery.cel.device_features import DeviceFeatures  # rarely needed, and much to import
+        from apimachinery.cel.devices import compile_selector, device_value
+        from apimachinery.cel.errors import CompileError, EvaluationError
+
+        gates, minor = self._world.gates, self._world.version.minor
+        features = DeviceFeatures(gates.enabled("DRAConsumableCapacity"), False, True, minor)
+        try:
+            return compile_selector(expression, features).matches(device_value(pool.driver, device, features))
+        except (CompileError, EvaluationError):
+            return False
+
+
+def _expressions(selectors: Any) -> Iterator[str]:
+    return ((one.get("cel") or {}).get("expression") or "" for one in selectors or ())

@@ -1,0 +1,28 @@
+"""How controllers make a pod go: they say why in its status, then delete it.
+
+Source: k8s.io/kubernetes/pkg/controller/tainteviction (addConditionAndDeletePod), 1.36.
+"""
+
+from apimachinery.client.refs import PODS
+from apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
+from apimachinery.clock import Clock, timestamp
+from controllers import pods
+
+_TARGET = "DisruptionTarget"
+
+
+async def mark_and_delete(client: APIClient, clock: Clock, pod: Object, reason: str, message: str) -> None:
+    """Raises 404 or 409 if the pod is gone or was replaced meanwhile."""
+    metadata, uid = pod["metadata"], pod["metadata"]["uid"]
+    name, namespace = metadata["name"], metadata["namespace"]
+    condition = {"type": _TARGET, "status": "True", "reason": reason, "message": message}
+    before = pods.condition(pod, _TARGET) or {}
+    if any(before.get(field) != value for field, value in condition.items()):
+        same = before.get("status") == "True"
+        time = before.get("lastTransitionTime") if same else timestamp(clock.now())
+        patch = {
+            "metadata": {"uid": uid},
+            "status": {"conditions": [{**condition, "lastTransitionTime": time}]},
+        }
+        await client.patch(PODS, name, namespace, patch, STRATEGIC_PATCH, subresource="status")
+    await client.delete(PODS, name, namespace, preconditions={"uid": uid})

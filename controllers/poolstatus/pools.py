@@ -1,0 +1,115 @@
+"""What there is in the pools of a driver, and what of it is taken: over slices, claims and rules.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 and 1.37.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from apimachinery.client.rest import Object
+from apimachinery.quantity import Quantity
+from controllers.devicetaints.evictions import Pool, pool_of, results, selects
+
+_UNUSABLE = ("NoSchedule", "NoExecute")
+MAX_ERROR_BYTES = 256
+
+
+@dataclass(slots=True)
+class Taken:
+    """What claims have of a pool; administrative access takes nothing."""
+
+    devices: set[str] = field(default_factory=set)
+    capacity: dict[str, Quantity] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PoolView:
+    """The slices of a pool's newest generation."""
+
+    pool: Pool
+    slices: list[Object]
+    taken: Taken
+
+    @property
+    def generation(self) -> int:
+        return int(self.slices[0]["spec"]["pool"].get("generation") or 0)
+
+    @property
+    def devices(self) -> list[Object]:
+        return [device for one in self.slices for device in one["spec"].get("devices") or ()]
+
+    def incomplete(self) -> str:
+        """What is missing, empty if nothing is."""
+        wanted = self.slices[0]["spec"]["pool"]["resourceSliceCount"]
+        if len(self.slices) >= wanted:
+            return ""
+        return (
+            f"PoolIncomplete: pool {self.pool.driver}/{self.pool.name} is incomplete: observed "
+            f"{len(self.slices)}/{wanted} slices at generation {self.generation}"
+        )
+
+    def status(self, rules: Sequence[Object]) -> Object:
+        """The pool's entry in a request's status."""
+        nodes = {one["spec"].get("nodeName") or "" for one in self.slices}
+        status: Object = {
+            "driver": self.pool.driver,
+            "poolName": self.pool.name,
+            "generation": self.generation,
+        }
+        node = nodes.pop()
+        if node and not nodes:
+            status["nodeName"] = node
+        missing = self.incomplete()
+        if missing:
+            return {**status, "validationError": missing[:MAX_ERROR_BYTES]}
+        total, taken = len(self.devices), len(self.taken.devices)
+        unusable = sum(self._is_unusable(device, rules) for device in self.devices)
+        return {
+            **status,
+            "resourceSliceCount": len(self.slices),
+            "totalDevices": total,
+            "allocatedDevices": taken,
+            "availableDevices": max(0, total - taken - unusable),
+            "unavailableDevices": unusable,
+        }
+
+    def _is_unusable(self, device: Object, rules: Sequence[Object]) -> bool:
+        """Whether a taint keeps pods from the device: the driver's, or that of a rule."""
+        if any(taint.get("effect") in _UNUSABLE for taint in device.get("taints") or ()):
+            return True
+        return any(
+            rule["spec"]["taint"].get("effect") in _UNUSABLE and selects(rule, self.pool, device["name"])
+            for rule in rules
+        )
+
+
+def pool_views(slices: Iterable[Object], claims: Iterable[Object], driver: str, pool: str) -> list[PoolView]:
+    """The pools of a driver (or the one that is named), by name."""
+    found: dict[Pool, list[Object]] = {}
+    for one in slices:
+        place = pool_of(one)
+        if place.driver == driver and pool in ("", place.name):
+            found.setdefault(place, []).append(one)
+    taken = _taken(claims)
+    views = []
+    for place, listed in sorted(found.items()):
+        newest = max(one["spec"]["pool"].get("generation") or 0 for one in listed)
+        current = [one for one in listed if (one["spec"]["pool"].get("generation") or 0) == newest]
+        current.sort(key=lambda one: str(one["metadata"]["name"]))
+        views.append(PoolView(place, current, taken.get(place, Taken())))
+    return views
+
+
+def _taken(claims: Iterable[Object]) -> dict[Pool, Taken]:
+    found: dict[Pool, Taken] = {}
+    for claim in claims:
+        for result in results(claim):
+            if result.get("adminAccess"):
+                continue
+            taken = found.setdefault(pool_of(result), Taken())
+            taken.devices.add(result["device"])
+            for name, amount in (result.get("consumedCapacity") or {}).items():
+                consumed = Quantity.of(amount)
+                before = taken.capacity.get(name)
+                taken.capacity[name] = consumed if before is None else before + consumed
+    return found

@@ -1,0 +1,33 @@
+"""What a driver answers for a batch of claims, held against what it was asked (manager.go)."""
+
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import TypeVar
+
+from kubelet.devices import DeviceError
+from kubelet.dra.claims import ClaimInfo
+from kubelet.dra.plugin import ClaimFailed, PluginError
+from kubelet.dra.texts import Texts
+
+A = TypeVar("A")
+
+
+async def claim_answers(
+    texts: Texts, call: str, answering: Awaitable[Mapping[str, A | ClaimFailed]], infos: Sequence[ClaimInfo]
+) -> AsyncIterator[tuple[ClaimInfo, A]]:
+    """What a plugin says of each claim. Raises DeviceError if it fails, refuses one or leaves one out."""
+    by_uid = {info.uid: info for info in infos}
+    try:
+        answers = await answering
+    except PluginError as error:
+        raise DeviceError(texts.call_failed.format(call=call, error=error)) from error
+    for uid, answer in answers.items():
+        info = by_uid.get(uid)
+        if info is None:
+            raise DeviceError(texts.unknown.format(call=call, claim_uid=uid))
+        if isinstance(answer, ClaimFailed):
+            text = texts.claim_failed
+            claim = {"namespace": info.namespace, "claim": info.name}
+            raise DeviceError(text.format(call=call, error=answer.error, **claim))
+        yield info, answer
+    if len(answers) < len(infos):
+        raise DeviceError(texts.skipped.format(call=call, count=len(infos) - len(answers)))

@@ -1,0 +1,229 @@
+"""The example device plugin: made-up devices of one resource on one node, served as `v1beta1` has it.
+
+Its devices are `gpu-0 …` for the resource `example.com/gpu`. A container that is given some finds
+
+    EXAMPLE_COM_GPU=gpu-0,gpu-1          in its environment
+    /dev/gpu-0, /dev/gpu-1               devices
+    /run/example.com/gpu/gpu-0, …        files, as upstream's sample plugin mounts one per device
+
+The kubelet removes all sockets when it starts: the plugin then makes its own anew, and registers again.
+"""
+
+import asyncio
+import hashlib
+import logging
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from apimachinery.clock import Clock
+from kubelet.drivers.plugin_settings import PluginNode
+from kubelet.protocols import calling, device_plugin
+from kubelet.protocols.device_plugin import (
+    HEALTHY,
+    UNHEALTHY,
+    AllocateRequest,
+    AllocateResponse,
+    DevicePluginOptions,
+    Empty,
+    ListAndWatchResponse,
+    PreferredAllocationRequest,
+    PreferredAllocationResponse,
+    PreStartContainerRequest,
+    PreStartContainerResponse,
+    RegisterRequest,
+)
+from kubelet.protocols.errors import RpcError
+from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
+
+log = logging.getLogger(__name__)
+
+_KUBELET = "kubelet.sock"
+_LOOK_SECONDS = 0.1
+_REGISTER_SECONDS = 15.0  # the kubelet takes up to ten to find out that it cannot reach the plugin
+_LONGEST_NAME = 32
+
+Stamp = tuple[int, int]
+
+
+class ExampleDevicePlugin:
+    """The plugin on one node; `run` until cancelled."""
+
+    def __init__(self, resource: str, node: PluginNode, clock: Clock) -> None:
+        self.resource = resource
+        self.node = node
+        self._clock = clock
+        self._name = _file_name(resource)
+        self._server: Any = None
+        self._kubelet: Stamp | None = None  # the socket at which the plugin is registered
+        self._watchers = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is to be there at all."""
+        return not self.node.switches.vanish
+
+    @property
+    def registered(self) -> bool:
+        """Whether the kubelet follows its list of devices."""
+        return self._watchers > 0
+
+    def apply(self, node: PluginNode) -> None:
+        """Have these devices and switches from now on."""
+        self.node = node
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def devices(self) -> dict[str, str]:
+        """Device → `Healthy` or `Unhealthy`."""
+        switches = self.node.switches
+        count = self.node.devices if switches.devices is None else switches.devices
+        names = [f"{self.node.device_name or self.resource.rpartition('/')[2]}-{n}" for n in range(count)]
+        told = {name: health.status for name, health in switches.health.items()}
+        return {name: HEALTHY if told.get(name, HEALTHY) == HEALTHY else UNHEALTHY for name in names}
+
+    async def run(self) -> None:
+        try:
+            while True:
+                try:
+                    await self._follow()
+                except (OSError, RpcError) as error:
+                    log.warning("node %s: %s: %s", self.node.name, self.resource, error)
+                await self._clock.sleep(_LOOK_SECONDS)
+        finally:
+            await self._hide()
+
+    # -- life
+
+    async def _follow(self) -> None:
+        """Be registered with the kubelet that is there, if the plugin is to be there."""
+        if not self.shown:
+            await self._hide()
+            return
+        kubelet = _stamp(self.node.directory / _KUBELET)
+        if kubelet is None or (kubelet == self._kubelet and _stamp(self._socket) is not None):
+            return
+        await self._hide()
+        await self._show()
+        await self._register()
+        self._kubelet = kubelet
+
+    async def _show(self) -> None:
+        self._server = calling.new_server()
+        device_plugin.GET_OPTIONS.serve(self._server, self._options)
+        device_plugin.LIST_AND_WATCH.serve(self._server, self._list_and_watch)
+        device_plugin.GET_PREFERRED_ALLOCATION.serve(self._server, self._prefer)
+        device_plugin.ALLOCATE.serve(self._server, self._allocate)
+        device_plugin.PRE_START_CONTAINER.serve(self._server, self._pre_start)
+        self._socket.unlink(missing_ok=True)
+        calling.listen(self._server, self._socket)
+        await self._server.start()
+
+    async def _hide(self) -> None:
+        server, self._server, self._kubelet = self._server, None, None
+        if server is not None:
+            await server.stop(None)
+            self._socket.unlink(missing_ok=True)
+
+    async def _register(self) -> None:
+        request = RegisterRequest(
+            version=device_plugin.VERSION, endpoint=self._socket.name, resource_name=self.resource
+        )
+        channel = calling.channel_to(self.node.directory / _KUBELET)
+        try:
+            await device_plugin.REGISTER.call(channel, request, timeout=_REGISTER_SECONDS)
+        finally:
+            await channel.close()
+        log.info("node %s: registered %s", self.node.name, self.resource)
+
+    @property
+    def _socket(self) -> Path:
+        return self.node.directory / f"{self._name}.sock"
+
+    # -- the service
+
+    async def _options(self, _: Empty) -> DevicePluginOptions:
+        return DevicePluginOptions()
+
+    async def _list_and_watch(self, _: Empty) -> AsyncIterator[ListAndWatchResponse]:
+        """All devices at once, and again whenever something changes."""
+        self._watchers += 1
+        try:
+            told = None
+            while True:
+                changed, now = self._changed, self.devices()
+                if now != told:
+                    response = ListAndWatchResponse()
+                    for name, health in now.items():
+                        response.devices.add(ID=name, health=health)
+                    told = now
+                    yield response
+                await changed.wait()
+        finally:
+            self._watchers -= 1
+
+    async def _prefer(self, _: PreferredAllocationRequest) -> PreferredAllocationResponse:
+        return PreferredAllocationResponse()
+
+    async def _pre_start(self, _: PreStartContainerRequest) -> PreStartContainerResponse:
+        return PreStartContainerResponse()
+
+    async def _allocate(self, request: AllocateRequest) -> AllocateResponse:
+        await self._held_up()
+        refusal = self.node.switches.refuse_prepare or self.node.switches.fail_calls
+        if refusal:
+            raise RpcError(grpc.StatusCode.UNKNOWN, refusal)
+        known = self.devices()
+        response = AllocateResponse()
+        for wanted in request.container_requests:
+            for device in wanted.devices_ids:
+                if device not in known:
+                    text = f"invalid allocation request with non-existing device {device}"
+                    raise RpcError(grpc.StatusCode.UNKNOWN, text)
+                if known[device] != HEALTHY:
+                    text = f"invalid allocation request with unhealthy device: {device}"
+                    raise RpcError(grpc.StatusCode.UNKNOWN, text)
+            self._fill(response.container_responses.add(), list(wanted.devices_ids))
+        return response
+
+    async def _held_up(self) -> None:
+        await self._clock.sleep(self.node.switches.delay)
+        while self.node.switches.hang:
+            await self._changed.wait()
+
+    def _fill(self, response: ContainerAllocateResponse, devices: list[str]) -> None:
+        response.envs[variable_of(self.resource)] = ",".join(devices)
+        for device in devices:
+            response.devices.add(
+                container_path=f"/dev/{device}", host_path=f"/dev/{device}", permissions="rw"
+            )
+            file = self.node.directory / self._name / device
+            file.parent.mkdir(exist_ok=True, mode=0o700)
+            file.write_text(f"{device}\n")
+            response.mounts.add(
+                container_path=f"/run/{self.resource}/{device}", host_path=str(file), read_only=True
+            )
+
+
+def variable_of(resource: str) -> str:
+    """`example.com/gpu` → `EXAMPLE_COM_GPU`."""
+    return re.sub(r"[^A-Z0-9_]", "_", resource.upper())
+
+
+def _file_name(resource: str) -> str:
+    """What the resource is called in paths: short, for paths of sockets are."""
+    name = re.sub(r"[^A-Za-z0-9.-]", "_", resource)
+    return name if len(name) <= _LONGEST_NAME else hashlib.sha256(resource.encode()).hexdigest()[:12]
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """Tells a socket from one that was made anew in its place; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns

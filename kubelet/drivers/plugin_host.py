@@ -1,0 +1,85 @@
+"""A device plugin on all its nodes, in one process."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from apimachinery.component import ComponentContext
+from kubelet.drivers.device_plugin import ExampleDevicePlugin
+from kubelet.drivers.plugin_settings import PluginFile
+from kubelet.drivers.settings import DriverFileError
+
+log = logging.getLogger(__name__)
+
+
+class PluginHost:
+    """The plugin's process. `read` gives the nodes, and again on SIGHUP."""
+
+    def __init__(self, ctx: ComponentContext, resource: str, read: Callable[[], PluginFile]) -> None:
+        self._ctx = ctx
+        self._resource = resource
+        self._read = read
+        self._plugins: dict[str, tuple[ExampleDevicePlugin, asyncio.Task[None]]] = {}
+        self._revision = 0
+        self._reload = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until the process is to stop."""
+        health = self._ctx.health
+        health.add_check("nodes", self._unready)
+        health.add_page("/driver", self.state)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
+        await self.apply(self._read())
+        reloading = asyncio.create_task(self._follow_file(), name="device plugin file")
+        try:
+            await self._ctx.stop.wait()
+        finally:
+            reloading.cancel()
+            await asyncio.gather(reloading, return_exceptions=True)
+            await self.apply(PluginFile(()))
+
+    async def apply(self, file: PluginFile) -> None:
+        """Be on these nodes, and no others, with these devices and switches."""
+        wanted = {node.name: node for node in file.nodes}
+        leaving = [name for name in self._plugins if name not in wanted]
+        for name, node in wanted.items():
+            if name in self._plugins and self._plugins[name][0].node.directory == node.directory:
+                self._plugins[name][0].apply(node)
+                continue
+            if name in self._plugins:
+                await self._leave(name)
+            plugin = ExampleDevicePlugin(self._resource, node, self._ctx.world.clock)
+            self._plugins[name] = plugin, asyncio.create_task(plugin.run(), name=f"plugin of {name}")
+        await asyncio.gather(*map(self._leave, leaving))
+        self._revision = file.revision
+
+    async def _leave(self, name: str) -> None:
+        _, task = self._plugins.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def state(self) -> dict[str, Any]:
+        """`{revision, nodes: {name: {registered, shown, devices}}}`."""
+        return {
+            "resource": self._resource,
+            "revision": self._revision,
+            "nodes": {
+                name: {"registered": plugin.registered, "shown": plugin.shown, "devices": plugin.devices()}
+                for name, (plugin, _) in self._plugins.items()
+            },
+        }
+
+    async def _follow_file(self) -> None:
+        while True:
+            await self._reload.wait()
+            self._reload.clear()
+            try:
+                await self.apply(self._read())
+            except (DriverFileError, OSError) as error:
+                log.error("the device plugin stays as it is: %s", error)
+
+    def _unready(self) -> bool | str:
+        away = [name for name, (plugin, _) in self._plugins.items() if plugin.shown != plugin.registered]
+        return f"not registered with the kubelets of: {', '.join(away)}" if away else True

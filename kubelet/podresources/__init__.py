@@ -1,0 +1,1 @@
+"""The kubelet's socket for monitoring agents: which devices the containers of a node have."""

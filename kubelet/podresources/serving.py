@@ -1,0 +1,142 @@
+"""Serves the pod resources API on a node's socket: v1, and the one method of v1alpha1."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from apimachinery.clock import Clock
+from kubelet import pod_spec
+from kubelet.behaviour import Behaviour
+from kubelet.metrics import KubeletMetrics
+from kubelet.podresources.listing import Lister
+from kubelet.protocols import calling, pod_resources
+from kubelet.protocols.errors import RpcError
+from kubelet.protocols.pod_resources import v1, v1alpha1
+
+Object = dict[str, Any]
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+SOCKET = "kubelet.sock"
+_CALLS_PER_SECOND, _BURST = 100.0, 10.0  # of all callers together
+
+
+class NodePods(Protocol):
+    """The node's pods, with their newest statuses."""
+
+    def pods(self) -> list[Object]: ...
+
+    def active_pods(self) -> list[Object]: ...
+
+
+class PodResourcesServer:
+    """One node's."""
+
+    def __init__(
+        self,
+        directory: Path,
+        pods: NodePods,
+        lister: Lister,
+        behaviour: Behaviour,
+        clock: Clock,
+        metrics: KubeletMetrics,
+    ) -> None:
+        self._directory = directory
+        self._pods = pods
+        self._lister = lister
+        self._behaviour = behaviour
+        self._metrics = metrics
+        self._limit = _RateLimit(clock) if behaviour.pod_resources_limited else None
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Raises OSError if the socket cannot be had."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        socket = self._directory / SOCKET
+        socket.unlink(missing_ok=True)
+        self._server = calling.new_server()
+        pod_resources.LIST.serve(self._server, self._limited(self._list))
+        pod_resources.GET_ALLOCATABLE.serve(self._server, self._limited(self._get_allocatable))
+        pod_resources.GET.serve(self._server, self._limited(self._get))
+        pod_resources.LIST_V1ALPHA1.serve(self._server, self._limited(self._list_v1alpha1))
+        calling.listen(self._server, socket)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+
+    async def _list(self, _: v1.ListPodResourcesRequest) -> v1.ListPodResourcesResponse:
+        self._metrics.pod_resources_requests.labels("v1").inc()
+        self._metrics.pod_resources_lists.labels("v1").inc()
+        pods = self._pods.active_pods() if self._behaviour.pod_resources_of_active else self._pods.pods()
+        return v1.ListPodResourcesResponse(pod_resources=self._lister.pods(pods))
+
+    async def _get_allocatable(self, _: v1.AllocatableResourcesRequest) -> v1.AllocatableResourcesResponse:
+        self._metrics.pod_resources_requests.labels("v1").inc()
+        self._metrics.pod_resources_get_allocatables.labels("v1").inc()
+        return self._lister.allocatable()
+
+    async def _get(self, request: v1.GetPodResourcesRequest) -> v1.GetPodResourcesResponse:
+        self._metrics.pod_resources_requests.labels("v1").inc()
+        self._metrics.pod_resources_gets.labels("v1").inc()
+        if not self._behaviour.pod_resources_get:
+            raise self._get_failed("PodResources API Get method disabled")
+        wanted = (request.pod_namespace, request.pod_name)
+        for pod in self._pods.pods():
+            if (pod_spec.namespace_of(pod), pod_spec.name_of(pod)) == wanted:
+                return v1.GetPodResourcesResponse(pod_resources=self._lister.pod(pod))
+        raise self._get_failed(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
+
+    def _get_failed(self, text: str) -> RpcError:
+        self._metrics.pod_resources_get_errors.labels("v1").inc()
+        return RpcError(grpc.StatusCode.UNKNOWN, text)
+
+    async def _list_v1alpha1(self, _: v1alpha1.ListPodResourcesRequest) -> v1alpha1.ListPodResourcesResponse:
+        """All pods, and regular containers only; devices are its only resources."""
+        self._metrics.pod_resources_requests.labels("v1alpha1").inc()
+        response = v1alpha1.ListPodResourcesResponse()
+        pods = [{**pod, "spec": {**pod["spec"], "initContainers": []}} for pod in self._pods.pods()]
+        for found in self._lister.pods(pods):
+            entry = response.pod_resources.add(name=found.name, namespace=found.namespace)
+            for container in found.containers:
+                told = entry.containers.add(name=container.name)
+                for devices in container.devices:
+                    told.devices.add(resource_name=devices.resource_name, device_ids=devices.device_ids)
+        return response
+
+    def _limited(
+        self, handle: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        limit = self._limit
+        if limit is None:
+            return handle
+
+        async def limited(request: Request) -> Response:
+            if not limit.allows():
+                raise RpcError(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+            return await handle(request)
+
+        return limited
+
+
+class _RateLimit:
+    """A bucket of tokens that fills steadily (golang.org/x/time/rate)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tokens = _BURST
+        self._filled_at: float | None = None
+
+    def allows(self) -> bool:
+        now = self._clock.monotonic()
+        passed = now - self._filled_at if self._filled_at is not None else 0.0
+        self._tokens = min(_BURST, self._tokens + passed * _CALLS_PER_SECOND)
+        self._filled_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True

@@ -1,0 +1,46 @@
+"""The sockets that a node's kubelet serves: for device plugins, and for agents that ask what pods use."""
+
+import asyncio
+import logging
+
+from apimachinery.clock import Clock
+from kubelet.behaviour import Behaviour
+from kubelet.deviceplugins.manager import DevicePluginManager
+from kubelet.deviceplugins.serving import DevicePluginServer
+from kubelet.layout import NodeLayout
+from kubelet.metrics import KubeletMetrics
+from kubelet.podresources.listing import FindClaim, Lister
+from kubelet.podresources.serving import NodePods, PodResourcesServer
+
+log = logging.getLogger(__name__)
+
+
+class NodeSockets:
+    """One node's. `device_plugins` also takes the plugins of its type that the registry shows."""
+
+    def __init__(
+        self,
+        layout: NodeLayout,
+        behaviour: Behaviour,
+        clock: Clock,
+        metrics: KubeletMetrics,
+        plugins: DevicePluginManager,
+        pods: NodePods,
+        find_claim: FindClaim,
+    ) -> None:
+        self.device_plugins = DevicePluginServer(layout.device_plugins, plugins, metrics)
+        lister = Lister(behaviour, plugins, find_claim)
+        self._pod_resources = PodResourcesServer(
+            layout.pod_resources, pods, lister, behaviour, clock, metrics
+        )
+
+    async def start(self) -> None:
+        """A socket that cannot be had costs the node what it is for, and nothing else."""
+        for server in (self.device_plugins, self._pod_resources):
+            try:
+                await server.start()
+            except OSError as error:
+                log.error("%s", error)
+
+    async def stop(self) -> None:
+        await asyncio.gather(self.device_plugins.stop(), self._pod_resources.stop())

@@ -1,0 +1,47 @@
+"""When a driver is of use: what it, the kubelets and the API server must say."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kubeskew.drivers import name_of
+from kubeskew.state import Process, State
+
+if TYPE_CHECKING:
+    from kubeskew.readiness import Probes
+
+
+async def missing(probes: "Probes", state: State, process: Process) -> str:
+    """What a driver still lacks: registered with the kubelets, its file in effect, its slices stored."""
+    lacking = await probes.missing(process)
+    if lacking:
+        return lacking
+    told = await probes.json(process.url("/driver"))
+    if told is None or told["revision"] != state.driver_revision:
+        return "its file is not in effect yet"
+    return await _unregistered(probes, state, process, told) or await _unstored(probes, state, told)
+
+
+async def _unregistered(probes: "Probes", state: State, process: Process, told: Mapping[str, Any]) -> str:
+    """Nodes whose kubelet takes drivers' plugins and does not have this one. A refusal is an answer too."""
+    driver, waiting = name_of(process), []
+    for kubelet in state.of_kind("kubelet"):
+        for node, plugins in (await probes.plugins(kubelet)).items():
+            entry = told["nodes"].get(node)
+            if entry is None or plugins is None or node in state.killed_nodes:
+                continue
+            works = driver in plugins and entry["registered"]
+            if works != entry["shown"] and not entry["refused"]:
+                waiting.append(node)
+    return f"not registered with the kubelets of: {', '.join(waiting)}" if waiting else ""
+
+
+async def _unstored(probes: "Probes", state: State, told: Mapping[str, Any]) -> str:
+    """Slices that the driver believes to be there, and that the API server does not have."""
+    if told["api"] is None:
+        return ""
+    server = state.of_kind("apiserver")[0]
+    path = f"/apis/{told['api']}/resourceslices?fieldSelector=spec.driver%3D{told['driver']}"
+    listed = await probes.json(server.url(path))
+    uids = {each["metadata"]["uid"] for each in (listed or {"items": ()})["items"]}
+    believed = {uid for pool in told["pools"].values() for uid in pool["slices"].values()}
+    return "" if believed <= uids else "its slices are not stored yet"

@@ -1,0 +1,92 @@
+"""The drivers of the local cluster: one process per driver, on all nodes that have it.
+
+A driver is no Kubernetes component: the version of its process is the release whose driver library it is
+built with, and stays when the cluster changes.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kubelet.drivers import switches
+from kubelet.layout import NodeLayout
+from kubeskew.failures import UserError
+from kubeskew.secret_files import write_secret
+from kubeskew.state import Process, State, StateDir
+
+NAMESPACE = "kube-system"
+
+
+def component(driver: str) -> str:
+    """The component of a driver."""
+    return f"driver/{driver}"
+
+
+def name_of(process: Process) -> str:
+    """The driver of a process; a name may have slashes itself."""
+    return process.name.partition("/")[2]
+
+
+def all_of(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The drivers that nodes of the record have."""
+    return [*dict.fromkeys(entry["name"] for node in nodes.values() for entry in node.get("drivers") or ())]
+
+
+def user(driver: str) -> str:
+    """As whom a driver speaks."""
+    return f"system:serviceaccount:{NAMESPACE}:{driver}"
+
+
+def groups() -> tuple[str, str]:
+    return "system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"
+
+
+def write_file(directory: StateDir, state: State, process: Process) -> None:
+    """Tell a driver's process on which nodes it is, with which devices and switches."""
+    driver = name_of(process)
+    nodes = [
+        _entry(directory, state, node, driver, entry)
+        for node, spec in state.nodes.items()
+        for entry in spec.get("drivers") or ()
+        if entry["name"] == driver
+    ]
+    content = {"revision": state.driver_revision, "nodes": nodes}
+    write_secret(directory.nodes_file(process.name), json.dumps(content, indent=1))
+
+
+def _entry(
+    directory: StateDir, state: State, node: str, driver: str, entry: Mapping[str, Any]
+) -> dict[str, Any]:
+    sockets = Path(state.runtime_dir) if state.runtime_dir else None
+    layout = NodeLayout.under(directory.kubelet_root(), node, sockets)
+    return {
+        **entry,
+        "name": node,
+        "registrarDir": str(layout.registry),
+        "pluginsDir": str(layout.plugins),
+        "cdiDir": str(layout.cdi),
+        "dataDir": str(layout.plugin(driver)),
+        "switches": state.switches.get(driver, {}).get(node, {}),
+    }
+
+
+def switch(state: State, driver: str, nodes: Iterable[str], changes: Mapping[str, Any]) -> None:
+    """Change what goes wrong in a driver, on some of its nodes or on all. Raises UserError."""
+    having = [
+        node
+        for node, spec in state.nodes.items()
+        if any(entry["name"] == driver for entry in spec.get("drivers") or ())
+    ]
+    chosen = [*nodes] or having
+    for node in chosen:
+        if node not in having:
+            raise UserError(f"node {node} does not have the driver {driver}")
+    try:
+        switches.parse(changes)
+    except switches.SwitchError as error:
+        raise UserError(f"driver {driver}: {error}") from error
+    of_driver = state.switches.setdefault(driver, {})
+    for node in chosen:
+        of_driver[node] = switches.merged(of_driver.get(node, {}), changes)
+    state.driver_revision += 1

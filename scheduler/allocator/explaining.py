@@ -1,0 +1,181 @@
+"""Why devices are given out or not: the checks of the search, one device at a time, in words."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from apimachinery.quantity import Format, Quantity
+from scheduler.allocator.allocated_state import AllocatedState, DeviceID
+from scheduler.allocator.candidates import Preparation
+from scheduler.allocator.constraints import Constraint
+from scheduler.allocator.counters import CounterBook, Shortage
+from scheduler.allocator.devices import Device
+from scheduler.allocator.errors import AllocationError
+from scheduler.allocator.pools import NodePools, Pool
+from scheduler.allocator.requests import ClaimPlan, RequestPlan
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slice_index import SliceIndex
+from scheduler.allocator.slices import NodeView, PoolID
+from scheduler.allocator.solution import Choice, Solution
+
+CHOSEN, USABLE = "chosen", "usable"
+
+
+class PoolVerdict(NamedTuple):
+    pool: PoolID
+    verdict: str
+
+
+class DeviceVerdict(NamedTuple):
+    device: DeviceID
+    verdict: str
+
+
+class RequestVerdicts(NamedTuple):
+    """What became of each device of the usable pools when a request looked at it."""
+
+    claim: str
+    request: str
+    devices: Sequence[DeviceVerdict]
+
+
+class Explanation(NamedTuple):
+    pools: Sequence[PoolVerdict]
+    requests: Sequence[RequestVerdicts]
+
+
+def explain(
+    plans: Sequence[ClaimPlan],
+    slices: SliceIndex,
+    node: NodeView,
+    state: AllocatedState,
+    rules: AllocatorRules,
+    solution: Solution | None,
+) -> Explanation:
+    """What a search on the node meets; with its `solution` if it found one."""
+    pools = slices.pools(node)
+    judge = _Judge(pools, node, state, rules, [] if solution is None else [each.choices for each in solution])
+    return Explanation(
+        [PoolVerdict(identity, _of_pool(pool, rules)) for identity, pool in slices.all_pools(node)],
+        [
+            RequestVerdicts(plan.key, option.name, judge.devices(index, plan, option))
+            for index, plan in enumerate(plans)
+            for entry in plan.entries
+            for option in entry.options
+        ],
+    )
+
+
+def _of_pool(pool: Pool | None, rules: AllocatorRules) -> str:
+    if pool is None:
+        return "ignored: no slice is for this node"
+    if pool.obsolete:
+        return "ignored: a newer generation is being published"
+    if pool.invalid:
+        return f"ignored: invalid, {pool.invalid}"
+    if pool.incomplete and rules.whole_pools:
+        return f"ignored: incomplete, {pool.incomplete}"
+    if pool.incomplete:
+        return f"incomplete, {pool.incomplete}: not for requests for all devices"
+    number = len(pool.devices)
+    return f"used: {number or 'no'} device{'' if number == 1 else 's'} for this node"
+
+
+class _Judge:
+    """Looks at devices beside what is allocated and what the solution gives to others."""
+
+    def __init__(
+        self,
+        pools: NodePools,
+        node: NodeView,
+        state: AllocatedState,
+        rules: AllocatorRules,
+        chosen: Sequence[Sequence[Choice]],
+    ) -> None:
+        self._candidates = pools.candidates
+        self._state = state
+        self._rules = rules
+        self._preparation = Preparation(pools, node, state, rules)
+        self._book = CounterBook(pools, state, rules)
+        self._chosen = [(claim, choice) for claim, choices in enumerate(chosen) for choice in choices]
+        counted: set[DeviceID] = set(state.consumed)
+        for _, choice in self._chosen:
+            if choice.device.counters and choice.device.id not in counted:
+                self._book.take(choice.device)
+                counted.add(choice.device.id)
+
+    def devices(self, claim: int, plan: ClaimPlan, request: RequestPlan) -> list[DeviceVerdict]:
+        return [
+            DeviceVerdict(each.id, self._verdict(claim, plan, request, each)) for each in self._candidates
+        ]
+
+    def _verdict(self, claim: int, plan: ClaimPlan, request: RequestPlan, device: Device) -> str:
+        if any(
+            of == claim and choice.device is device and choice.request.name == request.name
+            for of, choice in self._chosen
+        ):
+            return CHOSEN
+        return next((reason for reason in self._reasons(plan, request, device) if reason), USABLE)
+
+    def _reasons(self, plan: ClaimPlan, request: RequestPlan, device: Device) -> Iterator[str]:
+        """The checks, cheap ones first, as the search makes them."""
+        yield self._in_use(request, device)
+        yield _by_selectors(request, device)
+        if not self._preparation.selectable(request, device):
+            yield "it is not for this node"
+        yield self._by_capacity(request, device)
+        if device.counters and not self._rules.features.partitionable_devices:
+            yield "it consumes counters, but DRAPartitionableDevices is off"
+        short = self._book.short_without(device) if device.counters else None
+        yield _too_little(short) if short is not None else ""
+        taint = request.untolerated(device)
+        if taint is not None:
+            value = f"={taint['value']}" if taint.get("value") else ""
+            yield f"taint {taint['key']}{value}:{taint['effect']} is not tolerated"
+        for index, constraint in enumerate(plan.constraints):
+            if isinstance(constraint, Constraint) and constraint.concerns(request):
+                yield self._by_constraint(index, constraint, device)
+
+    def _in_use(self, request: RequestPlan, device: Device) -> str:
+        if not request.admin_access and device.id in self._state.devices:
+            return "in use"
+        for _, choice in self._chosen:
+            if choice.device is device and not device.shareable and not request.admin_access:
+                return f"given to request {choice.request.name} of claim {choice.request.claim}"
+        if not device.usable:
+            return "it has binding conditions, but their gates are off"
+        return ""
+
+    def _by_capacity(self, request: RequestPlan, device: Device) -> str:
+        shares = [choice.taken for _, choice in self._chosen if choice.device is device and choice.taken]
+        allocating = {name: share[name] for share in shares for name in share}
+        for share in shares[:-1]:
+            allocating = {name: amount + share[name] for name, amount in allocating.items()}
+        return self._preparation.shortage(request, device, allocating) or ""
+
+    @staticmethod
+    def _by_constraint(index: int, constraint: Constraint, device: Device) -> str:
+        if device.attribute(constraint.attribute) is None:
+            return f"constraint #{index}: it has no attribute {constraint.attribute}"
+        return ""
+
+
+def _by_selectors(request: RequestPlan, device: Device) -> str:
+    name = request.device_class["metadata"]["name"]
+    try:
+        index = request.class_selectors.refusing(device)
+        if index is not None:
+            return f"selector #{index} of class {name} does not match"
+        index = request.selectors.refusing(device)
+        return "" if index is None else f"selector #{index} of the request does not match"
+    except AllocationError as error:
+        return str(error)
+
+
+def _too_little(short: Shortage) -> str:
+    needed, available = _amount(short.needed), _amount(max(short.available, 0))
+    return f"counter {short.counter} of {short.counter_set}: needs {needed}, {available} left"
+
+
+def _amount(nanos: int) -> str:
+    whole, rest = divmod(nanos, 10**9)
+    return str(Quantity(nanos, -9) if rest else Quantity(whole, 0, Format.BINARY_SI))

@@ -1,0 +1,76 @@
+"""DeviceTaintRules: taints that an administrator gives to devices, beside those of their slices.
+
+Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.36.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from apimachinery.cel.device_features import DeviceFeatures
+from apimachinery.cel.errors import CELError
+
+Object = Mapping[str, Any]
+ClassLookup = Callable[[str], Object | None]
+
+
+class TaintRules:
+    """All rules of the cluster. `classes` finds device classes: rules of 1.33 and 1.34 may name one, and
+    have selectors of their own."""
+
+    def __init__(self, classes: ClassLookup, features: DeviceFeatures) -> None:
+        self._classes = classes
+        self._features = features
+        self._rules: dict[str, Object] = {}
+
+    def set_rule(self, rule: Object) -> None:
+        self._rules[rule["metadata"]["name"]] = rule
+
+    def remove_rule(self, rule: Object) -> None:
+        self._rules.pop(rule["metadata"]["name"], None)
+
+    def concerns(self, rule: Object, obj: Object) -> bool:
+        """Whether the rule may taint devices of the slice."""
+        selector = (rule.get("spec") or {}).get("deviceSelector")
+        return selector is not None and _names_pool(selector, obj["spec"])
+
+    def patched(self, obj: Object) -> Object:
+        """The slice with the taints of all rules; the slice itself if none concerns it."""
+        rules = [self._rules[name] for name in sorted(self._rules) if self.concerns(self._rules[name], obj)]
+        if not rules:
+            return obj
+        spec = obj["spec"]
+        devices = [self._tainted(device, spec["driver"], rules) for device in spec.get("devices") or ()]
+        return {**obj, "spec": {**spec, "devices": devices}}
+
+    def _tainted(self, device: Object, driver: str, rules: list[Object]) -> Object:
+        taints = [rule["spec"]["taint"] for rule in rules if self._selects(rule, driver, device)]
+        return {**device, "taints": [*(device.get("taints") or ()), *taints]} if taints else device
+
+    def _selects(self, rule: Object, driver: str, device: Object) -> bool:
+        selector = rule["spec"]["deviceSelector"]
+        if selector.get("device") is not None and selector["device"] != device["name"]:
+            return False
+        selectors = list(selector.get("selectors") or ())
+        if selector.get("deviceClassName") is not None:
+            device_class = self._classes(selector["deviceClassName"])
+            if device_class is None:
+                return False
+            selectors += (device_class.get("spec") or {}).get("selectors") or ()
+        return all(self._matches(each, driver, device) for each in selectors)
+
+    def _matches(self, selector: Object, driver: str, device: Object) -> bool:
+        """A selector that fails selects nothing."""
+        from apimachinery.cel.devices import compile_selector, device_value
+
+        try:
+            compiled = compile_selector((selector.get("cel") or {}).get("expression") or "", self._features)
+            return compiled.matches(device_value(driver, device, self._features))
+        except CELError:
+            return False
+
+
+def _names_pool(selector: Object, spec: Object) -> bool:
+    return selector.get("driver") in (None, spec["driver"]) and selector.get("pool") in (
+        None,
+        spec["pool"]["name"],
+    )

@@ -1,0 +1,94 @@
+"""Long work leaves the event loop to others."""
+
+import asyncio
+from contextlib import aclosing, contextmanager
+
+import pytest
+from server_in_process import MAPS, config_map
+
+from apimachinery import cel
+from apimachinery.cel.patience import ImpatienceError, patience
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+NUMBERS = list(range(35))
+LONG = f"{NUMBERS}.all(x, {NUMBERS}.all(y, {NUMBERS}.all(z, x + y + z >= 0)))"  # about half a million units
+RULES = {
+    "matchConstraints": {
+        "resourceRules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        ]
+    }
+}
+
+
+@contextmanager
+def turns():
+    """A list that has an item for every turn that others got on the loop."""
+    found = []
+
+    async def tick():
+        while True:
+            await asyncio.sleep(0.001)
+            found.append(1)
+
+    ticking = asyncio.create_task(tick())
+    yield found
+    ticking.cancel()
+
+
+def test_patience():
+    """What costs more is given up; what was done before counts; a thread without any is not hurried."""
+    program = cel.compile("[1, 2, 3].all(x, x > 0)", cel.environment("1.36", stored=True))
+    value, cost = program.evaluate({})
+    with patience(cost * 2):
+        assert program.evaluate({}) == (value, cost)
+        program.evaluate({})
+        with pytest.raises(ImpatienceError):
+            program.evaluate({})
+    with patience(10), pytest.raises(ImpatienceError):
+        cel.compile("[1, 2, 3, 4].all(x, x > 0)", cel.environment("1.36", stored=True))
+    with pytest.raises(cel.EvaluationError, match="actual cost limit exceeded"):
+        program.evaluate({}, limit=cost - 1)
+    assert program.evaluate({}) == (value, cost)
+
+
+async def test_policies(api):
+    """An expression that takes long is evaluated beside other requests, and can ask the authorizer there."""
+    expression = f"{LONG} && authorizer.group('').resource('pods').check('get').allowed()"
+    await api.post(
+        f"{GROUP}/validatingadmissionpolicies",
+        {"metadata": {"name": "p"}, "spec": {**RULES, "validations": [{"expression": expression}]}},
+    )
+    spec = {"policyName": "p", "validationActions": ["Deny"]}
+    await api.post(f"{GROUP}/validatingadmissionpolicybindings", {"metadata": {"name": "b"}, "spec": spec})
+    with turns() as had:
+        made = await api.post(MAPS, config_map("a"))
+    assert made.status == 201, made.body
+    assert len(had) > 2
+
+
+async def test_rules_of_definitions(api):
+    """So are the rules of a custom resource, which are priced beforehand."""
+    items = {"type": "array", "maxItems": 50, "items": {"type": "integer"}}
+    rule = "self.all(x, self.all(y, self.all(z, x + y + z >= 0)))"
+    items["x-kubernetes-validations"] = [{"rule": rule}]
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"list": items}}}
+    spec = {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"plural": "foos", "kind": "Foo"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+    }
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    made = await api.post(definitions, {"metadata": {"name": "foos.example.com"}, "spec": spec})
+    assert made.status == 201, made.body
+    async with asyncio.timeout(10), aclosing(api.watch(f"{definitions}?watch=1")) as events:
+        async for _, one in events:
+            if any(each["type"] == "Established" for each in one["status"].get("conditions") or ()):
+                break
+    foo = {"apiVersion": "example.com/v1", "kind": "Foo", "list": NUMBERS}
+    for name in ("a", "b"):
+        with turns() as had:
+            made = await api.post("/apis/example.com/v1/foos", {**foo, "metadata": {"name": name}})
+        assert made.status == 201, made.body
+        assert len(had) > 2

@@ -1,0 +1,345 @@
+"""DRA drivers behind sockets: a whole node in real time, with a driver of the test's own."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import grpc
+import pytest
+from prometheus_client import CollectorRegistry
+
+from apimachinery.client.refs import dra_refs
+from apimachinery.clock import SystemClock
+from apimachinery.versions import Version
+from kubelet.cdi.writing import write_spec
+from kubelet.dra.plugin import ClaimRef, PluginError
+from kubelet.dra.socket_plugin import SocketPlugin
+from kubelet.layout import NodeLayout
+from kubelet.metrics import KubeletMetrics
+from kubelet.protocols import calling, dra, dra_health, registration
+from kubelet.protocols.errors import RpcError
+
+DRIVER = "gpu.example.com"
+
+
+class SocketDriver:
+    """A driver that serves registration, one version of DRA and health; prepares `gpu-0` for every claim."""
+
+    def __init__(self, layout, version="v1.DRAPlugin", told=None, suffix=""):
+        self.layout, self.service = layout, dra.REGISTERED[version]
+        self.told, self.calls, self.answers = [], [], {}
+        self.devices = asyncio.Queue()  # of the health stream
+        self._versions = told or [version]
+        directory = layout.plugins / DRIVER
+        directory.mkdir(exist_ok=True)
+        self.endpoint = directory / f"dra{suffix}.sock"
+        self.registrar = layout.registry / f"{DRIVER}{suffix}-reg.sock"
+
+    async def start(self):
+        self._plugin, self._registration = calling.new_server(), calling.new_server()
+        self.service.prepare.serve(self._plugin, self._prepare)
+        self.service.unprepare.serve(self._plugin, self._unprepare)
+        dra_health.V1ALPHA1.watch.serve(self._plugin, self._watch)
+        registration.GET_INFO.serve(self._registration, self._info)
+        registration.NOTIFY.serve(self._registration, self._notify)
+        for server, socket in ((self._plugin, self.endpoint), (self._registration, self.registrar)):
+            calling.listen(server, socket)
+            await server.start()
+        return self
+
+    async def stop(self):
+        """As a driver that ends in order: its sockets go."""
+        await self.crash()
+        self.registrar.unlink(missing_ok=True)
+        self.endpoint.unlink(missing_ok=True)
+
+    async def crash(self):
+        """Its sockets stay, with nobody behind them."""
+        await asyncio.gather(self._registration.stop(None), self._plugin.stop(None))
+
+    async def registered(self):
+        async with asyncio.timeout(10):
+            while not self.told:  # noqa: ASYNC110 - the kubelet's doing
+                await asyncio.sleep(0.01)
+        return self.told[-1]
+
+    async def _info(self, request):
+        return registration.PluginInfo(
+            type="DRAPlugin", name=DRIVER, endpoint=str(self.endpoint), supported_versions=self._versions
+        )
+
+    async def _notify(self, status):
+        self.told.append((status.plugin_registered, status.error))
+        return registration.RegistrationStatusResponse()
+
+    async def _prepare(self, request):
+        self.calls.append(("prepare", sorted(claim.name for claim in request.claims)))
+        if "prepare" in self.answers:
+            return self.answers["prepare"](request)
+        answer = self.service.prepare.response()
+        for claim in request.claims:
+            cdi_id = f"{DRIVER}/claim={claim.uid}"
+            write_spec(self.layout.cdi / f"{claim.uid}.json", f"{DRIVER}/claim", {claim.uid: {"GPU": "0"}})
+            answer.claims[claim.uid].devices.add(
+                pool_name="node-1", device_name="gpu-0", request_names=["req"], cdi_device_ids=[cdi_id]
+            )
+        return answer
+
+    async def _unprepare(self, request):
+        self.calls.append(("unprepare", sorted(claim.name for claim in request.claims)))
+        answer = self.service.unprepare.response()
+        for claim in request.claims:
+            answer.claims[claim.uid].SetInParent()
+        return answer
+
+    async def _watch(self, request):
+        while True:
+            health = await self.devices.get()
+            messages = dra_health.V1ALPHA1.messages
+            device = messages.DeviceIdentifier(pool_name="node-1", device_name="gpu-0")
+            yield messages.NodeWatchResourcesResponse(
+                devices=[messages.DeviceHealth(device=device, health=health, message="hot")]
+            )
+
+
+@pytest.fixture
+async def node(node):
+    """Its sockets are in a short directory."""
+    with TemporaryDirectory(prefix="ks") as made:
+        node.sockets = Path(made)
+        yield node
+        await node.stop()
+
+
+@pytest.fixture
+def layout(node):
+    made = NodeLayout.under(node.root, "node-1", node.sockets)
+    made.make()
+    return made
+
+
+@pytest.fixture
+async def drivers():
+    """Makes drivers that end with the test."""
+    made = []
+
+    async def make(*args, **kwargs):
+        made.append(await SocketDriver(*args, **kwargs).start())
+        return made[-1]
+
+    yield make
+    for driver in made:
+        await driver.stop()
+
+
+async def claimed_pod(node, *claims, name="pod-1", minor=36):
+    """A pod that uses claims, which are allocated and reserved for it."""
+    refs = dra_refs(Version(minor))
+    entries = [{"name": claim, "resourceClaimName": claim} for claim in claims]
+    uses = [{"name": claim, "request": "req"} for claim in claims]
+    containers = [{"name": "main", "image": "x", "resources": {"claims": uses}}]
+    made = await node.create(name, containers=containers, resourceClaims=entries)
+    for claim in claims:
+        result = {"driver": DRIVER, "pool": "node-1", "device": "gpu-0", "request": "req"}
+        user = {"resource": "pods", "name": name, "uid": made["metadata"]["uid"]}
+        allocation = {"devices": {"results": [result]}}
+        body = {
+            "metadata": {"name": claim, "namespace": "default"},
+            "status": {"reservedFor": [user], "allocation": allocation},
+        }
+        await node.client.create(refs.claims, body)
+    return made
+
+
+def environment(node, pod="pod-1"):
+    return next(c["env"] for c in node.agent.containers() if c["pod"] == pod and c["running"])
+
+
+@pytest.mark.parametrize(
+    ("version", "service"),
+    [
+        ("1.36", "v1.DRAPlugin"),
+        ("1.36", "v1beta1.DRAPlugin"),
+        ("1.33", "v1beta1.DRAPlugin"),
+        ("1.32", "v1alpha3.Node"),
+    ],
+)
+async def test_a_pod_gets_what_a_driver_prepares(node, layout, drivers, version, service):
+    """Registration, one call for both claims, devices in the container, one call at the end."""
+    minor = Version.parse(version).minor
+    driver = await drivers(layout, service)
+    await node.start(version, "DynamicResourceAllocation=true")
+    assert await driver.registered() == (True, "")
+    await claimed_pod(node, "a", "b", minor=minor)
+    await node.running()
+    assert environment(node)["GPU"] == "0"
+    await node.delete()
+    await node.gone()
+    assert driver.calls == [("prepare", ["a", "b"]), ("unprepare", ["a", "b"])]
+
+
+async def test_a_refused_driver_is_told_why(node, layout, drivers):
+    """1.36 knows no alpha service."""
+    driver = await drivers(layout, "v1alpha3.Node")
+    await node.start("1.36")
+    text = (
+        "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA "
+        f"driver plugin {DRIVER} at endpoint {driver.endpoint}: none of services supported by the plugin "
+        '(["v1alpha3.Node"]) are supported by the kubelet (["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
+    )
+    assert await driver.registered() == (False, text)
+
+
+async def test_a_restarted_kubelet_finds_the_driver_and_the_claims(node, layout, drivers):
+    """Nothing is prepared again for a pod that runs; its end is told to the driver."""
+    driver = await drivers(layout)
+    await node.start()
+    await driver.registered()
+    await claimed_pod(node, "a")
+    await node.running()
+    await node.kill()
+    driver.told.clear()
+    await node.start()
+    await driver.registered()
+    assert node.agent.prepared() == {DRIVER: [node.agent.prepared()[DRIVER][0]]}
+    await node.delete()
+    await node.gone()
+    assert driver.calls == [("prepare", ["a"]), ("unprepare", ["a"])]
+
+
+async def test_a_rolling_update_needs_no_pause(node, layout, drivers):
+    """Two plugins of a driver at a time: the newer is called, and alone once the older has left."""
+    old = await drivers(layout, suffix="-old")
+    await node.start()
+    await old.registered()
+    new = await drivers(layout, suffix="-new")
+    await new.registered()
+    await claimed_pod(node, "a")
+    await node.running()
+    await old.stop()
+    await node.delete()
+    await node.gone()
+    assert (old.calls, new.calls) == ([], [("prepare", ["a"]), ("unprepare", ["a"])])
+
+
+async def test_health_is_told_in_the_pods_status(node, layout, drivers):
+    """What the driver's stream says of a device stands in the status of the container that uses it."""
+    driver = await drivers(layout)
+    await node.start("1.36")
+    await driver.registered()
+    await claimed_pod(node, "a")
+    await node.running()
+
+    def health(status):
+        resources = status["containerStatuses"][0].get("allocatedResourcesStatus")
+        return resources and resources[0]["resources"][0]["health"]
+
+    for number, name in ((1, "Healthy"), (2, "Unhealthy")):
+        driver.devices.put_nowait(number)
+        pod = await node.until_pod(lambda status, name=name: health(status) == name, seconds=10)
+    (entry,) = pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"]
+    assert entry["name"] == "claim:a/req"
+    assert entry["resources"][0]["resourceID"].startswith(f"{DRIVER}/claim=")
+
+
+# -- calls
+
+
+@pytest.fixture
+def metrics():
+    return KubeletMetrics(CollectorRegistry())
+
+
+@pytest.fixture
+async def plugin(layout, drivers, metrics):
+    """A client of a driver, and the driver."""
+    driver = await drivers(layout)
+    made = SocketPlugin(DRIVER, str(driver.endpoint), "v1.DRAPlugin", SystemClock(), metrics, timeout=0.5)
+    made.server = driver
+    yield made
+    await made.close()
+
+
+def refused(request):
+    raise RpcError(grpc.StatusCode.FAILED_PRECONDITION, "no driver loaded")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (refused, "rpc error: code = FailedPrecondition desc = no driver loaded"),
+        (lambda request: 1 / 0, "rpc error: code = Unknown desc = Unexpected <class 'ZeroDivisionError'>"),
+    ],
+)
+async def test_a_failed_call_is_told_in_gos_words(plugin, answer, text):
+    """Whatever a driver's server makes of its failure."""
+    plugin.server.answers["prepare"] = answer
+    with pytest.raises(PluginError, match=f"^{text}"):
+        await plugin.node_prepare_resources([ClaimRef("default", "a", "u")])
+
+
+async def test_a_slow_driver_is_given_up(plugin, metrics):
+    """After the time for a call the pod waits for its next turn; the call is counted by its code."""
+
+    async def forever(request):
+        await asyncio.Event().wait()
+
+    plugin.server._prepare = forever
+    await plugin.server.stop()
+    await plugin.server.start()
+    with pytest.raises(PluginError, match=r"code = DeadlineExceeded desc = context deadline exceeded$"):
+        await plugin.node_prepare_resources([ClaimRef("default", "a", "u")])
+    path = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
+    labels = (DRIVER, path, "DeadlineExceeded")
+    assert metrics.dra_grpc_operations_duration.labels(*labels)._sum.get() > 0
+
+
+async def test_a_driver_that_dies_in_a_call_fails_it(plugin):
+    """The call ends with the connection, and later ones with the dial; a new driver is found."""
+    asked = asyncio.Event()
+
+    async def hang(request):
+        asked.set()
+        await asyncio.Event().wait()
+
+    working, plugin.server._prepare = plugin.server._prepare, hang
+    await plugin.server.stop()
+    await plugin.server.start()
+    call = asyncio.create_task(plugin.node_prepare_resources([ClaimRef("default", "a", "u")]))
+    await asked.wait()
+    await plugin.server.stop()
+    with pytest.raises(PluginError, match=r"code = (Unavailable|Canceled)"):
+        await call
+    plugin.server._prepare = working
+    await plugin.server.start()
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                answers = await plugin.node_prepare_resources([ClaimRef("default", "a", "u")])
+                break
+            except PluginError:
+                await asyncio.sleep(0.05)
+    assert answers["u"][0].device == "gpu-0"
+
+
+async def test_garbage_is_no_answer(layout, plugin):
+    """Bytes that are no message fail the call."""
+    path = layout.plugins / "garbage.sock"
+    server = calling.new_server()
+
+    async def garbage(request, context):
+        return b"\xff\xff\xff"
+
+    handler = grpc.unary_unary_rpc_method_handler(garbage)
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler(dra.V1.name, {"NodePrepareResources": handler})]
+    )
+    calling.listen(server, path)
+    await server.start()
+    broken = SocketPlugin(DRIVER, str(path), "v1.DRAPlugin", SystemClock(), plugin._metrics)
+    with pytest.raises(
+        PluginError, match="code = Internal desc = grpc: failed to unmarshal the received message"
+    ):
+        await broken.node_prepare_resources([ClaimRef("default", "a", "u")])
+    await broken.close()
+    await server.stop(None)

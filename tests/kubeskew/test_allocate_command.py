@@ -1,0 +1,191 @@
+"""`kubeskew allocate`: what people see, and what other programs read."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kubeskew.cli import main
+
+_CASES = Path(__file__).parents[1] / "data" / "allocator" / "cases-1.36.jsonl"
+
+_DEVICES = """
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: "device.driver == 'gpu.example.com'"}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: counters}
+spec:
+  driver: gpu.example.com
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 2}
+  sharedCounters: [{name: gpu-0, counters: {memory: {value: 40Gi}}}]
+---
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceSlice
+metadata: {name: devices}
+spec:
+  driver: gpu.example.com
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 2}
+  devices:
+  - name: whole
+    basic:
+      attributes: {size: {string: whole}}
+      consumesCounters: [{counterSet: gpu-0, counters: {memory: {value: 40Gi}}}]
+  - name: half-1
+    basic:
+      attributes: {size: {string: half}}
+      consumesCounters: [{counterSet: gpu-0, counters: {memory: {value: 20Gi}}}]
+  - name: half-2
+    basic:
+      attributes: {size: {string: half}}
+      consumesCounters: [{counterSet: gpu-0, counters: {memory: {value: 20Gi}}}]
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n1}}
+- {apiVersion: v1, kind: Node, metadata: {name: n2}}
+"""
+
+
+def _claim(name, size, device="", kind="ResourceClaim"):
+    selector = {"cel": {"expression": f"device.attributes['gpu.example.com'].size == '{size}'"}}
+    request = {"name": "r", "deviceClassName": "gpu", "selectors": [selector]}
+    spec = {"devices": {"requests": [request]}}
+    claim = {"apiVersion": "resource.k8s.io/v1beta1", "kind": kind, "metadata": {"name": name}}
+    claim["spec"] = spec if kind == "ResourceClaim" else {"spec": spec}
+    if device:
+        result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": device}
+        claim["status"] = {"allocation": {"devices": {"results": [result]}}}
+    return claim
+
+
+_CLAIM = _claim("a", "half")
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Run the command on the devices above and other objects: its exit code, output and error output."""
+
+    def run(*arguments, objects=()):
+        (tmp_path / "devices.yaml").write_text(_DEVICES)
+        (tmp_path / "claims.json").write_text(
+            json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
+        )
+        files = ["-f", str(tmp_path / "devices.yaml"), "-f", str(tmp_path / "claims.json")] if objects else []
+        with pytest.raises(SystemExit) as ended:
+            main(["allocate", *files, *arguments])
+        shown = capsys.readouterr()
+        return ended.value.code, shown.out, shown.err
+
+    return run
+
+
+def test_people_see_the_devices(run):
+    """The first node that fits is shown with its devices, the others with what happened there."""
+    code, out, _ = run(objects=[_claim("a", "half"), _claim("b", "half", kind="ResourceClaimTemplate")])
+
+    assert code == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["Allocation", "on", "n1:"],
+        ["CLAIM", "REQUEST", "DRIVER", "POOL", "DEVICE", "DETAILS"],
+        ["default/a", "r", "gpu.example.com", "n1", "half-1"],
+        ["default/b", "r", "gpu.example.com", "n1", "half-2"],
+        ["Not", "possible", "on", "n2:", "cannot", "allocate", "all", "claims"],
+    ]
+
+
+def test_explanation_names_the_check(run):
+    """Of every device the first check that refused it is told, with numbers; of every pool how it is seen."""
+    taken = _claim("other", "half", device="half-2")
+    code, out, _ = run("--node", "n1", "--explain", "-o", "json", objects=[_claim("a", "whole"), taken])
+    (node,) = json.loads(out)["nodes"]
+
+    assert (code, node["allocations"]) == (1, None)
+    assert node["explanation"]["pools"] == [
+        {"pool": "gpu.example.com/n1", "verdict": "used: 3 devices for this node"}
+    ]
+    assert [each["verdict"] for each in node["explanation"]["requests"][0]["devices"]] == [
+        "counter memory of gpu-0: needs 40Gi, 20Gi left",
+        "selector #0 of the request does not match",
+        "in use",
+    ]
+
+
+def test_taint_rules_count(run):
+    """A DeviceTaintRule taints devices where its gates are on."""
+    rule = {
+        "apiVersion": "resource.k8s.io/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "broken"},
+        "spec": {
+            "deviceSelector": {"driver": "gpu.example.com", "device": "half-1"},
+            "taint": {"key": "broken", "effect": "NoSchedule"},
+        },
+    }
+    arguments = ("-o", "json", "--node", "n1")
+    objects = [rule, _claim("a", "half")]
+
+    def device(out):
+        return json.loads(out)["nodes"][0]["allocations"][0]["devices"]["results"][0]["device"]
+
+    assert device(run(*arguments, objects=objects)[1]) == "half-1"  # the gate is off in 1.36
+    gates = ("--feature-gates", "DRADeviceTaintRules=true")
+    assert device(run(*arguments, *gates, objects=objects)[1]) == "half-2"
+
+
+def test_recorded_cases_as_lines(run):
+    """Every line is answered, in order."""
+    _, out, _ = run("--jsonl", str(_CASES))
+    expected = [json.loads(line) for line in _CASES.read_text().splitlines()]
+    answers = [json.loads(line) for line in out.splitlines()]
+
+    assert [answer["name"] for answer in answers] == [case["name"] for case in expected]
+    assert [answer.get("error") for answer in answers] == [case["expect"].get("error") for case in expected]
+
+
+def test_bad_lines_are_answered(run, tmp_path):
+    """A line that is no case does not keep the others from being answered."""
+    cases = tmp_path / "cases"
+    cases.write_text('{"name": "a"\n[]\n{"name": "b"}\n{"name": "c", "node": {"metadata": {"name": "n"}}}\n')
+    code, out, _ = run("--jsonl", str(cases))
+    answers = [json.loads(line) for line in out.splitlines()]
+
+    assert code == 0
+    assert [answer["name"] for answer in answers] == [None, None, "b", "c"]
+    assert ["error" in answer for answer in answers] == [True, True, True, False]
+    assert answers[2]["error"] == "unusable case: 'node' is missing"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "objects", "text"),
+    [
+        pytest.param([], [], "nothing to read", id="nothing"),
+        pytest.param(["--jsonl", "--node", "n1"], [], "--jsonl takes everything", id="jsonl-and-more"),
+        pytest.param(["-f", "nowhere.yaml"], [], "cannot read nowhere.yaml: No such file", id="no-file"),
+        pytest.param(["--node", "n3"], [_CLAIM], "no node n3 in the files; there are n1, n2", id="node"),
+        pytest.param(["--version", "1.30"], [_CLAIM], "1.30 allocates no devices", id="version"),
+        pytest.param(["--feature-gates", "X=true"], [_CLAIM], "feature gates: ", id="gates"),
+        pytest.param(
+            [], [_claim("a", "half", device="half-1")], "no claim without an allocation", id="claims"
+        ),
+        pytest.param([], [{"apiVersion": "v1", "kind": "Pod"}], "says nothing about devices", id="kind"),
+        pytest.param(
+            [],
+            [{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}],
+            "metadata is missing",
+            id="name",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_line(run, arguments, objects, text):
+    """What is wrong with files or options is said in one line, with exit code 2."""
+    code, out, err = run(*arguments, objects=objects)
+
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert text in err
