@@ -5,10 +5,12 @@ and stands here. The API server shares the world and the flags' types, not the r
 """
 
 import asyncio
+import contextlib
 import functools
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -255,7 +257,15 @@ def run_component(
     by default `kube-NAME`.
     """
     set_up_logging(options.verbosity)
+    _allow_open_files()
     run_loop(_run(name, options, main, announce, agent or _agent(name)))
+
+
+def _allow_open_files() -> None:
+    """As many as the system lets the process have, as Go programs do: a kubelet needs seven per node."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # a limit that is not for us to reach
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def run_loop(main: Awaitable[None]) -> None:

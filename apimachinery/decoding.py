@@ -4,12 +4,12 @@ What comes out is normalised and in the version it was sent in; defaults and con
 400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apimachinery import json_syntax, protobuf, shapes, yaml_body
+from apimachinery import json_syntax, protobuf, shapes
 from apimachinery.errors import Object, StatusError, bad_request
 from apimachinery.json_values import load_repeated, nests_deeper_than
 from apimachinery.normalising import WrongShape, normalise_and_report
@@ -28,19 +28,17 @@ _HEAD = (
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # the name of upstream's scheme in its errors
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A body as a JSON value. An object with a repeated key is a `shapes.Repeated`.
 
     `duplicates` are strict errors that the format itself found (YAML).
     """
 
     value: Any
-    duplicates: list[str] = field(default_factory=list)
+    duplicates: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     """An object as sent, normalised; `warnings` are texts for Warning headers (validation "Warn")."""
 
     object: Object
@@ -60,7 +58,11 @@ def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parse
     if schema is not None and protobuf.is_protobuf(content_type):
         return Parsed(protobuf.decode_unknown(body, lambda *_: schema))
     try:
-        parsed = Parsed(*yaml_body.load(body)) if is_yaml(content_type) else Parsed(_load_json(body))
+        if not is_yaml(content_type):
+            return Parsed(_load_json(body))
+        from apimachinery import yaml_body  # it brings a parser
+
+        parsed = Parsed(*yaml_body.load(body))
     except RecursionError:
         raise ValueError("exceeded max depth") from None
     if _may_nest(body):
@@ -75,6 +77,8 @@ def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
 
 
 def _may_nest(body: bytes) -> bool:
+    if len(body) <= MAX_DEPTH:
+        return False
     return body.count(b"{") + body.count(b"[") + body.count(b"\n") + body.count(b"-") > MAX_DEPTH
 
 
@@ -83,11 +87,16 @@ def _load_json(body: bytes) -> Any:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         json_syntax.check(body)
-        return load_repeated(body)  # JSON to Go, not to orjson: invalid UTF-8, lone surrogates, huge numbers
+        return _repeated(body)  # JSON to Go, not to orjson: invalid UTF-8, lone surrogates, huge numbers
     if _may_nest(body):
         check_depth(value)  # before it is written again below
-    if _may_repeat_keys(body, value):
-        return load_repeated(body)
+    return _repeated(body) if _may_repeat_keys(body, value) else value
+
+
+def _repeated(body: bytes) -> Any:
+    value = load_repeated(body)
+    if _may_nest(body):
+        check_depth(value)
     return value
 
 
@@ -200,9 +209,17 @@ def decode_value(
             warnings += shapes.strict_errors(value, schema)
     if warnings and validation == "Strict":
         raise cannot_handle(gvk, gvk.kind, f"strict decoding error: {', '.join(warnings)}")
-    warnings = [line for text in warnings for line in yaml_body.lines_of(text)]
     walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
-    return Decoded(walked, warnings, gvk)
+    return Decoded(walked, lines(warnings), gvk)
+
+
+def lines(warnings: Sequence[str]) -> list[str]:
+    """Every line of what is wrong as a warning of its own."""
+    if not warnings:
+        return []
+    from apimachinery import yaml_body  # it brings a parser
+
+    return [line for text in warnings for line in yaml_body.lines_of(text)]
 
 
 def _metadata(schema: Schema) -> Schema | None:

@@ -92,12 +92,13 @@ def parse_overrides(text: str) -> dict[str, bool]:
 class FeatureGates:
     """The gates of one component: the table of its version, and what was set by hand. Immutable, hashable."""
 
-    __slots__ = ("_enabled", "_overrides", "_version")
+    __slots__ = ("_enabled", "_hash", "_overrides", "_version")
 
     def __init__(self, version: Version, overrides: Mapping[str, bool] | None = None) -> None:
         """Takes any overrides; `validate` is what refuses them."""
         self._version = version
         self._overrides: Mapping[str, bool] = dict(sorted((overrides or {}).items()))
+        self._hash = hash((version, tuple(self._overrides.items())))
         specs = _specs(version.minor)
         enabled = {name: spec.default for name, spec in specs.items()}
         for special, stage in _SPECIAL.items():
@@ -199,7 +200,7 @@ class FeatureGates:
         return (self._version, self._overrides) == (other._version, other._overrides)
 
     def __hash__(self) -> int:
-        return hash((self._version, tuple(self._overrides.items())))
+        return self._hash
 
     def __repr__(self) -> str:
         return f"FeatureGates({self._version}, {self.flag()!r})"

@@ -285,8 +285,9 @@ def _object(schema: Schema) -> Normaliser:  # noqa: C901 - the one hot loop, kep
                 continue
             if item is None:
                 continue
-            result = step[0](item, unknown)
-            if result is None or (step[1] and not result):
+            walk, drops = step
+            result = item if walk is _string and item.__class__ is str else walk(item, unknown)
+            if result is None or (drops and not result):
                 continue
             written[key] = result
         for key, field in unset:

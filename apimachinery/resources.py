@@ -76,22 +76,22 @@ class Resource:
     columns: tuple[Column, ...] = ()
     custom: bool = False  # made by a CustomResourceDefinition
     structural: "Structural | None" = None  # what objects of a custom resource may be
+    # Made of the others once: every request asks for them.
+    gvk: GroupVersionKind = field(init=False)
+    api_version: str = field(init=False)
+    group_resource: GroupResource = field(init=False)
+    group_kind: GroupKind = field(init=False)
 
-    @property
-    def gvk(self) -> GroupVersionKind:
-        return GroupVersionKind(self.group, self.version, self.kind)
-
-    @property
-    def api_version(self) -> str:
-        return self.gvk.api_version
-
-    @property
-    def group_resource(self) -> GroupResource:
-        return GroupResource(self.group, self.plural)
-
-    @property
-    def group_kind(self) -> GroupKind:
-        return GroupKind(self.group, self.kind)
+    def __post_init__(self) -> None:
+        gvk = GroupVersionKind(self.group, self.version, self.kind)
+        found = {
+            "gvk": gvk,
+            "api_version": gvk.api_version,
+            "group_resource": GroupResource(self.group, self.plural),
+            "group_kind": GroupKind(self.group, self.kind),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @property
     def list_kind(self) -> str:

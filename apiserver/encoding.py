@@ -28,7 +28,10 @@ def encode(obj: Object) -> bytes:
 
 def dumps(value: Any) -> bytes:
     """JSON of any value; keys that are not text become text."""
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # such keys; allowing for them takes twice as long
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 
 def indented(value: Any) -> bytes:

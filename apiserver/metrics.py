@@ -1,9 +1,12 @@
 """What the server counts, in a registry of its own."""
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from apiserver.request_info import RequestInfo
@@ -17,8 +20,27 @@ _VERBS = {"list": "LIST", "deletecollection": "DELETECOLLECTION", "watch": "WATC
 _METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 
 
+class _Series:
+    """The answers of one label set: how many by code, and how long they took."""
+
+    __slots__ = ("buckets", "codes", "labels", "seconds")
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        self.labels = labels
+        self.codes: dict[int, int] = {}
+        self.buckets = [0] * (len(_SECONDS) + 1)  # the last: longer than all
+        self.seconds = 0.0
+
+    def count(self, code: int) -> None:
+        self.codes[code] = self.codes.get(code, 0) + 1
+
+    def time(self, seconds: float) -> None:
+        self.buckets[bisect_left(_SECONDS, seconds)] += 1
+        self.seconds += seconds
+
+
 class RequestMetrics:
-    """Counters of requests; a label set is looked up once and then remembered.
+    """Counters of requests, which become metrics when somebody looks: those of a library cost more.
 
     `is_known` is whether something is served there: what clients make up is counted together, or they could
     fill the memory with label sets.
@@ -29,36 +51,42 @@ class RequestMetrics:
     def __init__(self, is_known: Callable[[RequestInfo], bool] = lambda _: True) -> None:
         self._is_known = is_known
         self.registry = CollectorRegistry()
-        self._total = Counter(
-            "apiserver_request",
-            "Requests by verb, resource and code.",
-            (*_LABELS, "code"),
-            registry=self.registry,
-        )
-        self._duration = Histogram(
-            "apiserver_request_duration_seconds", "Seconds from the request to its answer.", _LABELS,
-            buckets=_SECONDS, registry=self.registry,
-        )  # fmt: skip
+        self._series: dict[RequestKind, _Series] = {}
+        self.registry.register(self)
         self.watchers = Gauge(
             "apiserver_longrunning_requests", "Watches that are open.", _LABELS, registry=self.registry
         )
-        self._children: dict[tuple[str, ...], tuple[Any, Any]] = {}
 
     def observe(self, info: RequestInfo, code: int, seconds: float) -> None:
         """Count one answer."""
-        scope = _scope(info)
-        key = (info.verb, info.group, info.version, info.resource, info.subresource, scope, str(code))
-        children = self._children.get(key)
-        if children is None:
+        key = (info.verb, info.group, info.version, info.resource, info.subresource, _scope(info))
+        series = self._series.get(key)
+        if series is None:
             if not self._is_known(info):
                 self.observe(_UNKNOWN, code, seconds)
                 return
-            labels = self.labels(info)
-            children = self._total.labels(*labels, key[-1]), self._duration.labels(*labels)
-            self._children[key] = children
-        children[0].inc()
+            series = self._series[key] = _Series(self.labels(info))
+        series.count(code)
         if not info.is_long_running:
-            children[1].observe(seconds)
+            series.time(seconds)
+
+    def collect(self) -> Iterator[Metric]:
+        """What has been counted, for the registry."""
+        total = CounterMetricFamily(
+            "apiserver_request", "Requests by verb, resource and code.", labels=(*_LABELS, "code")
+        )
+        duration = HistogramMetricFamily(
+            "apiserver_request_duration_seconds", "Seconds from the request to its answer.", labels=_LABELS
+        )
+        bounds = [*(str(float(bound)) for bound in _SECONDS), "+Inf"]
+        for series in self._series.values():
+            for code, count in series.codes.items():
+                total.add_metric((*series.labels, str(code)), count)
+            buckets = list(zip(bounds, accumulate(series.buckets), strict=True))
+            if buckets[-1][1]:
+                duration.add_metric(series.labels, buckets, series.seconds)
+        yield total
+        yield duration
 
     def labels(self, info: RequestInfo) -> tuple[str, ...]:
         """The label values of a request, without the code."""
@@ -68,6 +96,9 @@ class RequestMetrics:
     def render(self) -> bytes:
         """The text that a scraper reads."""
         return generate_latest(self.registry)
+
+
+RequestKind = tuple[str, str, str, str, str, str]  # verb, group, version, resource, subresource, scope
 
 
 class FlowMetrics:

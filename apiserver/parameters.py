@@ -5,6 +5,7 @@ Source: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation and meta/v1
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object
@@ -118,8 +119,7 @@ def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
     return problems
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(NamedTuple):
     """Of a create, update or patch, checked."""
 
     dry_run: bool

@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go, 1.36.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _VERBS = {
     "POST": "create",
@@ -19,8 +19,7 @@ _SELECTING = frozenset({"list", "watch", "deletecollection"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(NamedTuple):
     """`verb` is upstream's (get, list, watch, create, update, patch, delete, deletecollection, proxy).
 
     For a non-resource request `verb` is the method in lower case and all else but `path` is empty.

@@ -1,6 +1,7 @@
 """Processes of a cluster of their own, with fresh data, for a benchmark."""
 
 import asyncio
+import os
 import ssl
 import subprocess
 import sys
@@ -85,7 +86,10 @@ async def running_processes(
 
 def _started(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "kubeskew", *arguments], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "kubeskew", *arguments],
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, **launching.environment(os.environ)},
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apimachinery.client.refs import PODS
-from apimachinery.client.rest import APIClient
+from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from apimachinery.clock import Clock
 from conformance.control import ClusterControl
 from conformance.kinds import Kinds
@@ -36,8 +36,14 @@ class CellContext:
         return self.timeouts.get(operation, DEFAULT_TIMEOUTS.get(operation, 30.0))
 
     async def remember_pods(self) -> None:
-        """Note how every pod and every node's claims are; the first note of a pod stays."""
-        pods = (await self.client.list(PODS))["items"]
+        """Note how every pod and every node's claims are; the first note of a pod stays.
+
+        While no API server answers nothing can have changed that was not noted before.
+        """
+        try:
+            pods = (await self.client.list(PODS))["items"]
+        except CONNECTION_ERRORS:
+            return
         self.present = {pod["metadata"]["uid"] for pod in pods}
         for pod in pods:
             self.baseline.setdefault(pod["metadata"]["uid"], pod)

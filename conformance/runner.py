@@ -16,7 +16,7 @@ from conformance.evidence.lives import pod_lives
 from conformance.evidence.record import record
 from conformance.evidence.stretches import stretches
 from conformance.kinds import Kinds
-from conformance.operations import checks, cluster, commands, logs, measuring, objects
+from conformance.operations import checks, cluster, commands, disturbance, logs, measuring, objects
 from conformance.results import CellResult, OperationResult, StepResult
 from conformance.scenario import Cell, Operation, Step
 
@@ -28,7 +28,8 @@ RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
     "assert": checks.assert_,
     "error": checks.error,
     "wait": checks.wait,
-    "undisturbed": checks.undisturbed,
+    "undisturbed": disturbance.undisturbed,
+    "prepared": disturbance.prepared,
     "observe": measuring.observe,
     "metric": measuring.metric,
     "podLogs": logs.pod_logs,
@@ -39,6 +40,7 @@ RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
     "gates": cluster.gates,
     "restart": cluster.restart,
     "kill": cluster.kill,
+    "driver": cluster.driver,
 }
 
 Progress = Callable[[str], None]

@@ -11,9 +11,12 @@ OBJECT_OPERATIONS = (
     *("apply", "create", "patch", "delete", "assert", "error", "wait", "podLogs", "observe"),
     *("script", "sleep"),
 )
-CLUSTER_OPERATIONS = ("upgrade", "downgrade", "gates", "restart", "kill", "metric", "undisturbed")
+CLUSTER_OPERATIONS = (
+    *("upgrade", "downgrade", "gates", "restart", "kill", "driver", "metric"),
+    *("undisturbed", "prepared"),
+)
 RUN_KINDS = (*OBJECT_OPERATIONS, *CLUSTER_OPERATIONS)
-NOT_YET = ("fork", "driver")
+NOT_YET = ("fork",)
 
 
 @dataclass(frozen=True, slots=True)

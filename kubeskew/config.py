@@ -7,6 +7,8 @@ nodes:
   labels: {zone: a}
   capacity: {cpu: "8", memory: 32Gi, pods: "110"}
   drivers: [{name: gpu.example.com, devices: 8}]     # or profile: a100-mig, …; resources: {slices: […]}
+- name: plugin-node
+  devicePlugins: [{resource: example.com/gpu, devices: 2}]
 """
 
 from collections.abc import Mapping
@@ -17,6 +19,7 @@ from typing import Any
 import yaml
 
 from apimachinery.gates import FeatureGates
+from apimachinery.quota.names import is_extended, is_native
 from apimachinery.versions import DEFAULT_VERSION, Version
 from kubelet.drivers.profiles import PROFILES
 from kubelet.drivers.settings import offer
@@ -27,18 +30,20 @@ DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-stor
 
 _CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components"}
 _NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
+_PLUGIN_KEYS = {"resource", "devices", "deviceName"}
 _DRIVER_KEYS = {"name", "devices", "deviceName", "attributes", "capacity", "profile", "resources"}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A node to fake. `drivers` are as in the cluster file."""
+    """A node to fake. `drivers` and `device_plugins` are as in the cluster file."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_CAPACITY))
     taints: tuple[Mapping[str, str], ...] = ()
     drivers: tuple[Mapping[str, Any], ...] = ()
+    device_plugins: tuple[Mapping[str, Any], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The entry of the kubelet's nodes file."""
@@ -48,6 +53,7 @@ class NodeSpec:
             "capacity": dict(self.capacity),
             "taints": [dict(taint) for taint in self.taints],
             "drivers": [dict(driver) for driver in self.drivers],
+            "devicePlugins": [dict(plugin) for plugin in self.device_plugins],
         }
 
     @classmethod
@@ -58,6 +64,7 @@ class NodeSpec:
             capacity=value.get("capacity") or dict(DEFAULT_CAPACITY),
             taints=tuple(value.get("taints") or ()),
             drivers=tuple(value.get("drivers") or ()),
+            device_plugins=tuple(value.get("devicePlugins") or ()),
         )
 
 
@@ -181,12 +188,11 @@ def _nodes(value: Any, where: str) -> tuple[NodeSpec, ...]:
 
 def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
     node = _mapping(value, where, _NODE_KEYS)
-    if node.get("devicePlugins"):
-        raise UserError(f"{where}.devicePlugins: device plugins are not supported yet")
     count = node.get("count", 1)
     if not isinstance(count, int) or count < 0:
         raise UserError(f"{where}.count: expected a number, found {count!r}")
     drivers = [_driver(item, f"{where}.drivers") for item in node.get("drivers") or []]
+    plugins = [_device_plugin(item, f"{where}.devicePlugins") for item in node.get("devicePlugins") or []]
     base = node.get("name") or "node"
     names = (
         [base]
@@ -201,9 +207,23 @@ def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
             capacity={**DEFAULT_CAPACITY, **capacity},
             taints=tuple(node.get("taints") or ()),
             drivers=tuple(drivers),
+            device_plugins=tuple(plugins),
         )
         for name in names
     ]
+
+
+def _device_plugin(value: Any, where: str) -> dict[str, Any]:
+    plugin = _mapping(value, where, _PLUGIN_KEYS)
+    resource = plugin.get("resource")
+    if not isinstance(resource, str) or is_native(resource) or not is_extended(resource):
+        raise UserError(
+            f"{where}: a device plugin needs a resource such as example.com/gpu, not {resource!r}"
+        )
+    devices = plugin.get("devices", 1)
+    if not isinstance(devices, int) or isinstance(devices, bool) or devices < 0:
+        raise UserError(f"{where}: {resource}: devices: expected a number, found {devices!r}")
+    return plugin
 
 
 def _driver(value: Any, where: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from kubeskew.drivers import NAMESPACE, name_of
+from kubeskew.drivers import NAMESPACE, is_device_plugin, name_of
 from kubeskew.readiness import Probes, wait_until
 from kubeskew.state import State
 
@@ -24,7 +24,8 @@ _RULES = [
 async def introduce(probes: Probes, state: State) -> None:
     """Have the API server know the drivers' accounts and what they may do, as soon as it lets us."""
     server = state.of_kind("apiserver")[0]
-    names = [name_of(process) for process in state.of_kind("driver")]
+    found = [name_of(process) for process in state.of_kind("driver")]
+    names = [name for name in found if not is_device_plugin(name)]  # these need nothing of the API server
     for path, body in _accounts(names) if names else ():
 
         async def refused(path: str = path, body: dict[str, Any] = body) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kubeskew.drivers import name_of
+from kubeskew.drivers import is_device_plugin, name_of
 from kubeskew.state import Process, State
 
 if TYPE_CHECKING:
@@ -18,7 +18,32 @@ async def missing(probes: "Probes", state: State, process: Process) -> str:
     told = await probes.json(process.url("/driver"))
     if told is None or told["revision"] != state.driver_revision:
         return "its file is not in effect yet"
+    if is_device_plugin(name_of(process)):
+        return await _unpublished(probes, state, told)
     return await _unregistered(probes, state, process, told) or await _unstored(probes, state, told)
+
+
+async def _unpublished(probes: "Probes", state: State, told: Mapping[str, Any]) -> str:
+    """Nodes on which a device plugin is not registered, or that do not tell of its devices as they are."""
+    server = state.of_kind("apiserver")[0]
+    listed = await probes.json(server.url("/api/v1/nodes"))
+    statuses = {node["metadata"]["name"]: node["status"] for node in (listed or {"items": ()})["items"]}
+    waiting = [
+        node
+        for node, entry in told["nodes"].items()
+        if node not in state.killed_nodes and not _tells(statuses.get(node) or {}, told["resource"], entry)
+    ]
+    return f"its devices are not in the status of: {', '.join(waiting)}" if waiting else ""
+
+
+def _tells(status: Mapping[str, Any], resource: str, entry: Mapping[str, Any]) -> bool:
+    allocatable = (status.get("allocatable") or {}).get(resource, "0")
+    if not entry["shown"]:
+        return not entry["registered"] and allocatable == "0"
+    healths = list(entry["devices"].values())
+    capacity = (status.get("capacity") or {}).get(resource)
+    wanted = str(len(healths)), str(healths.count("Healthy"))
+    return entry["registered"] and (capacity, allocatable) == wanted
 
 
 async def _unregistered(probes: "Probes", state: State, process: Process, told: Mapping[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""The drivers of the local cluster: one process per driver, on all nodes that have it.
+"""The drivers of the local cluster: one process per driver, on all nodes that have it; device plugins too.
+
+A device plugin goes by its resource, which has a slash, as no driver's name has.
 
 A driver is no Kubernetes component: the version of its process is the release whose driver library it is
 built with, and stays when the cluster changes.
@@ -28,9 +30,20 @@ def name_of(process: Process) -> str:
     return process.name.partition("/")[2]
 
 
+def is_device_plugin(name: str) -> bool:
+    """Whether the name is a resource."""
+    return "/" in name
+
+
 def all_of(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The drivers that nodes of the record have."""
-    return [*dict.fromkeys(entry["name"] for node in nodes.values() for entry in node.get("drivers") or ())]
+    """The drivers and device plugins that nodes of the record have."""
+    return [*dict.fromkeys(name for node in nodes.values() for name in entries(node))]
+
+
+def entries(node: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What a node of the record has: driver or resource → its entry."""
+    of_drivers = {entry["name"]: entry for entry in node.get("drivers") or ()}
+    return of_drivers | {entry["resource"]: entry for entry in node.get("devicePlugins") or ()}
 
 
 def user(driver: str) -> str:
@@ -48,8 +61,7 @@ def write_file(directory: StateDir, state: State, process: Process) -> None:
     nodes = [
         _entry(directory, state, node, driver, entry)
         for node, spec in state.nodes.items()
-        for entry in spec.get("drivers") or ()
-        if entry["name"] == driver
+        if (entry := entries(spec).get(driver)) is not None
     ]
     content = {"revision": state.driver_revision, "nodes": nodes}
     write_secret(directory.nodes_file(process.name), json.dumps(content, indent=1))
@@ -65,6 +77,7 @@ def _entry(
         "name": node,
         "registrarDir": str(layout.registry),
         "pluginsDir": str(layout.plugins),
+        "devicePluginsDir": str(layout.device_plugins),
         "cdiDir": str(layout.cdi),
         "dataDir": str(layout.plugin(driver)),
         "switches": state.switches.get(driver, {}).get(node, {}),
@@ -73,11 +86,7 @@ def _entry(
 
 def switch(state: State, driver: str, nodes: Iterable[str], changes: Mapping[str, Any]) -> None:
     """Change what goes wrong in a driver, on some of its nodes or on all. Raises UserError."""
-    having = [
-        node
-        for node, spec in state.nodes.items()
-        if any(entry["name"] == driver for entry in spec.get("drivers") or ())
-    ]
+    having = [node for node, spec in state.nodes.items() if driver in entries(spec)]
     chosen = [*nodes] or having
     for node in chosen:
         if node not in having:

@@ -4,7 +4,8 @@ import json
 import os
 import random
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
@@ -16,7 +17,7 @@ from kubeskew.state import Process, State, StateDir
 PORTS = range(16443, 32000)
 SERVICE_RANGE = "10.96.0.0/12"  # kubeadm's default
 # Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
-ENVIRONMENT = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+_NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 
 
 Builder = Callable[[StateDir, State, Process], list[str]]
@@ -42,6 +43,20 @@ def is_free(port: int) -> bool:
         return True
 
 
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """What components find in their environment beside what is `given` to this command.
+
+    Where Python must not leave bytecode beside its sources, every start would compile them again, which takes
+    as long as the rest of it: components keep theirs in the user's cache.
+    """
+    found = dict(_NO_AUTHORITIES)
+    if given.get("PYTHONDONTWRITEBYTECODE") and not given.get("PYTHONPYCACHEPREFIX"):
+        caches = given.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        found["PYTHONPYCACHEPREFIX"] = str(Path(caches) / "kubeskew" / "bytecode")
+        found["PYTHONDONTWRITEBYTECODE"] = ""
+    return found
+
+
 def start(directory: StateDir, state: State, process: Process) -> None:
     """Start `process` as it is recorded and note its pid. The caller saves the record."""
     if process.kind == "kubelet":
@@ -49,7 +64,7 @@ def start(directory: StateDir, state: State, process: Process) -> None:
     elif process.kind == "driver":
         drivers.write_file(directory, state, process)
     process.pid, process.birth = processes.start(
-        arguments(directory, state, process), directory.log(process.name), ENVIRONMENT
+        arguments(directory, state, process), directory.log(process.name), environment(os.environ)
     )
     process.wanted = True
 
@@ -64,7 +79,7 @@ def write_nodes_file(directory: StateDir, state: State, process: Process) -> Non
     nodes = []
     for name in process.nodes:
         entry = state.node_spec(name).as_json()
-        del entry["drivers"]  # processes of their own
+        del entry["drivers"], entry["devicePlugins"]  # processes of their own
         entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
         if name in state.killed_nodes:
             entry["killed"] = True
@@ -156,7 +171,7 @@ def _driver(directory: StateDir, _state: State, process: Process) -> list[str]:
     name = drivers.name_of(process)
     return [
         "driver",
-        *("--driver-name", name),
+        *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
         *("--kubeconfig", str(directory.component_kubeconfig(drivers.user(name)))),
         *("--driver-file", str(directory.nodes_file(process.name))),
         *_common(process),

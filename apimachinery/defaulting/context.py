@@ -1,9 +1,8 @@
 """What a default may depend on beside the object, and the two or three moves every defaulter makes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object
@@ -11,8 +10,7 @@ from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultingContext:
+class DefaultingContext(NamedTuple):
     """The server's version and gates, and the time of the request."""
 
     version: Version

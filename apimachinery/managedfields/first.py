@@ -1,16 +1,23 @@
 """The one entry of a new object that nobody managed before: everything it sets belongs to its creator.
 
-What comparing it with nothing gives, without the sets in between: creates are what a server does most.
+What comparing it with nothing gives, without the sets in between: creates are what a server does most. Each
+schema that is met becomes a function once, which knows the elements of its fields and what is below them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from apimachinery.managedfields import atoms, limits, path_elements
-from apimachinery.managedfields.atoms import Shape
 from apimachinery.managedfields.field_sets import FieldSet
-from apimachinery.schema import Schema
+from apimachinery.schema import Kind, Schema
 
 Fields = dict[str, Any]
+Below = Callable[[Any], Fields]  # what follows an element that is owned itself
+
+_SCALARS = frozenset(
+    {Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.INT_OR_STRING, Kind.QUANTITY}
+)
+_NAMES_MAX = 1024  # of one map or list, of which the elements are kept; and characters of such an element
 
 
 def serves(reset: FieldSet | None) -> bool:
@@ -18,50 +25,82 @@ def serves(reset: FieldSet | None) -> bool:
     return reset is None or not reset.children
 
 
-def fields_of(obj: dict[str, Any], schema: Schema, reset: FieldSet | None) -> Fields:
-    """FieldsV1 of all that `obj` sets, without `reset` and what nobody owns. Raises ItemError."""
-    found: Fields = {}
-    left_out = reset.members if reset is not None else frozenset()
-    for name in sorted(obj):
-        element = path_elements.field(name)
-        below = _below(obj[name], atoms.field_schema(schema, name) or atoms.ANY)
-        if element in left_out:
-            continue
-        if element in limits.UNOWNED.members:
+class Creations:
+    """Says what creators own, for objects of some schemas; what it knows of these goes with it."""
+
+    def __init__(self) -> None:
+        self._below: dict[Schema, Below | None] = {}
+
+    def fields_of(self, obj: dict[str, Any], schema: Schema, reset: FieldSet | None) -> Fields:
+        """FieldsV1 of all that `obj` sets, without `reset` and what nobody owns. Raises ItemError."""
+        below = self._of(schema)
+        found = below(obj) if below is not None else {}
+        found.pop(".", None)
+        for element in reset.members if reset is not None else ():
+            found.pop(element, None)
+        for element in limits.UNOWNED.members & found.keys():
             nobodys = {".", *limits.UNOWNED.below(element).members}
-            below = {text: part for text, part in below.items() if text not in nobodys}
-            if not below:
-                continue
-        found[element] = below
-    return found
+            left = {text: part for text, part in found[element].items() if text not in nobodys}
+            if left:
+                found[element] = left
+            else:
+                del found[element]
+        return found
 
+    def _of(self, schema: Schema) -> Below | None:
+        """None: nothing is ever below."""
+        found = self._below.get(schema)
+        if found is None and schema not in self._below:
+            found = self._below[schema] = self._made(schema)
+        return found
 
-def _below(value: Any, schema: Schema) -> Fields:
-    """What follows an element that is owned itself."""
-    if not value or not isinstance(value, dict | list):
-        return {}
-    if isinstance(value, list):
-        return {} if atoms.is_atomic_list(schema) else _items(value, schema)
-    if atoms.shape_of(schema, value) is not Shape.MAP or atoms.is_atomic(schema):
-        return {}
-    found: Fields = {".": {}}
-    for name in sorted(value):
-        item = value[name]
-        deep = item and isinstance(item, dict | list)
-        there = (atoms.field_schema(schema, name) or atoms.ANY) if deep else atoms.ANY
-        found[path_elements.field(name)] = _below(item, there) if deep else {}
-    return found
+    def _made(self, schema: Schema) -> Below | None:
+        if schema.kind in _SCALARS or atoms.is_atomic(schema):
+            return None
+        return self._list(schema) if schema.kind is Kind.LIST else self._map(schema)
 
+    def _map(self, schema: Schema) -> Below:
+        known: dict[str, tuple[str, Below | None]] = {}  # by name: its element, and what may be below
 
-def _items(items: list[Any], schema: Schema) -> Fields:
-    """The items of a list by their elements; several of one key are owned as one."""
-    by_element: dict[str, list[Any]] = {}
-    for item in items:
-        by_element.setdefault(atoms.item_element(schema, item), []).append(item)
-    item_schema = atoms.item_schema(schema)
-    elements = path_elements.in_order(by_element) if len(by_element) > 1 else by_element
-    found: Fields = {".": {}}
-    for element in elements:
-        same = by_element[element]
-        found[element] = _below(same[0], item_schema) if len(same) == 1 else {}
-    return found
+        def below(value: Any) -> Fields:
+            if not value or not isinstance(value, dict):
+                return {}
+            found: Fields = {".": {}}
+            for name in sorted(value):
+                part = known.get(name)
+                if part is None:
+                    part = path_elements.field(name), self._of(atoms.field_schema(schema, name) or atoms.ANY)
+                    if len(known) < _NAMES_MAX and len(name) < _NAMES_MAX:
+                        known[name] = part
+                element, inner = part
+                found[element] = inner(value[name]) if inner is not None else {}
+            return found
+
+        return below
+
+    def _list(self, schema: Schema) -> Below:
+        item_schema = atoms.item_schema(schema)
+        only = schema.list_keys[0] if len(schema.list_keys) == 1 else ""
+        known: dict[Any, str] = {}  # elements by their only key
+
+        def below(value: Any) -> Fields:
+            if not value or not isinstance(value, list):
+                return {}
+            by_element: dict[str, list[Any]] = {}
+            for item in value:
+                key = item.get(only) if only and item.__class__ is dict else None
+                element = known.get(key) if key.__class__ is str else None
+                if element is None:
+                    element = atoms.item_element(schema, item)
+                    if key.__class__ is str and len(known) < _NAMES_MAX and len(element) < _NAMES_MAX:
+                        known[key] = element
+                by_element.setdefault(element, []).append(item)
+            elements = path_elements.in_order(by_element) if len(by_element) > 1 else by_element
+            inner = self._of(item_schema)  # not before: schemas may be recursive
+            found: Fields = {".": {}}
+            for element in elements:
+                same = by_element[element]  # several of one key are owned as one
+                found[element] = inner(same[0]) if inner is not None and len(same) == 1 else {}
+            return found
+
+        return below

@@ -54,6 +54,7 @@ class FieldManager:
         self._schema_for = schema_for
         self._convert = convert
         self._reset = reset
+        self._creations = first.Creations()
 
     def update(
         self,
@@ -92,7 +93,7 @@ class FieldManager:
             return None
         new = objects.unmanaged(new)
         try:
-            fields = first.fields_of(new, schema, reset)
+            fields = self._creations.fields_of(new, schema, reset)
         except ItemError:
             return None
         entry = entries.entry(identity, identity.api_version, fields, now)

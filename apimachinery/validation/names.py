@@ -22,6 +22,7 @@ _LABEL_VALUE = f"({_QUALIFIED})?"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 _ENV_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_PRINTABLE_BUT_EQUALS = re.compile("[ -<>-~]+")
 _PERCENT = "[0-9]+%"
 _HTTP_HEADER = "[-A-Za-z0-9]+"
 
@@ -114,8 +115,11 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 def _check(text: str, most: int, pattern: str, message: str, *examples: str) -> list[str]:
+    fits = _matches(text, pattern)
+    if fits and (not most or len(text) <= most):  # what fits is ASCII
+        return []
     errors = [too_long_text(most)] if most and _size(text) > most else []
-    if not _matches(text, pattern):
+    if not fits:
         errors.append(regex_text(message, pattern, *examples))
     return errors
 
@@ -156,15 +160,31 @@ def path_segment(name: str, prefix: bool = False) -> list[str]:
 # --- keys and values --------------------------------------------------------------------------------------
 
 
+@remembered(1 << 13)
+def _is_label_value(value: str) -> bool:
+    return len(value) <= MAX_LABEL and _COMPILED[_LABEL_VALUE].fullmatch(value) is not None
+
+
 def label_value(value: str) -> list[str]:
+    if _is_label_value(value):
+        return []
     errors = [too_long_text(MAX_LABEL, "bytes")] if _size(value) > MAX_LABEL else []
     if not _matches(value, _LABEL_VALUE):
         errors.append(regex_text(_LABEL_VALUE_TEXT, _LABEL_VALUE, "MyValue", "my_value", "12345"))
     return errors
 
 
+@remembered(1 << 13)
+def _is_qualified(key: str) -> bool:
+    return not _qualified_name(key)
+
+
 def qualified_name(key: str) -> list[str]:
     """`name` or `prefix/name`: label and annotation keys, finalizers, resource names."""
+    return [] if _is_qualified(key) else _qualified_name(key)
+
+
+def _qualified_name(key: str) -> list[str]:
     parts = key.split("/")
     if len(parts) > 2:
         text = regex_text(f"a valid label key {_NAME_PART_TEXT}", _QUALIFIED, *_QUALIFIED_EXAMPLES)
@@ -204,8 +224,7 @@ def c_identifier(name: str) -> list[str]:
 def env_name(name: str, relaxed: bool = True) -> list[str]:
     """The name of an environment variable; `relaxed` since 1.32 (RelaxedEnvironmentVariableValidation)."""
     if relaxed:
-        good = bool(name) and all(" " <= char <= "~" and char != "=" for char in name)
-        return [] if good else [_RELAXED_ENV_NAME_TEXT]
+        return [] if _PRINTABLE_BUT_EQUALS.fullmatch(name) else [_RELAXED_ENV_NAME_TEXT]
     errors = _check(name, 0, _ENV_NAME, _ENV_NAME_TEXT, "my.env-name", "MY_ENV.NAME", "MyEnvName1")
     return errors + [text for text in config_key(name) if text.startswith("must not")]
 

@@ -3,7 +3,7 @@
 Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go and core's own finalizer rule, about 1.36.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from apimachinery.errors import Object
@@ -30,6 +30,18 @@ def validate_object_meta(
     core: bool = True,
 ) -> list[FieldError]:
     """What is wrong with the metadata of a new object. `core`: finalizers must be standard or qualified."""
+    errors = validate_object_name(meta, name_check, path)
+    errors += _validate_namespace(meta.get("namespace") or "", namespaced, path)
+    if (meta.get("generation") or 0) < 0:
+        errors.append(
+            invalid(child(path, "generation"), meta["generation"], "must be greater than or equal to 0")
+        )
+    errors += _validate_rest(meta, path)
+    return errors + validate_standard_finalizers(meta, path) if core else errors
+
+
+def validate_object_name(meta: Object, name_check: NameCheck, path: str = "metadata") -> list[FieldError]:
+    """What is wrong with the name of a new object, and with what it was generated from."""
     errors: list[FieldError] = []
     name, prefix = meta.get("name") or "", meta.get("generateName") or ""
     if prefix:
@@ -38,13 +50,7 @@ def validate_object_meta(
         errors.append(required(child(path, "name"), "name or generateName is required"))
     else:
         errors += [invalid(child(path, "name"), name, text) for text in name_check(name, False)]
-    errors += _validate_namespace(meta, namespaced, path)
-    if (meta.get("generation") or 0) < 0:
-        errors.append(
-            invalid(child(path, "generation"), meta["generation"], "must be greater than or equal to 0")
-        )
-    errors += _validate_rest(meta, path)
-    return errors + validate_standard_finalizers(meta, path) if core else errors
+    return errors
 
 
 def validate_object_meta_update(new: Object, old: Object, path: str = "metadata") -> list[FieldError]:
@@ -86,8 +92,7 @@ def _take_over(new: Object, old: Object) -> None:
             new[name] = old[name]
 
 
-def _validate_namespace(meta: Object, namespaced: bool, path: str) -> list[FieldError]:
-    namespace = meta.get("namespace") or ""
+def _validate_namespace(namespace: str, namespaced: bool, path: str) -> list[FieldError]:
     at = child(path, "namespace")
     if not namespaced:
         return [forbidden(at, "not allowed on this type")] if namespace else []
@@ -97,20 +102,20 @@ def _validate_namespace(meta: Object, namespaced: bool, path: str) -> list[Field
 
 
 def _validate_rest(meta: Object, path: str) -> list[FieldError]:
-    return [
-        *validate_labels(meta.get("labels") or {}, child(path, "labels")),
-        *validate_annotations(meta.get("annotations") or {}, child(path, "annotations")),
-        *validate_owner_references(meta.get("ownerReferences") or (), child(path, "ownerReferences")),
-        *validate_finalizers(meta.get("finalizers") or (), child(path, "finalizers")),
-        *validate_managed_fields(meta.get("managedFields") or (), child(path, "managedFields")),
-    ]
+    errors: list[FieldError] = []
+    for name, validate in _PARTS:
+        if part := meta.get(name):
+            errors += validate(part, child(path, name))
+    return errors
 
 
 def validate_labels(labels: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors = []
+    errors: list[FieldError] = []
     for key in sorted(labels):
-        errors += [invalid(path, key, text) for text in names.qualified_name(key)]
-        errors += [invalid(path, labels[key], text) for text in names.label_value(labels[key])]
+        if texts := names.qualified_name(key):
+            errors += [invalid(path, key, text) for text in texts]
+        if texts := names.label_value(labels[key]):
+            errors += [invalid(path, labels[key], text) for text in texts]
     return errors
 
 
@@ -204,13 +209,23 @@ def validate_managed_fields(entries: Sequence[Object], path: str) -> list[FieldE
             errors.append(invalid(child(at, "operation"), operation, "must be `Apply` or `Update`"))
         if entry.get("fieldsType") not in {"", None, "FieldsV1"}:
             errors.append(invalid(child(at, "fieldsType"), entry["fieldsType"], "must be `FieldsV1`"))
-        manager = entry.get("manager") or ""
+        manager, subresource = entry.get("manager") or "", entry.get("subresource") or ""
         if len(manager.encode()) > MAX_MANAGER_BYTES:
             errors.append(too_long(child(at, "manager"), MAX_MANAGER_BYTES))
-        errors += manager_character_errors(manager, child(at, "manager"))
-        if len((entry.get("subresource") or "").encode()) > MAX_SUBRESOURCE_BYTES:
+        if not manager.isprintable():
+            errors += manager_character_errors(manager, child(at, "manager"))
+        if subresource and len(subresource.encode()) > MAX_SUBRESOURCE_BYTES:
             errors.append(too_long(child(at, "subresource"), MAX_SUBRESOURCE_BYTES))
     return errors
+
+
+_PARTS: Sequence[tuple[str, Callable[[Any, str], list[FieldError]]]] = (
+    ("labels", validate_labels),
+    ("annotations", validate_annotations),
+    ("ownerReferences", validate_owner_references),
+    ("finalizers", validate_finalizers),
+    ("managedFields", validate_managed_fields),
+)
 
 
 def manager_character_errors(manager: str, path: str) -> list[FieldError]:

@@ -128,14 +128,14 @@ def _allowed(authorizer: Authorizer, modes: tuple[_Mode, ...], request: Request,
 
 
 def _by_mode(authorizer: Authorizer, mode: _Mode, request: Request, wanted: User) -> User:
-    action = replace(request.info, verb=f"impersonate-on:{mode.name}:{request.info.verb}")
+    action = request.info._replace(verb=f"impersonate-on:{mode.name}:{request.info.verb}")
     _check(authorizer, request.user, action)
     verb = f"impersonate:{mode.name}"
     if MASTERS_GROUP in wanted.groups:
         info = RequestInfo(True, "", verb, _AUTHENTICATION, "v1", "groups", name=MASTERS_GROUP)
         raise refusal(request.user, info, "impersonating the system:masters group is not allowed")
     for info in _questions(wanted, verb, _AUTHENTICATION):
-        asked = replace(info, name="*") if mode.name == "associated-node" else info
+        asked = info._replace(name="*") if mode.name == "associated-node" else info
         _check(authorizer, request.user, asked)
     return _complete(replace(wanted, groups=(_NODES,)) if _node_name(wanted.name) else wanted)
 

@@ -4,7 +4,6 @@ Source: pkg/registry/core/pod/rest/subresources.go, pkg/registry/core/pod/strate
 k8s.io/apiserver/pkg/endpoints/handlers/rest.go (ConnectResource), 1.36.
 """
 
-from dataclasses import replace
 from urllib.parse import urlencode
 
 from apimachinery import errors
@@ -74,7 +73,7 @@ def _check_permission(request: Request, scope: Scope) -> None:
         return
     if not services.world.gates.enabled("AuthorizePodWebsocketUpgradeCreatePermission"):
         return
-    info = replace(request.info, verb="create")
+    info = request.info._replace(verb="create")
     decision = services.authorizer.authorize(request.user, info)
     if not decision.allowed:
         raise refusal(request.user, info, decision.reason)

@@ -3,10 +3,10 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from apimachinery import decoding, errors, field, shapes, yaml_body
+from apimachinery import decoding, errors, field, shapes
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object
 from apimachinery.normalising import WrongShape
@@ -130,7 +130,7 @@ class Configuration(NamedTuple):
     """What is applied: what the client says and nothing more. `repeated` are YAML's strict errors."""
 
     value: Object
-    repeated: list[str]
+    repeated: Sequence[str]
 
 
 def read_configuration(body: bytes) -> Configuration:
@@ -151,7 +151,7 @@ def check_repeated(request: Request, config: Configuration, validation: str) -> 
     for text in config.repeated if validation != "Ignore" else ():
         if validation == "Strict":
             raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
-        request.warnings.extend(yaml_body.lines_of(text))
+        request.warnings.extend(decoding.lines([text]))
 
 
 def _applied(

@@ -27,10 +27,14 @@ def complete(registry: Registry, obj: Object) -> None:
 
 def check_new(registry: Registry, strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:
     """Raise 422 if a new object breaks a rule."""
-    _raise(registry, obj, strategy.check_new(obj, ctx, strategy.metadata_errors(obj, ctx)))
+    found = strategy.metadata_errors(obj, ctx)
+    _raise(registry, obj, strategy.check_new(obj, ctx, found))
     # Not every kind looks at its metadata; what holds for all comes last (rest.BeforeCreate).
-    segment, namespaced = names.path_segment, registry.resource.namespaced
-    _raise(registry, obj, object_meta.validate_object_meta(obj["metadata"], namespaced, segment, core=False))
+    metadata, segment, namespaced = obj["metadata"], names.path_segment, registry.resource.namespaced
+    if not found and strategy.looks_at_metadata(ctx):  # kinds have stricter rules for everything but names
+        _raise(registry, obj, object_meta.validate_object_name(metadata, segment))
+    else:
+        _raise(registry, obj, object_meta.validate_object_meta(metadata, namespaced, segment, core=False))
 
 
 def check_change(

@@ -98,6 +98,8 @@ def _check_right(registry: Registry, write: Write, name: str) -> None:
 def _check_no_revision(metadata: Object) -> None:
     """Raise 500, as upstream, if a new object names a revision; what is no number is only dropped."""
     revision = metadata.pop("resourceVersion", "")
+    if not revision:
+        return
     try:
         wrong = parse_uint(revision) != 0
     except ValueError:

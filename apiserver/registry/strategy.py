@@ -13,25 +13,25 @@ update: `prepare_for_update`, generation, disabled fields dropped, metadata rule
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 from apimachinery.clock import Entropy
 from apimachinery.errors import Object
 from apimachinery.field import FieldError
 from apimachinery.gates import FeatureGates
 from apimachinery.resources import Resource, ResourceTable
-from apimachinery.validation import object_meta, structural
+from apimachinery.validation import names, object_meta, structural
 from apimachinery.versions import Version
 from apiserver.authorization import Decision
 from apiserver.request_info import RequestInfo
 from apiserver.user import User
 
 
-@dataclass(frozen=True, slots=True)
-class StrategyContext:
+class StrategyContext(NamedTuple):
     """The world as a strategy may see it, for one request.
 
     `resource` is the resource in its hub version. `subresource` is empty for the main resource.
@@ -104,6 +104,10 @@ class Strategy:
         """The kind's rules for a change. The default checks the new object as a new one."""
         return self.validate(new, ctx)
 
+    def looks_at_metadata(self, ctx: StrategyContext) -> bool:
+        """Whether `metadata_errors` says all that is wrong."""
+        return True
+
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         """What is wrong with the metadata of a new object."""
         namespaced = ctx.resource.namespaced
@@ -140,8 +144,6 @@ class Strategy:
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         """What is wrong with `name` (a generateName if `prefix`): texts, none if it is fine."""
-        from apimachinery.validation import names
-
         return names.dns1123_subdomain(name, prefix)
 
     def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
@@ -177,8 +179,9 @@ class Strategy:
             "metadata.name": metadata.get("name", ""),
             "metadata.namespace": metadata.get("namespace", ""),
         }
-        for label in self.field_labels:
-            found[label] = show(at_path(obj, label))
+        for label, path in _paths(self.field_labels):
+            value = _at(obj, path)
+            found[label] = value if value.__class__ is str else show(value)
         return found
 
 
@@ -228,11 +231,21 @@ def keep(new: Object, old: Object, name: str) -> None:
 
 def at_path(obj: Any, path: str) -> Any:
     """The value at a dotted path of field names, None if there is none."""
-    for name in path.split("."):
+    return _at(obj, path.split("."))
+
+
+def _at(obj: Any, names: Sequence[str]) -> Any:
+    for name in names:
         if not isinstance(obj, dict):
             return None
         obj = obj.get(name)
     return obj
+
+
+@lru_cache(maxsize=1024)
+def _paths(labels: tuple[str, ...]) -> Sequence[tuple[str, Sequence[str]]]:
+    """Field labels with their paths."""
+    return [(label, label.split(".")) for label in labels]
 
 
 def show(value: Any) -> str:

@@ -1,6 +1,7 @@
 """What a write is given and what it gives back, between handlers and registry."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from apimachinery.errors import Object
 from apimachinery.resources import Resource
@@ -28,8 +29,7 @@ class Write:
     size: int = 0  # of the request's body, in bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """The object after a write, in the hub version.
 
     `value` is what the log holds (without resourceVersion), None for a dry run; `revision` its revision, 0

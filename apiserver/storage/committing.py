@@ -1,7 +1,8 @@
 """Committing a batch of changes: read the states, decide, write the events and the projection."""
 
-import json
 from collections.abc import Iterable, Sequence
+
+import orjson
 
 from apiserver.storage.deciding import Outcome, State, decide
 from apiserver.storage.interfaces import EMPTY_REVISION, Change, Entry, Key
@@ -17,13 +18,13 @@ def commit(session: Session, changes: Sequence[Change]) -> list[Outcome]:
     decision = decide(changes, states, found)
     if decision.events:
         touched = dict.fromkeys(event.key for event, _ in decision.events)
-        session.many("insert_event", [event_row(event, last) for event, last in decision.events])
+        session.insert("insert_event", [event_row(event, last) for event, last in decision.events])
         _project(session, [(key, states[key].current) for key in touched], before)
     return decision.outcomes
 
 
 def _read(session: Session, keys: Sequence[Key]) -> dict[Key, State]:
-    asked = json.dumps([(key.resource, key.namespace, key.name) for key in keys])
+    asked = orjson.dumps([(key.resource, key.namespace, key.name) for key in keys]).decode()
     states = {}
     for place, uid, revision, created, value, last in session.all("states", keys=asked):
         key = keys[place]
@@ -41,6 +42,6 @@ def _project(session: Session, states: Iterable[tuple[Key, Entry | None]], befor
         elif key in before:
             removed.append((key.resource, key.namespace, key.name))
     if put:
-        session.many("put_object", put)
+        session.insert("put_object", put)
     if removed:
         session.many("remove_object", removed)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 EMPTY_REVISION = 1  # what etcd answers before the first write, which then gets 2
 
@@ -20,8 +20,7 @@ class Verb(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
+class Key(NamedTuple):
     """One object's place: `resource` as `pods` or `deployments.apps`, `namespace` empty if it has none."""
 
     resource: str
@@ -34,8 +33,7 @@ class Key:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(NamedTuple):
     """Who wrote: the authenticated user, the component and its version as its user agent tells them,
 
     the emulated version of the API server that encoded the object, and the request's id.
@@ -48,8 +46,7 @@ class Author:
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A write that is asked for. `value` is the object in its storage version *without* resourceVersion.
 
     `expected` is the revision the object must be at, 0 if it must not exist. For DELETE, `value` is the
@@ -65,8 +62,7 @@ class Change:
     time: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """An immutable entry of the log. `previous` is the revision of the object before, 0 for a create.
 
     `previous_value` is the state before (None for a create): a watch with a selector needs it.
@@ -85,8 +81,7 @@ class Event:
     created: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A current object: what the projection holds. `created` is the revision of its create event."""
 
     key: Key

@@ -35,6 +35,7 @@ from apiserver.storage.statements import (
 
 BATCH_CHANGES_MAX = 256  # per transaction
 BATCH_BYTES_MAX = 8 << 20  # of values per transaction, so that a few huge objects do not hold up the rest
+GATHER_SECONDS = 0.003  # how long a busy server collects changes for a transaction
 COMPACTION_STEP = 1000  # revisions per transaction, so that writers get in between
 NO_LIMIT = 2**62
 
@@ -87,10 +88,24 @@ class SQLLog:
         while not (self._closing and not self._queue):
             await self._wake.wait()
             self._wake.clear()
-            while batch := self._take():
+            while self._queue:
+                await self._gather()
+                batch = self._take()
                 self._idle.clear()
                 await self._commit(batch)
                 self._idle.set()
+
+    async def _gather(self) -> None:
+        """Let the requests that are ready come along, as long as each turn of the loop brings more of them.
+
+        A transaction costs what ten changes in it cost. A lone change waits for one turn of an idle loop.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + GATHER_SECONDS
+        waiting = 0
+        while waiting < len(self._queue) < BATCH_CHANGES_MAX and loop.time() < end:
+            waiting = len(self._queue)
+            await asyncio.sleep(0)
 
     def _take(self) -> list[Waiting]:
         """The next batch; whoever has stopped waiting before his turn is left out."""

@@ -5,9 +5,10 @@ portable is `_KEYS`, the list of keys as one JSON parameter (PostgreSQL: `jsonb_
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +20,7 @@ from migrations.tables import events, meta, objects, timeline
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+ROWS_MAX = 32  # of one insert; sqlite3 keeps 128 prepared statements, and each number of rows is one
 
 Row = tuple[Any, ...]
 
@@ -31,10 +33,20 @@ class Statement:
     sql: str
     parameters: tuple[str, ...]
     constants: Mapping[str, object]
+    repeated: dict[int, str] = field(default_factory=dict)  # an insert's SQL by its number of rows
 
     def bind(self, values: Mapping[str, object]) -> tuple[object, ...]:
         """The positional arguments for named `values`."""
         return tuple(values[name] if name in values else self.constants[name] for name in self.parameters)
+
+    def inserting(self, rows: int) -> str:
+        """The SQL of an insert of one row, for so many."""
+        found = self.repeated.get(rows)
+        if found is None:
+            one = f"({', '.join('?' * len(self.parameters))})"
+            head, _, tail = self.sql.partition(f"VALUES {one}")
+            found = self.repeated[rows] = f"{head}VALUES {', '.join([one] * rows)}{tail}"
+        return found
 
 
 class Session:
@@ -49,9 +61,19 @@ class Session:
         statement = self._statements[name]
         return self._connection.execute(statement.sql, statement.bind(values)).fetchall()
 
-    def many(self, name: str, rows: Iterable[Row]) -> None:
+    def many(self, name: str, rows: Sequence[Row]) -> None:
         """Run the named statement for each of `rows`, whose values are in the order of its placeholders."""
         self._connection.executemany(self._statements[name].sql, rows)
+
+    def insert(self, name: str, rows: Sequence[Row]) -> None:
+        """Insert `rows`, whose values are in the order of the named statement's placeholders.
+
+        Many in one step: after each the thread has to get the interpreter back, which others want too.
+        """
+        statement = self._statements[name]
+        for start in range(0, len(rows), ROWS_MAX):
+            some = rows[start : start + ROWS_MAX]
+            self._connection.execute(statement.inserting(len(some)), tuple(chain.from_iterable(some)))
 
     def run(self, name: str, /, **values: object) -> None:
         """Run the named statement."""

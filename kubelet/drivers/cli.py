@@ -1,4 +1,4 @@
-"""`kubeskew driver`: an example driver of one or many nodes, in the foreground."""
+"""`kubeskew driver`: an example driver or device plugin of one or many nodes, in the foreground."""
 
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,13 @@ _NODE = "{node}"
 @click.command(name="driver")
 @common_options
 @click.option("--driver-name", default="gpu.example.com", show_default=True, help="The driver's name.")
+@click.option(
+    "--device-plugin",
+    "resource",
+    metavar="RESOURCE",
+    default="",
+    help="Be a device plugin of this resource instead, such as example.com/gpu.",
+)
 @click.option(
     "--driver-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -35,8 +42,22 @@ _NODE = "{node}"
     show_default=True,
     help="Where plugins keep their data and sockets.",
 )
+@click.option(
+    "--kubelet-device-plugins-directory-path",
+    "device_plugins",
+    default="/var/lib/kubelet/device-plugins",
+    show_default=True,
+    help="Where the kubelet has its socket for device plugins.",
+)
 @click.option("--cdi-root", default="/etc/cdi", show_default=True, help="Where CDI files go.")
-@click.option("--num-devices", type=click.IntRange(0), default=None, help="How many devices a node has.")
+@click.option(
+    "--num-devices",
+    "--devices",
+    "num_devices",
+    type=click.IntRange(0),
+    default=None,
+    help="How many devices a node has.",
+)
 @click.option("--device-name", default="", help="What the devices are called, before their number.")
 @click.option("--profile", default="", help="What the devices are: a100-mig, h100, tpu-v5e-4x4, nic-sriov, …")
 @click.option(
@@ -56,6 +77,7 @@ _NODE = "{node}"
 def driver(
     options: ComponentOptions,
     driver_name: str,
+    resource: str,
     driver_file: Path | None,
     node_names: tuple[str, ...],
     switches: tuple[str, ...],
@@ -64,22 +86,33 @@ def driver(
 ) -> None:
     """Run an example DRA driver: made-up devices, published, and prepared for kubelets.
 
-    `--emulated-version` is the release whose driver library it behaves as.
+    `--emulated-version` is the release whose driver library it behaves as. With `--device-plugin` it is an
+    example device plugin: made-up devices, told and allocated to kubelets.
 
     \b
     kubeskew driver --kubeconfig .kubeskew/kubeconfig --driver-name gpu.example.com --node-name node-1 \\
         --kubelet-registrar-directory-path …/plugins_registry --num-devices 8
+    kubeskew driver --kubeconfig .kubeskew/kubeconfig --device-plugin example.com/gpu --node-name node-1 \\
+        --kubelet-device-plugins-directory-path …/device-plugins --devices 2
     """
+    if bool(driver_file) == bool(node_names):
+        raise click.UsageError("say either --driver-file or --node-name")
+    entries = [_entry(name, flags, switches) for name in node_names]
+    if resource:
+        _run_device_plugin(options, resource, driver_file, entries)
+    else:
+        _run_driver(options, driver_name, driver_file, entries, sync_delay)
+
+
+def _run_driver(
+    options: ComponentOptions, name: str, file: Path | None, entries: list[dict[str, Any]], sync_delay: float
+) -> None:
     from kubelet.drivers.host import DriverHost
     from kubelet.drivers.settings import DriverFile, DriverFileError, load, parse_node
 
-    if bool(driver_file) == bool(node_names):
-        raise click.UsageError("say either --driver-file or --node-name")
-
     def read() -> DriverFile:
-        if driver_file is not None:
-            return load(driver_file)
-        entries = [_entry(name, flags, switches) for name in node_names]
+        if file is not None:
+            return load(file)
         return DriverFile(tuple(parse_node(entry, "flags") for entry in entries))
 
     try:
@@ -88,9 +121,32 @@ def driver(
         raise click.UsageError(str(error)) from error
 
     async def main(ctx: ComponentContext) -> None:
-        await DriverHost(ctx, driver_name, read, sync_delay=sync_delay).run()
+        await DriverHost(ctx, name, read, sync_delay=sync_delay).run()
 
-    run_component(f"driver/{driver_name}", options, main, agent=driver_name)
+    run_component(f"driver/{name}", options, main, agent=name)
+
+
+def _run_device_plugin(
+    options: ComponentOptions, resource: str, file: Path | None, entries: list[dict[str, Any]]
+) -> None:
+    from kubelet.drivers.plugin_host import PluginHost
+    from kubelet.drivers.plugin_settings import PluginFile, load, parse_node
+    from kubelet.drivers.settings import DriverFileError
+
+    def read() -> PluginFile:
+        if file is not None:
+            return load(file)
+        return PluginFile(tuple(parse_node(entry, "flags") for entry in entries))
+
+    try:
+        read()
+    except DriverFileError as error:
+        raise click.UsageError(str(error)) from error
+
+    async def main(ctx: ComponentContext) -> None:
+        await PluginHost(ctx, resource, read).run()
+
+    run_component(f"driver/{resource}", options, main, agent="device-plugin")
 
 
 def _entry(name: str, flags: dict[str, Any], switches: tuple[str, ...]) -> dict[str, Any]:
@@ -100,6 +156,7 @@ def _entry(name: str, flags: dict[str, Any], switches: tuple[str, ...]) -> dict[
         "name": name,
         "registrarDir": flags["registrar"].replace(_NODE, name),
         "pluginsDir": flags["plugins"].replace(_NODE, name),
+        "devicePluginsDir": flags["device_plugins"].replace(_NODE, name),
         "cdiDir": flags["cdi_root"].replace(_NODE, name),
         "devices": flags["num_devices"],
         "deviceName": flags["device_name"],

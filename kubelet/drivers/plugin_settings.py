@@ -61,7 +61,8 @@ def parse_node(entry: Any, where: str) -> PluginNode:
     if not isinstance(entry, dict) or not entry.get("name") or not entry.get("devicePluginsDir"):
         raise DriverFileError(f"{where}: an entry of `nodes` needs name and devicePluginsDir")
     try:
-        devices = int(entry.get("devices", 1))
+        given = entry.get("devices")
+        devices = 1 if given is None else int(given)
         switches = parse(entry.get("switches") or {})
     except (ValueError, TypeError, AttributeError) as error:
         raise DriverFileError(f"{where}: node {entry['name']}: {error}") from error

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _BASE_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
+_REFUSED_SECONDS = 30.0  # until a pool that the server found invalid is tried again
 
 
 @dataclass(slots=True)
@@ -145,7 +146,9 @@ class SlicePublisher:
             log.warning("processing ResourceSlice objects: pool %s: %s", key.pool, error)
             if isinstance(error, StatusError) and error.code == 422:
                 self._settle(key, wanted, error.message)
-            self._queue.add_rate_limited(key)
+                self._queue.add_after(key, _REFUSED_SECONDS)
+            else:
+                self._queue.add_rate_limited(key)
             return
         self._queue.forget(key)
         self._settle(key, wanted, "")

@@ -29,7 +29,7 @@ class SocketDriver:
         self.layout, self.service = layout, dra.REGISTERED[version]
         self.told, self.calls, self.answers = [], [], {}
         self.devices = asyncio.Queue()  # of the health stream
-        self._versions = told or [version]
+        self._versions = told or [version, "v1alpha1.DRAResourceHealth"]
         directory = layout.plugins / DRIVER
         directory.mkdir(exist_ok=True)
         self.endpoint = directory / f"dra{suffix}.sock"
@@ -185,7 +185,8 @@ async def test_a_refused_driver_is_told_why(node, layout, drivers):
     text = (
         "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA "
         f"driver plugin {DRIVER} at endpoint {driver.endpoint}: none of services supported by the plugin "
-        '(["v1alpha3.Node"]) are supported by the kubelet (["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
+        '(["v1alpha3.Node" "v1alpha1.DRAResourceHealth"]) are supported by the kubelet '
+        '(["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
     )
     assert await driver.registered() == (False, text)
 

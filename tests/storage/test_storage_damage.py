@@ -1,7 +1,6 @@
 """A damaged file and a clock that jumps: a clear error or no difference at all, and nothing made worse."""
 
 import sqlite3
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,7 +72,7 @@ async def test_a_clock_that_jumps_changes_no_order(tmp_path: Path) -> None:
         ]
         last = first
         for time in times:
-            last = await store.write(replace(update(last), time=time, value=str(time).encode()))
+            last = await store.write(update(last)._replace(time=time, value=str(time).encode()))
         seen: list[datetime] = []
         async for batch in watch:
             seen += [event.time for event in batch]

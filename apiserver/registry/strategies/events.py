@@ -30,8 +30,11 @@ class EventStrategy(Checked):
         "reportingController",
     )
 
+    def looks_at_metadata(self, ctx: StrategyContext) -> bool:
+        return ctx.request_group == _NEWER
+
     def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        if ctx.request_group != _NEWER:
+        if not self.looks_at_metadata(ctx):
             return []
         check = names.dns1123_subdomain
         return object_meta.validate_object_meta(obj["metadata"], ctx.resource.namespaced, check)

@@ -4,7 +4,7 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodSpec, ValidatePodTemp
 does not have costs nothing here, as pods are what is created most.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from apimachinery.errors import Object
 from apimachinery.field import (
@@ -123,26 +123,27 @@ def _gates(spec: Object, path: str) -> Iterator[FieldError]:
         seen.add(name)
 
 
-def _name(spec: Object, field: str, path: str, check: names.NameCheck) -> Iterator[FieldError]:
-    value = spec.get(field)
-    if value:
-        yield from (invalid(child(path, field), value, text) for text in check(value, False))
+def _bad_names(spec: Object, path: str, fields: Sequence[str], check: names.NameCheck) -> list[FieldError]:
+    return [
+        invalid(child(path, field), spec[field], text)
+        for field in fields
+        if spec.get(field)
+        for text in check(spec[field], False)
+    ]
 
 
 def _names(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
-    for field in ("serviceAccountName", "nodeName"):
-        yield from _name(spec, field, path, names.dns1123_subdomain)
+    yield from _bad_names(spec, path, ("serviceAccountName", "nodeName"), names.dns1123_subdomain)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         yield invalid(child(path, "activeDeadlineSeconds"), deadline, names.range_text(1, _MAX_INT32))
-    for field in ("hostname", "subdomain"):
-        yield from _name(spec, field, path, names.dns1123_label)
+    yield from _bad_names(spec, path, ("hostname", "subdomain"), names.dns1123_label)
     if spec.get("tolerations"):
         found, at = spec["tolerations"], child(path, "tolerations")
         yield from tolerations.toleration_errors(found, at, comparisons=options.comparisons)
     if spec.get("hostAliases"):
         yield from pod_network.alias_errors(spec["hostAliases"], child(path, "hostAliases"), options)
-    yield from _name(spec, "priorityClassName", path, names.dns1123_subdomain)
+    yield from _bad_names(spec, path, ("priorityClassName",), names.dns1123_subdomain)
     runtime = spec.get("runtimeClassName")
     if runtime is not None:
         at = child(path, "runtimeClassName")

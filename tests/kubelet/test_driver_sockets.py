@@ -1,0 +1,346 @@
+"""A driver on its sockets, called as a kubelet calls it; what goes wrong when it is told to."""
+
+import asyncio
+from types import SimpleNamespace
+
+import orjson
+import pytest
+
+from apimachinery.client.fake import FakeServer
+from apimachinery.client.refs import NODES, Ref
+from apimachinery.clock import SeededEntropy, SystemClock
+from apimachinery.component import Health
+from apimachinery.errors import unknown_path
+from apimachinery.versions import Version
+from kubelet.drivers.host import DriverHost
+from kubelet.drivers.settings import DriverFile, parse_node
+from kubelet.protocols import dra, dra_health, registration
+from kubelet.protocols.calling import channel_to
+from kubelet.protocols.errors import RpcError
+
+DRIVER = "gpu.example.com"
+CLAIMS = Ref("resource.k8s.io", "v1", "resourceclaims", True, "ResourceClaim")
+SLICES = Ref("resource.k8s.io", "v1", "resourceslices", False, "ResourceSlice")
+
+
+class Server(FakeServer):
+    """The fake server, with what drivers discover."""
+
+    minor, served = "36", ["v1", "v1beta1"]
+
+    async def __call__(self, request):
+        path = request.target.partition("?")[0]
+        answers = {
+            "/version": {"major": "1", "minor": self.minor},
+            "/apis/resource.k8s.io": {"versions": [{"version": each} for each in self.served]},
+        }
+        for version in self.served:
+            resources = [{"name": "resourceclaims"}, {"name": "resourceslices"}]
+            answers[f"/apis/resource.k8s.io/{version}"] = {"resources": resources}
+        answer = await super().__call__(request) if path not in answers else None
+        return answer or _Answer(orjson.dumps(answers[path]))
+
+
+class _Answer:
+    status = 200
+
+    def __init__(self, content):
+        self.headers = {"Content-Type": "application/json"}
+        self._content = content
+
+    async def body(self):
+        return self._content
+
+    async def close(self):
+        return
+
+
+class Driver:
+    """A driver's process on node-1, and the kubelet's side of it."""
+
+    def __init__(self, directory, minor=36):
+        clock = SystemClock()
+        self.server = Server(clock, SeededEntropy(1))
+        self.client = self.server.client()
+        self.directory = directory
+        self.entry = {
+            "name": "node-1",
+            "registrarDir": str(directory / "reg"),
+            "pluginsDir": str(directory / "plugins"),
+            "cdiDir": str(directory / "cdi"),
+            "devices": 3,
+        }
+        self.switches = {}
+        self.revision = 0
+        self._minor = minor
+        self._channels = []
+        self._clock = clock
+        self.host = None
+
+    async def start(self):
+        options = SimpleNamespace(emulated_version=Version(self._minor))
+        ctx = SimpleNamespace(
+            world=SimpleNamespace(clock=self._clock),
+            client=self.client,
+            health=Health(None),
+            stop=asyncio.Event(),
+            options=options,
+        )
+        self.host = DriverHost(ctx, DRIVER, self.read, sync_delay=0.01)
+        self._task = asyncio.create_task(self.host.run())
+        self._ctx = ctx
+        await self.until(lambda: not ctx.health.failing())
+
+    async def stop(self):
+        for channel in self._channels:
+            await channel.close()
+        self._channels.clear()
+        self._ctx.stop.set()
+        await self._task
+
+    def read(self):
+        entry = {**self.entry, "switches": self.switches}
+        return DriverFile((parse_node(entry, "test"),), self.revision)
+
+    async def switch(self, **switches):
+        self.switches, self.revision = switches, self.revision + 1
+        await self.host.apply(self.read())
+        await self.until(lambda: not self._ctx.health.failing())
+
+    async def until(self, check):
+        async with asyncio.timeout(10):
+            while not check():  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.005)
+
+    def channel(self, path):
+        self._channels.append(channel_to(self.directory / path))
+        return self._channels[-1]
+
+    async def info(self):
+        channel = self.channel("reg/gpu.example.com-reg.sock")
+        return await registration.GET_INFO.call(channel, registration.InfoRequest(), timeout=5)
+
+    async def call(self, verb, uid, service=dra.V1, name="claim"):
+        request = getattr(service.messages, f"Node{verb}ResourcesRequest")()
+        request.claims.add(namespace="default", name=name, uid=uid)
+        method = service.prepare if verb == "Prepare" else service.unprepare
+        return await method.call(self.channel(f"plugins/{DRIVER}/dra.sock"), request, timeout=5)
+
+    async def claim(self, name="claim", config=(), **allocation):
+        results = [
+            {"driver": DRIVER, "pool": "node-1", "device": "gpu-1", "request": "main"},
+            {"driver": DRIVER, "pool": "node-1", "device": "gpu-2", "request": "other/first"},
+            {"driver": "else.example.com", "pool": "x", "device": "y", "request": "main"},
+        ]
+        devices = {"results": results, "config": [*config]}
+        status = {"allocation": {"devices": devices, **allocation}}
+        made = await self.client.create(
+            CLAIMS, {"metadata": {"name": name, "namespace": "default"}, "status": status}
+        )
+        return made["metadata"]["uid"]
+
+    async def slices(self):
+        found = (await self.client.list(SLICES))["items"]
+        return sorted(
+            (
+                each["spec"]["pool"]["generation"],
+                each["spec"]["pool"]["resourceSliceCount"],
+                len(each["spec"]["devices"]),
+            )
+            for each in found
+        )
+
+
+@pytest.fixture
+async def driver(tmp_path_factory):
+    """A running driver; its directory is short enough for sockets."""
+    made = Driver(tmp_path_factory.mktemp("d"))
+    await made.client.create(NODES, {"metadata": {"name": "node-1"}})
+    await made.start()
+    yield made
+    await made.stop()
+    await made.client.close()
+
+
+def config(key, value, source="FromClaim", requests=()):
+    opaque = {"driver": DRIVER, "parameters": {key: value}}
+    return {"source": source, "requests": [*requests], "opaque": opaque}
+
+
+def variables(driver, uid):
+    """CDI device → environment."""
+    spec = orjson.loads((driver.directory / "cdi" / f"{DRIVER}-{uid}.json").read_bytes())
+    return {
+        f"{spec['kind']}={each['name']}": dict(v.split("=", 1) for v in each["containerEdits"]["env"])
+        for each in spec["devices"]
+    }
+
+
+async def test_it_shows_itself_to_the_kubelet(driver):
+    """The registrar's socket tells type, name, endpoint and services; its status comes back."""
+    info = await driver.info()
+    channel = driver.channel("reg/gpu.example.com-reg.sock")
+    refusal = registration.RegistrationStatus(plugin_registered=False, error="no")
+    await registration.NOTIFY.call(channel, refusal, timeout=5)
+    refused = driver.host.state()["nodes"]["node-1"]
+    await registration.NOTIFY.call(
+        channel, registration.RegistrationStatus(plugin_registered=True), timeout=5
+    )
+
+    assert (info.type, info.name) == ("DRAPlugin", DRIVER)
+    assert info.endpoint == str(driver.directory / "plugins" / DRIVER / "dra.sock")
+    assert [*info.supported_versions] == ["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"]
+    assert (refused["registered"], refused["refused"]) == (False, "no")
+    assert driver.host.state()["nodes"]["node-1"]["registered"]
+
+
+@pytest.mark.parametrize("service", [dra.V1, dra.V1BETA1, dra.V1ALPHA4], ids=lambda each: each.name)
+async def test_claims_are_prepared_and_unprepared(driver, service):
+    """Its own results become devices with CDI files, again the same, and nothing is left of them."""
+    entries = (
+        config("a", "1", "FromClass"),
+        config("b", "2", requests=["main"]),
+        config("c", "3", requests=["other/second"]),
+    )
+    uid = await driver.claim(config=entries)
+    first = await driver.call("Prepare", uid, service)
+    main, other = first.claims[uid].devices
+    found = variables(driver, uid)
+    again = await driver.call("Prepare", uid, service)
+
+    assert (main.pool_name, main.device_name, [*main.request_names]) == ("node-1", "gpu-1", ["main"])
+    assert [*other.cdi_device_ids] == [f"{DRIVER}/claim={uid}-other"]
+    names = {"claim_claim_main": "true", "gpu_example_com_main": "gpu-1"}
+    others = {"claim_claim_other": "true", "gpu_example_com_other": "gpu-2"}
+    assert found == {
+        main.cdi_device_ids[0]: {"admin_a": "1", "user_b": "2", "main": "true", **names},
+        other.cdi_device_ids[0]: {"admin_a": "1", "other": "true", **others},
+    }
+    assert again == first
+    for _ in range(2):
+        assert (await driver.call("Unprepare", uid, service)).claims[uid].error == ""
+    assert [*(driver.directory / "cdi").iterdir()] == []
+    assert driver.host.state()["nodes"]["node-1"]["prepared"] == []
+
+
+async def test_a_restarted_driver_remembers(driver):
+    """What another process prepared is prepared still, and can be given back."""
+    uid = await driver.claim()
+    first = await driver.call("Prepare", uid)
+    await driver.stop()
+    assert not (driver.directory / "plugins" / DRIVER / "dra.sock").exists()
+    assert not (driver.directory / "reg" / "gpu.example.com-reg.sock").exists()
+    assert len(await driver.slices()) == 1
+    await driver.start()
+    assert [each["uid"] for each in driver.host.state()["nodes"]["node-1"]["prepared"]] == [uid]
+    assert await driver.call("Prepare", uid) == first
+    await driver.call("Unprepare", uid)
+    assert [*(driver.directory / "cdi").iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("uid", "name", "why"),
+    [
+        ("other", "claim", "claim default/claim got replaced"),
+        ("any", "pending", "claim default/pending not allocated"),
+        ("any", "gone", 'retrieve claim default/gone: resourceclaims.resource.k8s.io "gone" not found'),
+    ],
+)
+async def test_claims_that_are_not_to_be_prepared_fail_the_call(driver, uid, name, why):
+    """As upstream's plugin library words it."""
+    await driver.claim()
+    await driver.client.create(CLAIMS, {"metadata": {"name": "pending", "namespace": "default"}})
+    with pytest.raises(RpcError) as failure:
+        await driver.call("Prepare", uid, name=name)
+
+    assert str(failure.value) == f"rpc error: code = Unknown desc = get resource claims: {why}"
+
+
+async def test_configuration_that_is_no_map_of_texts_fails_the_claim(driver):
+    """In the words of Go's JSON decoder."""
+    uid = await driver.claim(config=(config("a", 1),))
+    answer = await driver.call("Prepare", uid)
+
+    why = "json: cannot unmarshal number into Go value of type string"
+    assert answer.claims[uid].error == f"parameters in config #0: decoding user parameters: {why}"
+
+
+async def test_switches_of_calls(driver):
+    """Refusing, failing, answering garbage or not at all, until it is taken back."""
+    uid = await driver.claim()
+    await driver.switch(refusePrepare=True)
+    assert (await driver.call("Prepare", uid)).claims[uid].error == "simulated PrepareResources failure"
+    await driver.switch(failCalls="broken")
+    with pytest.raises(RpcError, match="code = Unknown desc = prepare resource claims: broken"):
+        await driver.call("Prepare", uid)
+    await driver.switch(garbage="claims")
+    assert uid not in (await driver.call("Prepare", uid)).claims
+    await driver.switch(garbage="bytes")
+    with pytest.raises(RpcError, match="code = Internal"):
+        await driver.call("Prepare", uid)
+    await driver.switch(hang=True)
+    hanging = asyncio.create_task(driver.call("Prepare", uid))
+    done, _ = await asyncio.wait([hanging], timeout=0.05)
+    assert not done
+    await driver.switch()
+    assert len((await hanging).claims[uid].devices) == 2
+    await driver.switch(refuseUnprepare="no")
+    assert (await driver.call("Unprepare", uid)).claims[uid].error == "no"
+
+
+async def test_health_is_streamed(driver):
+    """Every device at once, and again when one falls ill."""
+    method, messages = dra_health.V1ALPHA1.watch, dra_health.V1ALPHA1.messages
+    channel = driver.channel(f"plugins/{DRIVER}/dra.sock")
+    stream = method.call(channel, messages.NodeWatchResourcesRequest())
+    first = await anext(stream)
+    await driver.switch(health={"gpu-1": {"status": "Unhealthy", "message": "too hot"}, "gpu-2": "Unknown"})
+    second = await anext(stream)
+    await stream.aclose()
+
+    names = [(each.device.pool_name, each.device.device_name) for each in first.devices]
+    assert names == [("node-1", f"gpu-{number}") for number in range(3)]
+    assert [each.health for each in first.devices] == [1, 1, 1]
+    assert [each.health for each in second.devices] == [1, 2, 0]
+    assert second.devices[1].message == "too hot"
+
+
+async def test_switches_of_slices(driver):
+    """Fewer devices, a promise of more slices, a new generation beside the old, taints; and back."""
+    assert await driver.slices() == [(1, 1, 3)]
+    await driver.switch(devices=1)
+    assert await driver.slices() == [(2, 1, 1)]
+    await driver.switch()
+    assert await driver.slices() == [(3, 1, 3)]
+    await driver.switch(incompletePool=True)
+    assert await driver.slices() == [(3, 2, 3)]
+    await driver.switch(staleGeneration=True)
+    assert await driver.slices() == [(3, 2, 3), (4, 1, 3)]
+    await driver.switch(generation=9)
+    assert await driver.slices() == [(9, 1, 3)]
+    taint = {"key": "example.com/broken", "effect": "NoExecute"}
+    await driver.switch(taints={"gpu-2": taint})
+    (found,) = (await driver.client.list(SLICES))["items"]
+    assert [device.get("taints") for device in found["spec"]["devices"]] == [None, None, [taint]]
+
+
+async def test_a_driver_that_vanished_leaves_its_slices(driver):
+    """No sockets, and nothing is published until it is back."""
+    await driver.switch(vanish=True)
+    assert not (driver.directory / "reg" / "gpu.example.com-reg.sock").exists()
+    (found,) = (await driver.client.list(SLICES))["items"]
+    await driver.client.delete(SLICES, found["metadata"]["name"])
+    await asyncio.sleep(0.1)
+    assert await driver.slices() == []
+    await driver.switch()
+    assert await driver.slices() == [(1, 1, 3)]
+    assert (await driver.info()).name == DRIVER
+
+
+async def test_another_version_is_spoken_when_the_server_changes(driver):
+    """The newest that is served; a server without the resource does not keep the driver from being ready."""
+    assert driver.host.state()["api"] == "resource.k8s.io/v1"
+    driver.server.served = ["v1beta1"]
+    driver.server.outage = lambda request: unknown_path() if "/v1/" in request.target else None
+    await driver.server.disconnect()
+    await driver.until(lambda: driver.host.state()["api"] == "resource.k8s.io/v1beta1")
