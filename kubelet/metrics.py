@@ -41,6 +41,12 @@ class KubeletMetrics:
             ["container_type"],
             registry=registry,
         )
+        self.started_containers_errors = Counter(
+            "kubelet_started_containers_errors",
+            "Cumulative number of errors when starting containers",
+            ["container_type", "code"],
+            registry=registry,
+        )
         self.restarted_containers = Counter(
             "kubelet_restarted_containers", "Cumulative number of containers restarted", registry=registry
         )
