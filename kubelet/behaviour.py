@@ -58,6 +58,7 @@ class Behaviour:
     backoff_seconds: tuple[float, float]  # first, longest
     dynamic_resources: bool
     extended_resources: bool
+    claims_of_pod_groups: bool
     dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
     dra_unprepares_what_it_knows: bool  # not what the pod's spec and the gates name
@@ -93,6 +94,7 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
+        claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,

@@ -64,6 +64,7 @@ class DRAManager:
         self._cache = cache
         self._health = health
         self._extended = behaviour.extended_resources
+        self._groups = behaviour.claims_of_pod_groups
         self._validates_first = behaviour.dra_validates_first
         self._by_cache = behaviour.dra_unprepares_what_it_knows
         self._tells_health = behaviour.resource_health and behaviour.version.minor >= 34
@@ -114,9 +115,9 @@ class DRAManager:
             text = self._texts.fetch.format(claim=claim.claim, pod=pod_spec.name_of(pod), error=error)
             raise DeviceError(text) from error
         if claim.owned:
-            check_owner(pod, found)
+            check_owner(pod, found, groups=self._groups)
         uid = found["metadata"]["uid"]
-        if not is_reserved_for(pod, found):
+        if not is_reserved_for(pod, found, groups=self._groups):
             raise DeviceError(
                 self._texts.not_allowed.format(
                     pod=pod_spec.name_of(pod), pod_uid=pod_spec.uid_of(pod), claim=claim.claim, claim_uid=uid

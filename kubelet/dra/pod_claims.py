@@ -10,6 +10,9 @@ from kubelet.devices import DeviceError
 Object = dict[str, Any]
 
 
+_GROUPS = "scheduling.k8s.io"
+
+
 class PodClaim(NamedTuple):
     """A claim of a pod."""
 
@@ -74,11 +77,14 @@ def container_requests(pod: Object, container: Object, *, extended: bool) -> Ite
             yield special["resourceClaimName"], mapping["requestName"]
 
 
-def check_owner(pod: Object, claim: Object) -> None:
-    """A claim made from a template must be the pod's own; raises DeviceError."""
+def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:
+    """A claim made from a template must be the pod's own, or (`groups`) its group's; raises DeviceError."""
     metadata = claim["metadata"]
     for owner in metadata.get("ownerReferences") or []:
-        if owner.get("controller") and owner.get("uid") == pod_spec.uid_of(pod):
+        if not owner.get("controller"):
+            continue
+        of_group = groups and owner.get("kind") == "PodGroup" and owner.get("name") == _group_of(pod)
+        if of_group or owner.get("uid") == pod_spec.uid_of(pod):
             return
     raise DeviceError(
         f"ResourceClaim {metadata['namespace']}/{metadata['name']} was not created for pod "
@@ -86,10 +92,21 @@ def check_owner(pod: Object, claim: Object) -> None:
     )
 
 
-def is_reserved_for(pod: Object, claim: Object) -> bool:
-    """Whether the claim's reservations name the pod."""
+def is_reserved_for(pod: Object, claim: Object, *, groups: bool) -> bool:
+    """Whether the claim's reservations name the pod, or (`groups`) its group."""
     reserved = (claim.get("status") or {}).get("reservedFor") or []
-    return any(consumer.get("uid") == pod_spec.uid_of(pod) for consumer in reserved)
+    if any(consumer.get("uid") == pod_spec.uid_of(pod) for consumer in reserved):
+        return True
+    group = (_GROUPS, "podgroups", _group_of(pod))
+    return groups and any(
+        (consumer.get("apiGroup"), consumer.get("resource"), consumer.get("name")) == group
+        for consumer in reserved
+    )
+
+
+def _group_of(pod: Object) -> str | None:
+    name: str | None = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    return name
 
 
 def drivers_of(claim: Object) -> list[str]:
