@@ -458,12 +458,14 @@ async def test_a_driver_that_is_not_there_is_told(make, minor, prepare, unprepar
 async def test_a_group_shares_its_claim(make, gate):
     """A claim of the pod's group, reserved for the group, is as good as the pod's own; with the gate."""
     fixture = make(gates={"DRAWorkloadResourceClaims": gate, "GenericWorkload": True})
-    await fixture.claim("a")
-    claim = await fixture.client.get(fixture.refs.claims, "a", "default")
-    claim["metadata"]["ownerReferences"] = [{"controller": True, "kind": "PodGroup", "name": "g", "uid": "x"}]
-    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "x"}
-    claim["status"]["reservedFor"] = [group]
-    await fixture.client.update(fixture.refs.claims, claim)
+    group = {"kind": "PodGroup", "name": "g", "uid": "x", "controller": True}
+    user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "x"}
+    results = [{"driver": DRIVER, "request": "req"}]
+    claim = {
+        "metadata": {"name": "a", "namespace": "default", "ownerReferences": [group]},
+        "status": {"reservedFor": [user], "allocation": {"devices": {"results": results}}},
+    }
+    await fixture.client.create(fixture.refs.claims, claim)
     asked = pod(templates=("of-group",))
     asked["spec"]["schedulingGroup"] = {"podGroupName": "g"}
     asked["status"] = {"resourceClaimStatuses": [{"name": "of-group", "resourceClaimName": "a"}]}
