@@ -22,9 +22,10 @@ from kubelet.protocols.messages.plugin_registration_v1_pb2 import (
 log = logging.getLogger(__name__)
 
 _LONGEST_PATH = 107  # bytes, of a Unix socket
-_HEALTH = "v1alpha1.DRAResourceHealth"
+_HEALTH, _STABLE_HEALTH = "v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth"
 # From which minor on the library names these; before, a plain version meant v1alpha3.Node.
 _SUPPORTED = (
+    (37, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _STABLE_HEALTH, _HEALTH)),
     (34, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _HEALTH)),
     (32, ("v1beta1.DRAPlugin", "v1alpha3.Node")),
     (0, ("1.0.0",)),
