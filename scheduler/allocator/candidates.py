@@ -36,6 +36,23 @@ class PreparedClaim:
     chosen: dict[int, RequestPlan] = field(default_factory=dict)  # request index → alternative
 
 
+class CapacityCheck:
+    """Whether devices have the capacity that requests need, beside what is allocated."""
+
+    def __init__(self, state: AllocatedState, rules: AllocatorRules) -> None:
+        self._consumed = state.consumed
+        self._shares = rules.features.consumable_capacity
+        self.rounding = Rounding(rules.features.fractional_ranges, rules.step_keeps_format)
+
+    def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
+        """Why the device cannot serve the request, None if it can. One that is not shared must have it all,
+        too."""
+        if not self._shares or not (device.capacities or request.capacity):
+            return None
+        used = [amounts for amounts in (self._consumed.get(device.id), allocating) if amounts]
+        return refusal(request.capacity, device.capacities, used, self.rounding)
+
+
 class Preparation:
     """Upstream's checks before the search, in upstream's order."""
 
@@ -44,11 +61,7 @@ class Preparation:
     ) -> None:
         self._pools = pools
         self._node = node
-        self._state = state
-        self._rules = rules
-        features = rules.features
-        self._shares = features.consumable_capacity
-        self.rounding = Rounding(features.fractional_ranges, rules.step_keeps_format)
+        self.capacity = CapacityCheck(state, rules)
 
     def claim(self, plan: ClaimPlan) -> PreparedClaim:
         """Raises AllocationError."""
@@ -85,7 +98,7 @@ class Preparation:
         return found
 
     def _is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
-        return self.selectable(request, device) and self.shortage(request, device) is None
+        return self.selectable(request, device) and self.capacity.shortage(request, device) is None
 
     def selectable(self, request: RequestPlan, device: Device) -> bool:
         """Raises AllocationError for a selector that fails."""
@@ -95,11 +108,3 @@ class Preparation:
         if not (request.selects(device) if known is None else known):
             return False
         return not device.per_node or device.is_on(self._node.labels, self._node.name)
-
-    def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
-        """Why the device has not the capacity that the request needs, beside what is allocated; None if it
-        has. A device that is not shared must have it all, too."""
-        if not self._shares or not (device.capacities or request.capacity):
-            return None
-        used = [amounts for amounts in (self._state.consumed.get(device.id), allocating) if amounts]
-        return refusal(request.capacity, device.capacities, used, self.rounding)

@@ -14,7 +14,6 @@ from scheduler.allocator.candidates import Preparation, PreparedClaim
 from scheduler.allocator.capacity import taken
 from scheduler.allocator.counters import CounterBook
 from scheduler.allocator.devices import Device
-from scheduler.allocator.pools import NodePools
 from scheduler.allocator.requests import RequestPlan
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.solution import Choice
@@ -28,14 +27,14 @@ class Taking:
     def __init__(
         self,
         claims: int,
-        pools: NodePools,
+        counters: CounterBook,
         state: AllocatedState,
         preparation: Preparation,
         rules: AllocatorRules,
     ) -> None:
         self.choices: list[list[Choice]] = [[] for _ in range(claims)]
         self.leaks = 0
-        self.counters = CounterBook(pools, state, rules)
+        self.counters = counters
         self.capacity: dict[DeviceID, dict[str, Quantity]] = {}  # of devices that this search shares
         self._users: dict[DeviceID, set[int]] = {}  # device → claims
         self._state = state
@@ -51,7 +50,7 @@ class Taking:
 
     def fits(self, request: RequestPlan, device: Device) -> bool:
         """Whether the device has the capacity that is asked for."""
-        return self._preparation.shortage(request, device, self.capacity.get(device.id)) is None
+        return self._preparation.capacity.shortage(request, device, self.capacity.get(device.id)) is None
 
     def take(
         self, claim: int, prepared: PreparedClaim, request: RequestPlan, device: Device, *, must: bool
@@ -97,7 +96,7 @@ class Taking:
     ) -> Undo:
         share = None
         if device.shareable:
-            share = taken(request.capacity, device.capacities, self._preparation.rounding)
+            share = taken(request.capacity, device.capacities, self._preparation.capacity.rounding)
             self._share(device, share)
         elif not request.admin_access or self._rules.admin_once_per_claim:
             self._users.setdefault(device.id, set()).add(claim)
