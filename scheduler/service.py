@@ -10,7 +10,7 @@ from apimachinery.client.recorder import EventRecorder
 from apimachinery.client.refs import PODS
 from apimachinery.client.rest import APIClient
 from apimachinery.component import World
-from scheduler import profiles
+from scheduler import profiles, volumes
 from scheduler.cache import Cache
 from scheduler.configuration.settings import SchedulerSettings
 from scheduler.cycle import Scheduler
@@ -87,6 +87,7 @@ class SchedulerService:
             double_full_stop=self._rules.double_full_stop,
         )
         ClusterInformers(self.cache, self.queue, self.scheduler.profiles).connect(self._informers)
+        volumes.connect(self._informers, self.queue)
         if self._rules.dynamic_resources:
             dynamic.connect(self._informers, self.queue)
         self.dynamic = dynamic
