@@ -13,6 +13,7 @@ from apimachinery.client.rest import STRATEGIC_PATCH
 from kubelet.drivers.device_plugin import ExampleDevicePlugin
 from kubelet.drivers.plugin_settings import PluginNode
 from kubelet.drivers.switches import parse
+from kubelet.protocols import calling, device_plugin, registration
 
 GPU = "example.com/gpu"
 FIVE_MINUTES = 301
@@ -246,3 +247,47 @@ async def test_a_node_made_anew_does_not_believe_its_old_object(node, clock):
     node.root = node.root / "another-machine"
     await node.start()
     await published(node, "0", "0")
+
+
+async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
+    """As drivers do: the kubelet asks who it is, and connects to the endpoint that it names."""
+    await node.start()
+    endpoint = directory / "shown.sock"
+    told = asyncio.Event()
+
+    async def info(_):
+        return registration.PluginInfo(
+            type=registration.DEVICE_PLUGIN, name=GPU, endpoint=str(endpoint), supported_versions=["v1beta1"]
+        )
+
+    async def notified(status):
+        assert status.plugin_registered, status.error
+        told.set()
+        return registration.RegistrationStatusResponse()
+
+    async def options(_):
+        return device_plugin.DevicePluginOptions()
+
+    async def devices(_):
+        response = device_plugin.ListAndWatchResponse()
+        response.devices.add(ID="gpu-0", health="Healthy")
+        yield response
+        await asyncio.Event().wait()
+
+    plugin, shown = calling.new_server(), calling.new_server()
+    device_plugin.GET_OPTIONS.serve(plugin, options)
+    device_plugin.LIST_AND_WATCH.serve(plugin, devices)
+    registration.GET_INFO.serve(shown, info)
+    registration.NOTIFY.serve(shown, notified)
+    socket = node.sockets / "node-1" / "plugins_registry" / "gpu-reg.sock"
+    calling.listen(plugin, endpoint)
+    calling.listen(shown, socket)
+    await plugin.start()
+    await shown.start()
+    async with asyncio.timeout(10):
+        await told.wait()
+    await published(node, "1", "1")
+    await shown.stop(None)
+    socket.unlink(missing_ok=True)
+    await published(node, "1", "0")
+    await plugin.stop(None)
