@@ -59,6 +59,7 @@ class Behaviour:
     dynamic_resources: bool
     extended_resources: bool
     claims_of_pod_groups: bool
+    optional_node_operations: bool
     dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
     dra_unprepares_what_it_knows: bool  # not what the pod's spec and the gates name
@@ -95,6 +96,7 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
         claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
+        optional_node_operations=gate("DRAOptionalNodeOperations"),
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 from kubelet import pod_spec
 from kubelet.admission import is_extended
 from kubelet.devices import DeviceError
+from kubelet.dra.plugin import PREPARE, UNPREPARE
 
 Object = dict[str, Any]
 
 
 _GROUPS = "scheduling.k8s.io"
+_BOTH = frozenset({PREPARE, UNPREPARE})
 
 
 class PodClaim(NamedTuple):
@@ -117,3 +119,13 @@ def drivers_of(claim: Object) -> list[str]:
     handles = allocation.get("resourceHandles") or []  # up to 1.31, of drivers with a controller
     drivers += [handle.get("driverName") or claim["status"].get("driverName") for handle in handles]
     return [driver for driver in dict.fromkeys(drivers) if driver]
+
+
+def skipped_operations(claim: Object) -> dict[str, frozenset[str]]:
+    """driver → the calls that all its devices in the claim do without (KEP-5945); `*` stands for both."""
+    found: dict[str, frozenset[str]] = {}
+    for result in claim["status"]["allocation"]["devices"]["results"]:
+        told = frozenset(result.get("skipNodeOperations") or ())
+        skips = _BOTH if "*" in told else told & _BOTH
+        found[result["driver"]] = found.get(result["driver"], _BOTH) & skips
+    return {driver: skips for driver, skips in found.items() if skips}
