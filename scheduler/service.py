@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apimachinery.client.informer import InformerFactory
 from apimachinery.client.recorder import EventRecorder
@@ -123,6 +123,10 @@ class SchedulerService:
 
     def _cached(self, kind: str) -> int:
         return self.cache.sizes[kind]
+
+    def pods(self) -> list[dict[str, Any]]:
+        """All pods that the informer knows."""
+        return self._informers.informer(PODS).list()
 
     @property
     def ready(self) -> bool:
