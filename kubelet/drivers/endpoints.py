@@ -5,6 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/kubeletplugin; which services a relea
 
 import hashlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,16 @@ class DriverEndpoints:
     """`start` shows the driver to the node's kubelet, `stop` takes it away."""
 
     def __init__(
-        self, driver: str, node: str, library: Version, directories: Directories, services: DriverServices
+        self,
+        driver: str,
+        node: str,
+        library: Version,
+        directories: Directories,
+        services: DriverServices,
+        told: Callable[[], None],
     ) -> None:
+        """`told` is called once a kubelet has registered the driver."""
+        self._told = told
         self.registered = False
         self.refused = ""  # by the kubelet, and why
         self._driver = driver
@@ -85,6 +94,7 @@ class DriverEndpoints:
         self.refused = "" if status.plugin_registered else status.error or "refused"
         if status.plugin_registered:
             log.info("node %s: registered with the kubelet", self._node)
+            self._told()
         else:
             log.error("node %s: the kubelet refused the plugin: %s", self._node, status.error)
         return RegistrationStatusResponse()
