@@ -291,3 +291,21 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
     socket.unlink(missing_ok=True)
     await published(node, "1", "0")
     await plugin.stop(None)
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.36"])
+async def test_a_restart_rejects_pods_whose_init_containers_had_devices(node, plugin, version):
+    """As upstream (issue 124345): only containers that run are spared; from 1.35 the resource is inactive."""
+    await node.start(version)
+    await published(node, "2", "2")
+    await node.create(containers=[using(1)], initContainers=[using(1, "init", command=["true"])])
+    await node.running()
+    await node.kill()
+    await plugin.stop()
+    await node.start(version)
+    if version == "1.34":
+        why = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
+        assert why in await rejected(node, "pod-1")
+    else:
+        await published(node, "0", "0")
+        assert (await node.pod())["status"]["phase"] == "Running"
