@@ -309,3 +309,18 @@ async def test_a_restart_rejects_pods_whose_init_containers_had_devices(node, pl
     else:
         await published(node, "0", "0")
         assert (await node.pod())["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(("version", "reason"), [("1.34", f"OutOf{GPU}"), ("1.35", None)])
+async def test_what_a_plugin_left_behind_is_dras_since_1_35(node, plugin, clock, version, reason):
+    """Zero devices in the node's status keep pods with claims away in 1.34 (pull request 133784)."""
+    await node.start(version, "DRAExtendedResource=true")
+    await published(node, "2", "2")
+    await plugin.stop()
+    await published(node, "2", "0")
+    clock.ahead += FIVE_MINUTES
+    node.agent._reporter.wake()
+    await published(node, "0", "0")
+    await node.create(containers=[using(1)])
+    pod = await node.until_pod(lambda status: status.get("phase") in {"Running", "Failed"}, seconds=10)
+    assert pod["status"].get("reason") == reason
