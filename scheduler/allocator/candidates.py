@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scheduler.allocator.allocated_state import AllocatedState, Amounts
+from scheduler.allocator.allocated_state import AllocatedState, Amounts, DeviceID
 from scheduler.allocator.capacity import Rounding, refusal
 from scheduler.allocator.constraints import ConstraintState
 from scheduler.allocator.devices import Device
@@ -62,6 +62,8 @@ class Preparation:
         self._pools = pools
         self._node = node
         self.capacity = CapacityCheck(state, rules)
+        self._mixes = rules.alternatives_mixed
+        self._verdicts: dict[int, dict[DeviceID, bool]] = {}  # by plan; several plans may have one
 
     def claim(self, plan: ClaimPlan) -> PreparedClaim:
         """Raises AllocationError."""
@@ -79,12 +81,18 @@ class Preparation:
 
     def _request(self, entry: Entry) -> PreparedRequest:
         options: list[Option] = []
-        for plan in entry.options:
+        verdicts: list[dict[DeviceID, bool]] = [{} for _ in entry.options]
+        mixes = self._mixes and entry.prioritized
+        for index, plan in enumerate(entry.options):
+            if mixes:  # upstream counts up too late: it knows the plan by the number of the one before
+                self._verdicts[id(plan)] = verdicts[max(index - 1, 0)]
             fixed = self._all_devices(plan) if plan.count is None else None
             count = len(fixed) if fixed is not None else plan.count or 0
             options.append(Option(plan, count, fixed))
         if entry.error is not None:
             raise entry.error
+        if mixes:
+            self._verdicts |= {id(plan): own for plan, own in zip(entry.options, verdicts, strict=True)}
         return PreparedRequest(options, entry.prioritized)
 
     def _all_devices(self, request: RequestPlan) -> list[Device]:
@@ -104,6 +112,14 @@ class Preparation:
         """Raises AllocationError for a selector that fails."""
         if not device.usable:
             return False
+        verdicts = self._verdicts.get(id(request)) if self._verdicts else None
+        if verdicts is None:
+            return self._selects(request, device)
+        if device.id not in verdicts:
+            verdicts[device.id] = self._selects(request, device)
+        return verdicts[device.id]
+
+    def _selects(self, request: RequestPlan, device: Device) -> bool:
         known = device.verdicts.get(request.key)
         if not (request.selects(device) if known is None else known):
             return False

@@ -138,7 +138,12 @@ class Search:
             return self._try_candidates(claim, index, option, number, start)
         # All devices: each must be available, and there is nothing to choose.
         undo = self._taking.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
-        return undo is not None and self._go_on(undo, claim, index, option, number, 0)
+        if undo is None:
+            return False
+        request = self._claims[claim].requests[index]
+        if self._rules.alternatives_mixed and request.prioritized:
+            option = request.options[0]
+        return self._go_on(undo, claim, index, option, number, 0)
 
     def _try_candidates(self, claim: int, index: int, option: Option, number: int, start: int) -> bool:
         plan, taking = option.plan, self._taking

@@ -1,7 +1,8 @@
 """What a search has taken so far: devices, shares, counters and places in constraints.
 
-Upstream's gaps are kept: what a device has taken of counters and constraints before it was refused stays
-taken, and a shared device that goes back keeps its counters. `leaks` counts such events.
+Upstream's gaps are kept: up to 1.36, what a device has taken of counters and constraints before it was
+refused stays taken, and a shared device that goes back keeps its counters (kubernetes issue 140436). `leaks`
+counts such events.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go (allocateDevice), 1.31 … 1.37.
 """
@@ -68,12 +69,19 @@ class Taking:
         joined = tolerated and self._join(prepared, request, device, must=must)
         if joined and self.fits(request, device):
             return self._record(claim, prepared, request, device, counted=counted)
-        self.leaks += joined
-        if counted and self._rules.running_counters:
-            self.leaks += 1
-        elif counted:
-            self.counters.give_back(device)
+        self._refuse(prepared, request, device, joined=joined, counted=counted)
         return None
+
+    def _refuse(
+        self, prepared: PreparedClaim, request: RequestPlan, device: Device, *, joined: bool, counted: bool
+    ) -> None:
+        if self._rules.leaves_behind:
+            self.leaks += joined + counted
+            return
+        for constraint in prepared.constraints if joined else ():
+            self.leaks += not constraint.remove(request)
+        if counted:
+            self.counters.give_back(device)
 
     def _is_shared(self, device: Device) -> bool:
         return device.id in self._state.consumed or device.id in self.capacity
@@ -124,7 +132,10 @@ class Taking:
         used = self.capacity[device.id]
         for name, amount in share.items():
             used[name] = used[name] - amount
-        if share and all(amount.is_zero() for amount in used.values()):
+        leaves_behind = self._rules.leaves_behind
+        if (share or not leaves_behind) and all(amount.is_zero() for amount in used.values()):
             del self.capacity[device.id]
-        if counted or not share:
-            self.leaks += 1
+        if leaves_behind:
+            self.leaks += counted or not share
+        elif counted:
+            self.counters.give_back(device)

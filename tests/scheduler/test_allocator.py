@@ -375,3 +375,25 @@ def test_searches_go_on_until_a_device_becomes_free():
     assert (given(), given()) == (None, None)
     book.remove(a, None)
     assert given() == "a"
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        pytest.param("1.36", [[("r/second", "b"), ("r/second", "c")]], id="1.36"),
+        pytest.param("1.35", None, id="1.35"),
+    ],
+)
+def test_alternatives_for_all_devices(version, expected):
+    """Up to 1.35 the devices of one alternative are taken for those of the next."""
+    devices = [_device("a", index=0), _device("b", index=1), _device("c", index=1)]
+
+    def all_with(name, index):
+        expression = f"device.attributes['{DRIVER}'].index == {index}"
+        selectors = [{"cel": {"expression": expression}}]
+        return {"name": name, "deviceClassName": "gpu", "allocationMode": "All", "selectors": selectors}
+
+    claim = _claim({"name": "r", "firstAvailable": [all_with("first", 0), all_with("second", 1)]})
+
+    found = _allocate([_slice(devices)], claim, version=version, allocated=[("pool-1", "a")])
+    assert _chosen(found) == expected
