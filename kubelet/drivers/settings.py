@@ -94,12 +94,14 @@ def parse_node(entry: Any, where: str) -> DriverNode:
 
 
 def offer(node: str, entry: Mapping[str, Any]) -> Offer:
-    """The devices that an entry of `drivers` or `nodes` describes."""
-    capacity = entry.get("capacity") or {}
+    """The devices that an entry of `drivers` or `nodes` describes. Raises ValueError."""
+    capacity, devices = entry.get("capacity") or {}, entry.get("devices")
+    if devices is not None and (not isinstance(devices, int) or devices < 0):
+        raise ValueError(f"devices: expected a number, found {devices!r}")
     return Offer(
         node=node,
         profile=str(entry.get("profile") or ""),
-        devices=None if entry.get("devices") is None else int(entry["devices"]),
+        devices=devices,
         device_name=str(entry.get("deviceName") or ""),
         attributes=dict(entry.get("attributes") or {}),
         capacity={str(name): str(amount) for name, amount in capacity.items()},
