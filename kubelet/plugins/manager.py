@@ -79,10 +79,8 @@ class PluginManager:
         return failed is None or failed.stamp != stamp or self._clock.monotonic() >= failed.until
 
     async def _register(self, path: str, stamp: Stamp) -> None:
-        from kubelet.plugins.registering import (
-            RegistrationError,
-            register,
-        )  # with the first socket comes grpc
+        # With the first socket comes grpc.
+        from kubelet.plugins.registering import RegistrationError, register
 
         try:
             await register(path, self._handlers, lambda new: self._add(path, stamp, new))
@@ -91,9 +89,8 @@ class PluginManager:
             log.warning("%s", error)
             self._back_off(path, stamp)
         except Exception:
-            log.exception(
-                "cannot register the plugin at %s", path
-            )  # which is no reason to look for no others
+            log.exception("cannot register the plugin at %s", path)
+            self._registered.pop(path, None)
             self._back_off(path, stamp)
         finally:
             del self._tasks[path]
