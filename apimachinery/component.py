@@ -77,6 +77,7 @@ class Health:
     registry: "CollectorRegistry"
     checks: list[Check] = field(default_factory=list)
     pages: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    more_metrics: dict[str, "CollectorRegistry"] = field(default_factory=dict)  # by path, beside /metrics
 
     def add_check(self, name: str, run: Callable[[], bool | str]) -> None:
         """The component is ready only while `run` gives True."""

@@ -40,12 +40,11 @@ def answer(health: "Health", path: str) -> web.Response:
     if path == "/readyz":
         failing = health.failing()
         return web.Response(text="\n".join(failing) or "ok", status=500 if failing else 200)
-    if path == "/metrics":
+    registry = health.registry if path == "/metrics" else health.more_metrics.get(path)
+    if registry is not None:
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-        return web.Response(
-            body=generate_latest(health.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
     if path in health.pages:
         return web.Response(body=orjson.dumps(health.pages[path]()), content_type="application/json")
     return web.Response(text="404 page not found", status=404)

@@ -5,7 +5,7 @@ Source: k8s.io/apimachinery/pkg/labels/selector.go, 1.36.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from apimachinery.field import FieldError, invalid
@@ -45,6 +45,10 @@ class Requirement:
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
+    _members: frozenset[str] = field(init=False, repr=False, compare=False)  # clients may name thousands
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_members", frozenset(self.values))
 
     @classmethod
     def checked(cls, key: str, operator: Operator, values: Sequence[str]) -> "Requirement":
@@ -64,9 +68,9 @@ class Requirement:
         if self.operator in UNARY:
             return (value is None) is (self.operator is Operator.DOES_NOT_EXIST)
         if self.operator in (Operator.NOT_IN, Operator.NOT_EQUALS):
-            return value not in self.values
+            return value not in self._members
         if self.operator not in ORDERED:
-            return value in self.values
+            return value in self._members
         ours, theirs = _int64(value or ""), _int64(self.values[0])
         if ours is None or theirs is None:
             return False

@@ -41,6 +41,7 @@ async def patiently(work: Callable[[], _Made]) -> _Made:
 
 
 _WAIT_SECONDS = 10.0
+_TURN_SECONDS = 0.01
 
 
 def at_home(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[], _Made]) -> _Made:
@@ -57,6 +58,23 @@ def at_home(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[], _Made
 
     loop.call_soon_threadsafe(run)
     return found.result(_WAIT_SECONDS)
+
+
+class Turn:
+    """A short time on the event loop, for who goes through many things there."""
+
+    def __init__(self) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._end = self._now() + _TURN_SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        return self._now() > self._end
+
+    async def pass_on(self) -> None:
+        """Let others have theirs; then another begins."""
+        await asyncio.sleep(0)
+        self._end = self._now() + _TURN_SECONDS
 
 
 class _Collected:

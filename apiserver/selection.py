@@ -30,6 +30,11 @@ class Selection:
         return None if self.is_all else self.matches_entry
 
     @property
+    def terms(self) -> int:
+        """How many conditions an object is held against."""
+        return len(self.labels.requirements) + len(self.fields.terms)
+
+    @property
     def is_all(self) -> bool:
         return self.labels.is_empty() and self.fields.is_empty()
 

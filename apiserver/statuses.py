@@ -1,10 +1,15 @@
 """The one place that turns an error into a `Status` on the wire."""
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
 from apimachinery import protobuf
 from apimachinery.errors import Object, StatusError
 from apiserver import media_types
 from apiserver.encoding import dumps, indented
 from apiserver.request import Request, Response, text
+
+_CAUSES = 1_000
 
 
 def response(request: Request, error: StatusError) -> Response:
@@ -32,7 +37,20 @@ def _written(request: Request, code: int, body: Object) -> Response:
     query, agent = request.param("pretty") or "", request.headers.get("user-agent", "")
     if form.pretty or media_types.for_people(query, agent):
         return Response(code, indented(body))
-    return Response(code, dumps(body) + b"\n")
+    causes = (body.get("details") or {}).get("causes") or ()
+    return Response(code, dumps(body) + b"\n" if len(causes) <= _CAUSES else _pieces(body, causes))
+
+
+async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes]:
+    """A Status with very many causes, in turns: a body of 3 MiB can have a million faults."""
+    beginning, _, end = dumps({**body, "details": {**body["details"], "causes": []}}).rpartition(
+        b'"causes":[]'
+    )
+    yield beginning + b'"causes":['
+    for start in range(0, len(causes), _CAUSES):
+        yield (b"," if start else b"") + dumps(causes[start : start + _CAUSES])[1:-1]
+        await asyncio.sleep(0)
+    yield b"]" + end + b"\n"
 
 
 def panic(request: Request) -> Response:

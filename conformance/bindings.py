@@ -13,6 +13,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
 from conformance.errors import ScenarioError, UnfitValueError
+from conformance.functions import OPTIONS
 
 _EXPRESSION = re.compile(r"^\((?P<text>.+)\)$", re.DOTALL)
 _BINDING = re.compile(r"\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
@@ -35,7 +36,7 @@ def evaluate(text: str, bindings: Mapping[str, Any], found: Any = None) -> Any:
     # bindings become literals of the expression; whatever else it names is of what was found
     bound = _BINDING.sub(lambda match: _literal(bindings[match["name"]]), text)
     try:
-        return jmespath.search(bound, {} if found is None else found)
+        return jmespath.search(bound, {} if found is None else found, OPTIONS)
     except JMESPathTypeError as error:
         raise UnfitValueError(f"({text}): {error}") from error
     except JMESPathError as error:

@@ -58,10 +58,13 @@ class Behaviour:
     backoff_seconds: tuple[float, float]  # first, longest
     dynamic_resources: bool
     extended_resources: bool
+    claims_of_pod_groups: bool
+    optional_node_operations: bool
     dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
     dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
     dra_unprepares_what_it_knows: bool  # not what the pod's spec and the gates name
     device_plugin_cdi: bool  # device plugins may answer with CDI devices
+    device_plugins_apart: bool  # two for one resource are not taken for one
     devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
     empty_allocate_response: str  # how Go prints it
     resource_health: bool  # told in pods' statuses
@@ -93,10 +96,13 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
+        claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
+        optional_node_operations=gate("DRAOptionalNodeOperations"),
         dra_validates_first=minor >= 34,
         dra_inverts_errors=minor in {34, 35},
         dra_unprepares_what_it_knows=minor >= 37,
         device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
+        device_plugins_apart=minor >= 37,  # pull request 135437
         # Pull request 133784, of 1.35.
         devices_of_none_are_inactive=gate("DRAExtendedResource") and minor >= 35,
         empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),

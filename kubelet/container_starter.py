@@ -79,6 +79,8 @@ class ContainerStarter:
         if (known := self._still_failing(name)) is not None:
             held_back[name] = known
             return False
+        kind = _KINDS[pod_spec.field_path(pod, name).partition("{")[0]]
+        services.metrics.started_containers.labels(kind).inc()  # attempts, as upstream's
         self._tell_image(pod, spec, image)
         try:
             devices = await self._devices(pod, spec)
@@ -86,6 +88,7 @@ class ContainerStarter:
         except (DeviceError, ConfigError) as error:
             refused = isinstance(error, InjectionError)
             reason = "CreateContainerError" if refused else "CreateContainerConfigError"
+            services.metrics.started_containers_errors.labels(kind, reason).inc()
             held_back[name] = Waiting(reason, str(error))
             until = services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
             self._failed[name] = until, held_back[name]
@@ -101,8 +104,6 @@ class ContainerStarter:
             devices=devices,
             spec=spec,
         )
-        kind = _KINDS[pod_spec.field_path(pod, name).partition("{")[0]]
-        services.metrics.started_containers.labels(kind).inc()
         self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
         return True

@@ -8,6 +8,12 @@ _DEFAULT_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.
 ANY_DRIVER = "<any>"  # all claims, each once
 
 
+def _skips(what: str, registry: CollectorRegistry) -> Counter:
+    """Calls of drivers that a claim does without (KEP-5945)."""
+    text = f"Number of times the {what} call of a DRA driver was skipped"
+    return Counter(f"dra_node_{what}_skips", text, ["driver_name"], registry=registry)
+
+
 def _pod_resources(name: str, what: str, registry: CollectorRegistry) -> Gauge:
     """A counter upstream; a gauge here, because its name has no `_total` at the end."""
     text = f"Number of requests to the PodResource {what}. Broken down by server api version."
@@ -39,6 +45,12 @@ class KubeletMetrics:
             "kubelet_started_containers",
             "Cumulative number of containers started",
             ["container_type"],
+            registry=registry,
+        )
+        self.started_containers_errors = Counter(
+            "kubelet_started_containers_errors",
+            "Cumulative number of errors when starting containers",
+            ["container_type", "code"],
             registry=registry,
         )
         self.restarted_containers = Counter(
@@ -98,6 +110,10 @@ class KubeletMetrics:
             buckets=_DEFAULT_SECONDS,
             registry=registry,
         )
+        self.dra_skips = {
+            "NodePrepareResources": _skips("prepare", registry),
+            "NodeUnprepareResources": _skips("unprepare", registry),
+        }
         self._claims_in_use = Gauge(
             "dra_resource_claims_in_use",
             "The number of ResourceClaims that are currently in use on the node, by driver name",

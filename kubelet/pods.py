@@ -177,7 +177,7 @@ class PodManager:
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
         others = [one.pod for one in workers if one.active and one.uid not in besides]
-        extended = self._services.behaviour.extended_resources
+        extended = self._services.behaviour.devices_of_none_are_inactive
         plugged = self._services.plugins.allocated_for(pod)
         return admit(pod, self._node(), others, extended_by_dra=extended, plugged=plugged)
 

@@ -28,7 +28,8 @@ class NodeSockets:
         pods: NodePods,
         find_claim: FindClaim,
     ) -> None:
-        self.device_plugins = DevicePluginServer(layout.device_plugins, plugins, metrics)
+        apart = behaviour.device_plugins_apart
+        self.device_plugins = DevicePluginServer(layout.device_plugins, plugins, metrics, tells_apart=apart)
         lister = Lister(behaviour, plugins, find_claim)
         self._pod_resources = PodResourcesServer(
             layout.pod_resources, pods, lister, behaviour, clock, metrics

@@ -123,7 +123,8 @@ def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> li
     `given` has any of version, gates, nodes (exactly these), count (of nodes), servers, port.
     """
     found = []
-    for name, process in state.components().items():
+    for name in versioned(state, ()):
+        process = state.components()[name]
         target = initial_target(spec, name)
         if "version" in given and process.version != str(target.version):
             found.append(f"{name} is at {process.version}, not {target.version}")

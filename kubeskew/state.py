@@ -64,10 +64,11 @@ class State:
 
     def components(self) -> dict[str, Process]:
         """Every component by its name on the command line, and the process that it lives in."""
-        found = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
+        alone = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
+        found = {name: process for name, process in alone.items() if process.kind != "driver"}
         hosting = {node: process for process in self.of_kind("kubelet") for node in process.nodes}
         found.update({f"kubelet/{node}": hosting[node] for node in self.nodes if node in hosting})
-        return found
+        return found | alone
 
     def node_spec(self, name: str) -> NodeSpec:
         return NodeSpec.from_json(self.nodes[name])

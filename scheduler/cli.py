@@ -91,6 +91,7 @@ def _with_flags(election: LeaderElection, flags: dict[str, Any]) -> LeaderElecti
 async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
     """Schedule while leading, until `ctx.stop` is set."""
     from scheduler.framework.profile import ProfileError
+    from scheduler.resource_metrics import PATH, resource_registry
     from scheduler.service import SchedulerService
 
     host = ctx.identity.partition("_")[0]
@@ -98,6 +99,7 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
         service = SchedulerService(ctx.world, ctx.client, ctx.health.registry, host, settings)
     except ProfileError as error:
         raise click.UsageError(f"--config: {error}") from error
+    ctx.health.more_metrics[PATH] = resource_registry(service.pods)
     ctx.health.add_check("leading and informers synced", service.readiness)
     service.start()
     try:

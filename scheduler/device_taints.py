@@ -3,13 +3,14 @@
 Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.36.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from apimachinery.cel.device_features import DeviceFeatures
 from apimachinery.cel.errors import CELError
+from scheduler.allocator.slice_index import SliceIndex
 
-Object = Mapping[str, Any]
+Object = dict[str, Any]
 ClassLookup = Callable[[str], Object | None]
 
 
@@ -27,6 +28,9 @@ class TaintRules:
 
     def remove_rule(self, rule: Object) -> None:
         self._rules.pop(rule["metadata"]["name"], None)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
 
     def concerns(self, rule: Object, obj: Object) -> bool:
         """Whether the rule may taint devices of the slice."""
@@ -50,7 +54,7 @@ class TaintRules:
         selector = rule["spec"]["deviceSelector"]
         if selector.get("device") is not None and selector["device"] != device["name"]:
             return False
-        selectors = list(selector.get("selectors") or ())
+        selectors: list[Object] = list(selector.get("selectors") or ())
         if selector.get("deviceClassName") is not None:
             device_class = self._classes(selector["deviceClassName"])
             if device_class is None:
@@ -67,6 +71,46 @@ class TaintRules:
             return compiled.matches(device_value(driver, device, self._features))
         except CELError:
             return False
+
+
+class TaintedSlices:
+    """Slices on their way into an index, with the taints that rules add."""
+
+    def __init__(self, index: SliceIndex, rules: TaintRules) -> None:
+        self._index = index
+        self._rules = rules
+        self._slices: dict[str, tuple[Object, Object]] = {}  # by name: as published, and as in the index
+
+    def set_slice(self, obj: Object) -> None:
+        tainted = self._rules.patched(obj)
+        self._slices[obj["metadata"]["name"]] = (obj, tainted)
+        self._index.set_slice(tainted)
+
+    def remove_slice(self, obj: Object) -> None:
+        self._slices.pop(obj["metadata"]["name"], None)
+        self._index.remove_slice(obj)
+
+    def set_rule(self, rule: Object) -> Sequence[tuple[Object, Object]]:
+        """The slices that are different now: (before, after)."""
+        self._rules.set_rule(rule)
+        return self.refresh(always=True)
+
+    def remove_rule(self, rule: Object) -> Sequence[tuple[Object, Object]]:
+        self._rules.remove_rule(rule)
+        return self.refresh(always=True)
+
+    def refresh(self, *, always: bool = False) -> Sequence[tuple[Object, Object]]:
+        """Apply the rules again, if there are any; a class that they name may have changed."""
+        changed: list[tuple[Object, Object]] = []
+        if not (always or self._rules):
+            return changed
+        for name, (published, before) in self._slices.items():
+            after = self._rules.patched(published)
+            if after != before:
+                self._slices[name] = (published, after)
+                self._index.set_slice(after)
+                changed.append((before, after))
+        return changed
 
 
 def _names_pool(selector: Object, spec: Object) -> bool:

@@ -1,10 +1,11 @@
 """Everything that dynamic resources need besides their plugin: books of claims, classes and slices, kept
 current by informers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from apimachinery.client.informer import InformerFactory
-from apimachinery.client.refs import Ref
+from apimachinery.client.refs import Ref, taint_rules_ref
 from apimachinery.client.rest import APIClient
 from apimachinery.component import World
 from scheduler.allocator.rules import AllocatorRules
@@ -12,6 +13,7 @@ from scheduler.allocator.slice_index import SliceIndex
 from scheduler.claim_tracker import ClaimTracker
 from scheduler.claim_writing import ClaimWriter
 from scheduler.device_classes import DeviceClasses
+from scheduler.device_taints import TaintedSlices, TaintRules
 from scheduler.dra_edge import DRAEdge
 from scheduler.extended_resources import (
     ExtendedResources,
@@ -44,6 +46,7 @@ class DynamicState:
         self.classes = DeviceClasses()
         self.slices = SliceIndex(self._allocator_rules)
         self.extended = _extended_resources(rules)
+        self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_rules.cel))
 
     def plugin(self, client: APIClient, metrics: Metrics) -> DynamicResources:
         return DynamicResources(
@@ -78,8 +81,14 @@ class DynamicState:
         factory.informer(slices).add_handler(
             lambda obj: self._slice_changed(None, self._in(slices, obj)),
             lambda old, obj: self._slice_changed(old, self._in(slices, obj)),
-            lambda obj: self.slices.remove_slice(self._in(slices, obj)),
+            lambda obj: self._taints.remove_slice(self._in(slices, obj)),
         )
+        if self._rules.device_taint_rules:
+            factory.informer(taint_rules_ref(self._world.version)).add_handler(
+                self._taint_rule_changed,
+                lambda _, obj: self._taint_rule_changed(obj),
+                lambda obj: self._report(self._taints.remove_rule(obj)),
+            )
 
     def _in(self, ref: Ref, obj: Object) -> Object:
         return self._edge.incoming(ref, obj)
@@ -87,18 +96,28 @@ class DynamicState:
     def _class_changed(self, new: Object) -> None:
         old = self.classes.get(new["metadata"]["name"])
         self.classes.set_class(new)
+        self._report(self._taints.refresh())
         if self.extended is not None:
             self.extended.set_class(old, new)
         self._queue.move(_CLASS_ADDED if old is None else _CLASS_UPDATED, old, new)
 
     def _class_removed(self, old: Object) -> None:
         self.classes.remove_class(old)
+        self._report(self._taints.refresh())
         if self.extended is not None:
             self.extended.remove_class(old)
 
     def _slice_changed(self, old: Object | None, new: Object) -> None:
-        self.slices.set_slice(new)
+        self._taints.set_slice(new)
         self._queue.move(_SLICE_ADDED if old is None else _SLICE_UPDATED, old, new)
+
+    def _taint_rule_changed(self, rule: Object) -> None:
+        self._report(self._taints.set_rule(rule))
+
+    def _report(self, changed: Sequence[tuple[Object, Object]]) -> None:
+        """A rule makes other slices of slices: to the queue that is an update of theirs."""
+        for old, new in changed:
+            self._queue.move(_SLICE_UPDATED, old, new)
 
 
 def _extended_resources(rules: SchedulerRules) -> ExtendedResources | None:

@@ -46,13 +46,29 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """What the pod needs at once: regular containers and sidecars together, or the hungriest init
     container with the sidecars started before it; then pod-level requests and overhead
     (k8s.io/component-helpers/resource, PodRequests)."""
+    total = _at_once(spec, "requests")
+    total.update(amounts((spec.get("resources") or {}).get("requests")))
+    add(total, amounts(spec.get("overhead")))
+    return total
+
+
+def pod_limits(spec: Mapping[str, Any]) -> Amounts:
+    """What the pod may use at once; overhead counts where there is a limit (PodLimits)."""
+    total = _at_once(spec, "limits")
+    total.update(amounts((spec.get("resources") or {}).get("limits")))
+    overhead = amounts(spec.get("overhead"))
+    add(total, {name: number for name, number in overhead.items() if total.get(name)})
+    return total
+
+
+def _at_once(spec: Mapping[str, Any], kind: str) -> Amounts:
     total: Amounts = {}
     for container in spec.get("containers") or ():
-        add(total, container_requests(container))
+        add(total, _resources(container, kind))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or ():
-        asked = container_requests(container)
+        asked = _resources(container, kind)
         if is_sidecar(container):
             add(total, asked)
             add(sidecars, asked)
@@ -62,13 +78,15 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
             add(step, asked)
             at_least(peak, step)
     at_least(total, peak)
-    total.update(amounts((spec.get("resources") or {}).get("requests")))
-    add(total, amounts(spec.get("overhead")))
     return total
 
 
 def container_requests(container: Mapping[str, Any]) -> Amounts:
-    return amounts((container.get("resources") or {}).get("requests"))
+    return _resources(container, "requests")
+
+
+def _resources(container: Mapping[str, Any], kind: str) -> Amounts:
+    return amounts((container.get("resources") or {}).get(kind))
 
 
 def _scored(spec: Mapping[str, Any], requests: Amounts) -> Amounts:

@@ -40,8 +40,13 @@ class SchedulingQueue:
         nominator: Nominator | None = None,
         backoff: Backoff | None = None,
         with_hints: bool = True,
+        pops_from_backoff: bool = False,
     ) -> None:
-        """Without hints, every event that a plugin registered for requeues the pods it rejected."""
+        """Without hints, every event that a plugin registered for requeues the pods it rejected.
+
+        `pops_from_backoff`: while no pod is active, those that back off after a rejection have their turn.
+        """
+        self._pops_from_backoff = pops_from_backoff
         self._clock = clock
         self._profiles = {profile.name: profile for profile in profiles}
         self._queue_sort = profiles[0].queue_sort
@@ -113,6 +118,7 @@ class SchedulingQueue:
         self.done(queued.uid)
         queued.tried = queued.enqueued = self._clock.monotonic()
         queued.failures += 1
+        queued.failed = not queued.rejected_by and not queued.pending_by
         self._blame(queued, 1)
         if queued.pending_by and any(self._interests.helps(queued, each) for each in since):
             queued.tried = float("-inf")  # no backoff for a pod that only waited
@@ -170,7 +176,16 @@ class SchedulingQueue:
             if self._active.get(queued.uid) is queued:
                 del self._active[queued.uid]
                 return queued
-        return None
+        return self._early() if self._pops_from_backoff else None
+
+    def _early(self) -> QueuedPod | None:
+        """The rejected pod whose backoff ends first; after an error the whole backoff is waited for."""
+        rejected = [each for each in self._backoff.values() if not each.failed]
+        if not rejected:
+            return None
+        queued = min(rejected, key=self._ready_at)
+        del self._backoff[queued.uid]
+        return queued if self._admitted(queued, "PopFromBackoffQ") else self._early()
 
     async def _wait(self) -> None:
         self._changed.clear()
@@ -215,19 +230,25 @@ class SchedulingQueue:
 
     def _enqueue(self, queued: QueuedPod, event: str) -> None:
         """Into the active queue, unless a plugin keeps it out."""
-        queued.gated_by = ""
-        for plugin in self._profile(queued).pre_enqueue:
-            if not plugin.pre_enqueue(queued.info).is_success:
-                queued.gated_by = plugin.name
-                self._waiting.add(queued)
-                self._count("gated", event)
-                return
+        if not self._admitted(queued, event):
+            return
         queued.enqueued = self._clock.monotonic()
         self._active[queued.uid] = queued
         key = self._queue_sort.sort_key(queued.info, queued.enqueued)
         heapq.heappush(self._heap, (key, next(self._serial), queued))
         self._count("active", event)
         self._changed.set()
+
+    def _admitted(self, queued: QueuedPod, event: str) -> bool:
+        """Whether every plugin lets the pod be tried; if not, it waits."""
+        queued.gated_by = ""
+        for plugin in self._profile(queued).pre_enqueue:
+            if not plugin.pre_enqueue(queued.info).is_success:
+                queued.gated_by = plugin.name
+                self._waiting.add(queued)
+                self._count("gated", event)
+                return False
+        return True
 
     def _profile(self, queued: QueuedPod) -> Profile:
         return self._profiles[queued.info.scheduler_name]

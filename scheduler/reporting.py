@@ -1,5 +1,6 @@
 """How an attempt ended, for people and for other components: events and the PodScheduled condition."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from apimachinery.client.recorder import EventRecorder
@@ -18,23 +19,29 @@ class Reporter:
     """Writes through the API."""
 
     def __init__(
-        self, client: APIClient, recorder: EventRecorder, clock: Clock, rules: SchedulerRules
+        self,
+        client: APIClient,
+        recorders: Mapping[str, EventRecorder],
+        clock: Clock,
+        rules: SchedulerRules,
     ) -> None:
+        """`recorders` by scheduler name: events are told under the name that the pod asks for."""
         self._rules = rules
         self._client = client
-        self._recorder = recorder
+        self._recorders = recorders
         self._clock = clock
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
         message = f"Successfully assigned {pod.key} to {node}"
-        self._recorder.event(pod.pod, "Normal", "Scheduled", message, action="Binding")
+        self._recorders[pod.scheduler_name].event(pod.pod, "Normal", "Scheduled", message, action="Binding")
 
     async def not_scheduled(
         self, pod: PodInfo, reason: str, message: str, nominated_node: str | None
     ) -> None:
         """An event, and the pod's condition if it changed; raises StatusError or a connection error."""
         note = message if len(message) <= _NOTE_LIMIT else message[: _NOTE_LIMIT - 4] + " ..."
-        self._recorder.event(pod.pod, "Warning", "FailedScheduling", note, action="Scheduling")
+        recorder = self._recorders[pod.scheduler_name]
+        recorder.event(pod.pod, "Warning", "FailedScheduling", note, action="Scheduling")
         status: Object = {}
         condition = self._condition(pod.pod, reason, message)
         if condition is not None:

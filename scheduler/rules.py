@@ -23,6 +23,7 @@ class SchedulerRules:
     claim_metric: bool  # 1.35+: scheduler_resourceclaim_creates_total
     queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
     async_preemption: bool
+    pops_from_backoff: bool  # with nothing else to do, pods are tried before their backoff ends
     disruption_condition: bool  # victims are told why they go
     preemptor_in_condition: bool  # 1.26 named the preemptor there (from memory)
     preemptor_in_event: bool  # 1.27+ (from memory)
@@ -51,6 +52,7 @@ class SchedulerRules:
             and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),
             claim_metric=version.minor >= 35,
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
+            pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),
             disruption_condition=gates.enabled("PodDisruptionConditions"),
             preemptor_in_condition=version.minor <= 26,

@@ -3,14 +3,14 @@
 import asyncio
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apimachinery.client.informer import InformerFactory
 from apimachinery.client.recorder import EventRecorder
 from apimachinery.client.refs import PODS
 from apimachinery.client.rest import APIClient
 from apimachinery.component import World
-from scheduler import profiles
+from scheduler import profiles, volumes
 from scheduler.cache import Cache
 from scheduler.configuration.settings import SchedulerSettings
 from scheduler.cycle import Scheduler
@@ -29,8 +29,6 @@ from scheduler.rules import SchedulerRules
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-COMPONENT = "default-scheduler"
-
 
 class SchedulerService:
     """Start it, let it lead, stop it. `lead` schedules until told to end; informers run all the time."""
@@ -48,29 +46,22 @@ class SchedulerService:
         self._rules = SchedulerRules.of(world.version, world.gates)
         self.metrics = Metrics(registry, self._rules)
         self._informers = InformerFactory(client, world.clock, world.entropy)
-        self._recorder = EventRecorder(client, world.clock, COMPONENT, host, modern=True)
+        names = [profile.scheduler_name for profile in settings.profiles]
+        self._recorders = {
+            name: EventRecorder(client, world.clock, name, host, modern=True) for name in names
+        }
         self.cache = Cache()
         dynamic = DynamicState(world, self._rules)
-        nominator = Nominator()
-        handle = Handle(
-            client,
-            self._informers,
-            self._recorder,
-            self._rules,
-            self.cache,
-            nominator,
-            self.metrics,
-            world.clock,
-            world.entropy,
-        )
+        handle = self._handle(world, client, names[0])
         made, filters = self._profiles(settings, handle, dynamic)
         self.queue = SchedulingQueue(
             world.clock,
             made,
             self.metrics,
-            nominator=nominator,
+            nominator=handle.nominator,
             backoff=settings.backoff,
             with_hints=self._rules.queueing_hints,
+            pops_from_backoff=self._rules.pops_from_backoff,
         )
         handle.activations.append(self.queue.activate)
         pods = self._informers.informer(PODS)
@@ -79,7 +70,7 @@ class SchedulerService:
             filters,
             self.queue,
             self.cache,
-            Reporter(client, self._recorder, world.clock, self._rules),
+            Reporter(client, self._recorders, world.clock, self._rules),
             pods.get,
             world.clock,
             world.entropy,
@@ -87,11 +78,25 @@ class SchedulerService:
             double_full_stop=self._rules.double_full_stop,
         )
         ClusterInformers(self.cache, self.queue, self.scheduler.profiles).connect(self._informers)
+        volumes.connect(self._informers, self.queue)
         if self._rules.dynamic_resources:
             dynamic.connect(self._informers, self.queue)
         self.dynamic = dynamic
         self.leading = False
         self._watch_sizes()
+
+    def _handle(self, world: World, client: APIClient, name: str) -> Handle:
+        return Handle(
+            client,
+            self._informers,
+            self._recorders[name],
+            self._rules,
+            self.cache,
+            Nominator(),
+            self.metrics,
+            world.clock,
+            world.entropy,
+        )
 
     def _profiles(
         self, settings: SchedulerSettings, handle: Handle, dynamic: DynamicState
@@ -100,7 +105,8 @@ class SchedulerService:
         plugin = cache(partial(dynamic.plugin, handle.client, self.metrics))  # its books are one for all
         made, filters = [], {}
         for each in settings.profiles:
-            own = replace(handle, filters=[])
+            recorder = self._recorders[each.scheduler_name]
+            own = replace(handle, filters=[], recorder=recorder)
             context = PluginContext(own, dynamic.extended, plugin)
             profile = profiles.build(each, context, settings.percentage_of_nodes_to_score)
             profile.observe_plugin, profile.monotonic = self.metrics.observe_plugin, handle.clock.monotonic
@@ -122,6 +128,10 @@ class SchedulerService:
 
     def _cached(self, kind: str) -> int:
         return self.cache.sizes[kind]
+
+    def pods(self) -> list[dict[str, Any]]:
+        """All pods that the informer knows."""
+        return self._informers.informer(PODS).list()
 
     @property
     def ready(self) -> bool:
@@ -154,5 +164,5 @@ class SchedulerService:
             await asyncio.gather(running, ending, return_exceptions=True)
 
     async def stop(self) -> None:
-        await self._recorder.close()
+        await asyncio.gather(*(recorder.close() for recorder in self._recorders.values()))
         await self._informers.stop()

@@ -24,6 +24,7 @@ class QueuedPod:
     attempts: int = 0
     failures: int = 0
     tried: float = 0.0  # when the last attempt ended
+    failed: bool = False  # whether that was an error, nobody's rejection
     rejected_by: set[str] = field(default_factory=set)
     pending_by: set[str] = field(default_factory=set)
     gated_by: str = ""

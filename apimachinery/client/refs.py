@@ -75,6 +75,7 @@ EVENTS_V1 = Ref("events.k8s.io", "v1", "events", True, "Event")
 LEASES = Ref("coordination.k8s.io", "v1", "leases", True, "Lease")
 POD_DISRUPTION_BUDGETS = Ref("policy", "v1", "poddisruptionbudgets", True, "PodDisruptionBudget")
 PRIORITY_CLASSES = Ref("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
+CSI_NODES = Ref("storage.k8s.io", "v1", "csinodes", False, "CSINode")
 STORAGE_CLASSES = Ref("storage.k8s.io", "v1", "storageclasses", False, "StorageClass")
 CUSTOM_RESOURCE_DEFINITIONS = Ref(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition"
@@ -131,3 +132,9 @@ def taint_rules_ref(version: Version) -> Ref:
 POOL_STATUS_REQUESTS = Ref(
     _GROUP, "v1alpha3", "resourcepoolstatusrequests", False, "ResourcePoolStatusRequest"
 )
+
+
+def pod_groups_ref(version: Version) -> Ref:
+    """Groups of pods in the version that the components of a release speak (1.36 and later)."""
+    spoken = "v1alpha2" if version.minor <= 36 else "v1beta1"
+    return Ref("scheduling.k8s.io", spoken, "podgroups", True, "PodGroup")

@@ -2,16 +2,19 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
+from urllib.parse import urlsplit
 
-import aiohttp
-from yarl import URL
+from apimachinery.client.connection import Connection
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Requests under way at a time, watches not counted: a burst shares connections instead of opening its own.
 MAX_REQUESTS = 32
+KEEP_SECONDS = 60.0  # a connection that nobody used for longer is not used again
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,80 +75,129 @@ async def split_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 class _HTTPResponse:
-    def __init__(self, response: aiohttp.ClientResponse, slot: asyncio.Semaphore | None) -> None:
-        self._response = response
-        self._slot = slot
-
-    @property
-    def status(self) -> int:
-        return self._response.status
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._response.headers
+    def __init__(self, connection: Connection, end: Callable[[], None]) -> None:
+        self._connection = connection
+        self._end: Callable[[], None] | None = end
+        self.status = connection.status
+        self.headers: Mapping[str, str] = connection.headers
 
     async def body(self) -> bytes:
-        return await self._response.read()
+        return await self._connection.read()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while chunk := await self._connection.next_chunk():
+            yield chunk
 
     def lines(self) -> AsyncIterator[bytes]:
-        return split_lines(self._response.content.iter_any())
+        return split_lines(self._chunks())
 
     async def close(self) -> None:
-        self._response.release()
-        if self._slot is not None:
-            self._slot.release()
-            self._slot = None
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
 
 class HTTPTransport:
-    """aiohttp with a connection pool; the session is made at the first request, inside the running loop."""
+    """Keeps connections for the next request; opens as many as are needed at a time."""
 
     def __init__(self, base_url: str, ssl_context: ssl.SSLContext | None = None) -> None:
-        self._base = base_url.rstrip("/")
-        self._ssl = ssl_context
-        self._session: aiohttp.ClientSession | None = None
+        base = urlsplit(base_url)
+        self._tls = (ssl_context or ssl.create_default_context()) if base.scheme == "https" else None
+        self._host = base.hostname or ""
+        self._port = base.port or (443 if self._tls is not None else 80)
+        self._prefix = base.path.rstrip("/")
+        self._authority = base.netloc.rpartition("@")[2]
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
         self._slots = asyncio.Semaphore(MAX_REQUESTS)
 
     async def __call__(self, request: Request) -> Response:
         if request.timeout is None:
-            return _HTTPResponse(await self._send(request), None)
+            return await self._send(request, lambda: None)
         await self._slots.acquire()
         try:
-            return _HTTPResponse(await self._send(request), self._slots)
+            async with asyncio.timeout(request.timeout):
+                return await self._send(request, self._slots.release)
         except BaseException:
             self._slots.release()
             raise
 
-    async def _send(self, request: Request) -> aiohttp.ClientResponse:
-        timeout = aiohttp.ClientTimeout(
-            total=request.timeout, connect=None, sock_connect=CONNECT_TIMEOUT_SECONDS
-        )
-        return await self._opened().request(
-            request.method,
-            URL(self._base + request.target, encoded=True),
-            headers=request.headers,
-            data=request.body,
-            timeout=timeout,
-            allow_redirects=False,
-        )
+    async def _send(self, request: Request, end: Callable[[], None]) -> _HTTPResponse:
+        connection = self._kept() or await self._opened()
+        self._busy.add(connection)
+        try:
+            await connection.begin(self._message(request))
+            if request.timeout is not None:
+                return _ReadResponse(connection, await connection.read(), self._done(connection, end))
+        except BaseException:
+            self._busy.discard(connection)
+            connection.abort()
+            raise
+        return _HTTPResponse(connection, self._done(connection, end))
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(
-                ssl=self._ssl if self._ssl is not None else True,
-                limit=0,  # watches hold connections for ever; a pool limit would starve requests
-                limit_per_host=0,
-                keepalive_timeout=60.0,
-                use_dns_cache=True,
+    def _done(self, connection: Connection, end: Callable[[], None]) -> Callable[[], None]:
+        def done() -> None:
+            end()
+            self._busy.discard(connection)
+            if connection.finished and not connection.closed:
+                connection.idle_since = asyncio.get_running_loop().time()
+                self._idle.append(connection)
+            else:
+                connection.abort()
+
+        return done
+
+    def _kept(self) -> Connection | None:
+        """The connection used last that still is one."""
+        oldest = asyncio.get_running_loop().time() - KEEP_SECONDS
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.closed:
+                continue
+            if connection.idle_since >= oldest:
+                return connection
+            connection.close()
+        return None
+
+    async def _opened(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        name = self._host if self._tls is not None else None
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            _, connection = await loop.create_connection(
+                Connection, self._host, self._port, ssl=self._tls, server_hostname=name
             )
-            self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
-            )
-        return self._session
+        return connection
+
+    def _message(self, request: Request) -> bytes:
+        lines = [f"{request.method} {self._prefix}{request.target} HTTP/1.1", f"Host: {self._authority}"]
+        lines += [f"{name}: {value}" for name, value in request.headers.items()]
+        body = request.body
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        elif request.method in _WITH_BODY:
+            lines.append("Content-Length: 0")
+        head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
+        return head + body if body else head
 
     async def close(self) -> None:
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
-            # TLS connections need a turn of the loop to say goodbye (aiohttp, "Graceful Shutdown").
-            await asyncio.sleep(0)
+        connections = [*self._idle, *self._busy]
+        self._idle.clear()
+        self._busy.clear()
+        for connection in connections:
+            connection.close()
+        # TLS connections need a turn of the loop to say goodbye.
+        await asyncio.sleep(0)
+
+
+class _ReadResponse(_HTTPResponse):
+    """An answer whose body is there: the connection is free again."""
+
+    def __init__(self, connection: Connection, content: bytes, end: Callable[[], None]) -> None:
+        super().__init__(connection, end)
+        self._content = content
+
+    async def body(self) -> bytes:
+        return self._content
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        yield self._content

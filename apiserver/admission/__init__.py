@@ -4,12 +4,13 @@ A plugin is one class in one module; `apiserver.admission.chain` lists them in u
 plugin may be called several times for one write (after a conflict), so it must be safe to repeat.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from apimachinery.errors import Object, StatusError, forbidden
 from apimachinery.resources import Resource
+from apiserver.beside import beside
 from apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
@@ -49,6 +50,7 @@ class Attributes:
     warnings: list[str] = field(default_factory=list)  # for the client, as Warning headers
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit event
     reinvocation: Reinvocation = field(default_factory=Reinvocation)
+    size: int = 0  # of the request's body, in bytes
     collection: bool = False  # one of many that are deleted: the request itself names none
 
     def refuse(self, why: str) -> StatusError:
@@ -64,6 +66,9 @@ class Plugin:
     operations: ClassVar[frozenset[str]] = frozenset({CREATE})
     resources: ClassVar[frozenset[str] | None] = None  # storage resources: `pods`, `deployments.apps`
     subresources: ClassVar[frozenset[str] | None] = frozenset({""})
+    awaits: ClassVar[bool] = (
+        True  # whether it may have to wait; one that never does goes beside large objects
+    )
 
     async def admit(self, attributes: Attributes) -> None:
         """Change `attributes.object` in place, or raise StatusError."""
@@ -80,6 +85,22 @@ class Plugin:
         )
 
 
+async def _run(plugin: Plugin, step: Callable[[Attributes], Awaitable[None]], attributes: Attributes) -> None:
+    if plugin.awaits or not attributes.size:
+        await step(attributes)
+    else:
+        await beside(attributes.size, lambda: _finished(step(attributes)))
+
+
+def _finished(step: Awaitable[None]) -> None:
+    """Run what never waits to its end."""
+    try:
+        next(step.__await__())
+    except StopIteration:
+        return
+    raise AssertionError("a plugin waits that says it does not")
+
+
 class AdmissionChain:
     """The plugins of a server, in order."""
 
@@ -90,15 +111,15 @@ class AdmissionChain:
     async def admit(self, attributes: Attributes) -> None:
         plugins = self._for(attributes)
         for plugin in plugins:
-            await plugin.admit(attributes)
+            await _run(plugin, plugin.admit, attributes)
         if attributes.reinvocation.wanted:
             attributes.reinvocation.again = True
             for plugin in plugins:
-                await plugin.admit(attributes)
+                await _run(plugin, plugin.admit, attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         for plugin in self._for(attributes):
-            await plugin.validate(attributes)
+            await _run(plugin, plugin.validate, attributes)
 
     def _for(self, attributes: Attributes) -> tuple[Plugin, ...]:
         operation, resource, subresource = attributes.operation, attributes.resource, attributes.subresource

@@ -16,6 +16,7 @@ class DefaultTolerationSeconds(Plugin):
     """Adds the two tolerations where no other covers their taint."""
 
     operations = frozenset({CREATE, UPDATE})
+    awaits = False
     resources = frozenset({"pods"})
 
     async def admit(self, attributes: Attributes) -> None:

@@ -32,6 +32,7 @@ class Level:
     exempt: bool
     seats: int
     kept: int  # of them never lent
+    most: int | None = None  # with those it may borrow; None for as many as there are
     queues: list[deque[asyncio.Future[None]]] = field(default_factory=list)
     hand: int = 0
     length: int = 0
@@ -105,6 +106,8 @@ class Levels:
     def _has_seat(self, level: Level) -> bool:
         if level.running < level.seats:
             return True
+        if level.most is not None and level.running >= level.most:
+            return False
         others = sum(
             max(one.running, one.kept) for one in self.levels.values() if one is not level and not one.exempt
         )
@@ -136,6 +139,8 @@ def _level(name: str, spec: Object, seats: int, old: Level | None) -> Level:
     kept = seats - seats * int(limited.get("lendablePercent") or 0) // 100
     level = old or Level(name, False, seats, kept)
     level.exempt, level.seats, level.kept = spec.get("type") == "Exempt", seats, kept
+    limit = limited.get("borrowingLimitPercent")
+    level.most = None if limit is None else seats + round(seats * limit / 100)
     level.hand, level.length = int(queuing.get("handSize") or 0), int(queuing.get("queueLengthLimit") or 0)
     if len(level.queues) != int(queuing.get("queues") or 0):
         waiting = [seat for queue in level.queues for seat in queue]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from apimachinery import errors
 from apimachinery.errors import Object
 from apiserver import continuing, parameters, rendering
-from apiserver.beside import beside
+from apiserver.beside import Turn, beside
 from apiserver.encoding import list_pieces, loads, with_revision
 from apiserver.media_types import Accepted
 from apiserver.parameters import EXACT, ListOptions
@@ -20,6 +20,7 @@ from apiserver.services import Scope
 from apiserver.storage.interfaces import CompactedError, Entry, FutureRevisionError, Key, Page
 
 _PLAIN = Accepted("application/json")
+_CHECKS = 1_000  # of objects against conditions in one go
 _PIECE = 256  # items; some hundred kilobytes of pods
 
 
@@ -33,7 +34,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     page = await page_of(scope, namespace, options, wanted)
     metadata = metadata_of(scope, page, namespace, wanted)
     if form == _PLAIN:
-        response = Response(200, _body(scope, page.entries, metadata))
+        response = Response(200, await _body(scope, page.entries, metadata))
     else:
         size = sum(len(one.value) for one in page.entries)
         response = await beside(size, lambda: _converted(request, scope, page.entries, metadata, form))
@@ -48,13 +49,18 @@ def _converted(
     return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
 
 
-def _body(scope: Scope, entries: Sequence[Entry], metadata: Object) -> bytes | AsyncIterator[bytes]:
+async def _body(scope: Scope, entries: Sequence[Entry], metadata: Object) -> bytes | AsyncIterator[bytes]:
     """The list as bytes; a long one comes in pieces, so that others have their turn in between.
 
     What cannot be decoded is found before the first piece is sent.
     """
     served, resource = scope.services.codec.served, scope.resource
-    items = [(served(resource, one.value, one.revision), one.revision) for one in entries]
+    items: list[tuple[bytes, int]] = []
+    turn = Turn()
+    for one in entries:
+        if turn.is_over:
+            await turn.pass_on()
+        items.append((served(resource, one.value, one.revision), one.revision))
     pieces = list_pieces(resource, metadata, items, _PIECE)
     return b"".join(pieces) if len(items) <= _PIECE else _in_turns(pieces)
 
@@ -79,7 +85,7 @@ def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selecti
 
 async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
     """The page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410, 504."""
-    store, resource = scope.services.store, scope.resource.storage_resource
+    store = scope.services.store
     if options.continue_token:
         return await _continued(scope, namespace, options, wanted)
     revision = parse_revision(options.resource_version)
@@ -93,7 +99,31 @@ async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wan
     await prepare(scope, namespace)
     if wanted.name and (namespace or not scope.resource.namespaced):
         return _single(scope, namespace, wanted)
-    return store.list(resource, namespace, None, options.limit, wanted.filter)
+    return await _selected(scope, namespace, None, options.limit, wanted)
+
+
+async def _selected(
+    scope: Scope, namespace: str | None, after: Key | None, limit: int, wanted: Selection
+) -> Page:
+    """A page of the objects of now. Others have their turn while many are held against a selector."""
+    store, resource = scope.services.store, scope.resource.storage_resource
+    if wanted.is_all:
+        return store.list(resource, namespace, after, limit)
+    first = store.list(resource, namespace, after, 1)
+    if (first.remaining + 1) * wanted.terms <= _CHECKS:
+        return store.list(resource, namespace, after, limit, wanted.filter)
+    page = store.list(resource, namespace, after)  # entries do not change, whatever is written meanwhile
+    found: list[Entry] = []
+    turn = Turn()
+    for position, entry in enumerate(page.entries):
+        if turn.is_over:
+            await turn.pass_on()
+        if wanted.matches_entry(entry):
+            found.append(entry)
+            if len(found) == limit:
+                remaining = len(page.entries) - position - 1
+                return Page(page.revision, found, entry.key if remaining else None, remaining)
+    return Page(page.revision, found)
 
 
 async def prepare(scope: Scope, namespace: str | None) -> None:
@@ -137,7 +167,7 @@ async def _at(
     await wait(store, revision)
     if revision == store.revision:
         await prepare(scope, namespace)
-        return store.list(resource, namespace, after, limit, wanted.filter)
+        return await _selected(scope, namespace, after, limit, wanted)
     try:
         if scope.services.codec.needs_webhook(scope.resource):
             then = await store.list_at(revision, resource, namespace)

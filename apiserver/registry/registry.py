@@ -180,6 +180,7 @@ class Registry:
             write.options,
             write.warnings,
             write.annotations,
+            size=write.size,
         )
 
     # Another resource's objects as stored, undecoded: strategies look at few, stable fields of them.

@@ -32,9 +32,9 @@ def fields(content_type: str, headers: Iterable[tuple[str, str]]) -> bytes:
     return "".join(lines).encode("utf-8", "replace")
 
 
-def refusal(status: int, detail: str = "") -> bytes:
-    """The whole answer to a head that is none; the connection ends with it."""
-    text = f"{status} {HTTPStatus(status).phrase}{detail}"
+def refusal(status: int, detail: str = "", text: str = "") -> bytes:
+    """The whole answer to a head that is none, or `text` is; the connection ends with it."""
+    text = text or f"{status} {HTTPStatus(status).phrase}{detail}"
     first = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
     return f"{first}Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}".encode()
 

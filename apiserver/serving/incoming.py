@@ -13,7 +13,10 @@ from apiserver.serving.body import Body
 from apiserver.serving.line import Line
 
 _HEAD_MAX = (1 << 20) + 4096  # bytes; as upstream (MaxHeaderBytes and Go's slack)
+_FRAMING_MAX = 64 << 10  # bytes of chunk sizes, extensions and trailers, beside so many times the data:
+_FRAMING_FACTOR = 8
 _ABSOLUTE = re.compile(r"^https?://[^/?]*")  # before a path, as clients write it for a proxy
+_HOST = re.compile(r"[A-Za-z0-9!$%&'()*+,\-.:;=@\[\]_~]*")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -55,6 +58,8 @@ class Incoming:
         rest: bytes | None = None
         if self.body is None:
             self._head_size += len(data)
+        else:
+            self._framed += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -63,6 +68,8 @@ class Incoming:
             self._refuse(heads.refusal(400), error)
         if self.body is None and self._head_size > _HEAD_MAX:
             self._refuse(heads.refusal(431), ValueError("the head is too large"))
+        elif self._framed > _FRAMING_FACTOR * self._data + _FRAMING_MAX:
+            self._refuse(heads.refusal(400), ValueError("chunked encoding contains too much non-data"))
         return rest
 
     # --- the parser's calls --------------------------------------------------------------------------------
@@ -70,7 +77,8 @@ class Incoming:
     def _begin(self) -> None:
         self._url = b""
         self._headers: heads.RawHeaders = []
-        self._head_size = 0
+        self._head_size = 0  # bytes
+        self._framed = self._data = 0  # bytes behind the head, and of them of the body itself
         self.body = None
 
     def on_message_begin(self) -> None:
@@ -81,7 +89,8 @@ class Incoming:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
+        if self.body is None:  # else it is a trailer, which nobody reads
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         parser, line = self._parser, self._line
@@ -97,6 +106,10 @@ class Incoming:
         problem = _host_problem(fields.getall("host", ())) if chunked else ""
         if problem or broken:
             self._refuse(heads.refusal(400, problem), ValueError(problem or "the path is not encoded right"))
+        elif unheard := _unheard_of(parser.get_http_version(), fields.get("transfer-encoding", "")):
+            self._refuse(unheard, ValueError("another version of HTTP, or an encoding that is not in it"))
+            problem = "unheard of"
+        if problem or broken:
             self.body = body  # of nobody
             return
         self.body = body
@@ -107,6 +120,7 @@ class Incoming:
         self._taken(Asked(request, body, parser.should_keep_alive(), chunked))
 
     def on_body(self, body: bytes) -> None:
+        self._data += len(body)
         if self.body is not None:
             self.body.feed(body)
 
@@ -115,8 +129,17 @@ class Incoming:
             self.body.finish()
 
 
+def _unheard_of(version: str, encoding: str) -> bytes:
+    """Go's answer to what it does not speak, empty if it does."""
+    if not version.startswith("1."):
+        return heads.refusal(505, ": unsupported protocol version")
+    if encoding and version != "1.0" and encoding.strip().lower() != "chunked":
+        return heads.refusal(501, text="Unsupported transfer encoding")
+    return b""
+
+
 def _host_problem(hosts: Sequence[str]) -> str:
     """What Go says of a request without exactly one host."""
     if len(hosts) == 1:
-        return ""
+        return "" if _HOST.fullmatch(hosts[0]) else ": malformed Host header"
     return ": too many Host headers" if hosts else ": missing required Host header"

@@ -71,6 +71,8 @@ class WebhookClient:
         except aiohttp.ClientConnectorCertificateError as error:
             why = await self._distrust(url, error.certificate_error)
             raise CallError(f'Post "{shown}": {why}') from None
+        except aiohttp.InvalidURL:
+            raise CallError(f'Post "{shown}": {_undialled(url)}') from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise CallError(f'Post "{shown}": {failures.of_connection(error, self._address(url))}') from None
         except ValueError:  # of a URL that passes for one, or of a host that has no form in the DNS
@@ -114,8 +116,7 @@ class WebhookClient:
         return self._session
 
     def _address(self, url: str) -> Address:
-        split = urlsplit(url)
-        host, port = split.hostname or "", split.port or _HTTPS
+        host, port = _dialled(url)
         try:
             return self._services.lookup(host, port) or Address(host, port)
         except ResolutionError:
@@ -142,6 +143,11 @@ def url_of(config: Object) -> str:
     return f"{split.scheme}://{split.netloc}{split.path}"
 
 
+def _dialled(url: str) -> tuple[str, int]:
+    split = urlsplit(url)
+    return split.hostname or "", _HTTPS if split.port is None else split.port
+
+
 def _undialled(url: str) -> str:
     """What Go says of an address that leads nowhere before anybody is asked (from memory)."""
     split = urlsplit(url)
@@ -149,6 +155,8 @@ def _undialled(url: str) -> str:
         split.port  # noqa: B018 - it is read here
     except ValueError:
         return f"dial tcp: address {split.netloc.rpartition(':')[2]}: invalid port"
+    if not split.hostname:  # Go takes it for this machine, where nobody listens
+        return f"dial tcp :{_dialled(url)[1]}: connect: connection refused"
     return f"dial tcp: lookup {split.hostname}: no such host"
 
 

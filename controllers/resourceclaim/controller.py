@@ -3,6 +3,7 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from apimachinery.client.refs import PODS, dra_refs
@@ -11,19 +12,21 @@ from apimachinery.errors import StatusError
 from controllers import pods
 from controllers.base import Controller, ControllerContext, Key, key_of
 from controllers.resourceclaim import dialect
-from controllers.resourceclaim.dialect import POD_CLAIM_ANNOTATION, ClaimError, ClaimNotCreated, Dialect
+from controllers.resourceclaim.dialect import ClaimError, ClaimNotCreated, Dialect
+from controllers.resourceclaim.groups import PodGroups
+from controllers.resourceclaim.making import ClaimMaker, Owner
 from controllers.resourceclaim.metrics import ClaimMetrics
 from controllers.resourceclaim.releasing import Releaser
+from controllers.resourceclaim.users import ReservedFor
 
-_FIELD_MANAGER = "ResourceClaimController"
 _MAX_RESERVATIONS = 256
 _REMEMBERED_DELETIONS = 5000
 
 
 class Task(NamedTuple):
-    """One piece of work: a pod's claims, or a claim's reservations."""
+    """One piece of work: the claims of a pod or a group of pods, or a claim's reservations."""
 
-    kind: str  # pod, claim
+    kind: str  # pod, group, claim
     key: Key
 
     def __str__(self) -> str:
@@ -41,21 +44,28 @@ class ResourceClaimController(Controller):
         self._dialect = Dialect.of(version)
         self._refs = dra_refs(version)
         admin_access = context.world.gates.enabled("DRAAdminAccess")
-        self._admin_access = admin_access or not self._dialect.gated_admin_access
+        admin_access |= not self._dialect.gated_admin_access
         self._deleted: dict[str, None] = {}  # uids of pods seen deleted, oldest first
-        self._made: dict[str, dict[str, Object]] = {}  # by pod uid and pod claim, until the informer has them
         self._pods = context.informer(PODS)
         self._claims = context.informer(self._refs.claims)
-        self._templates = context.informer(self._refs.claim_templates)
-        self._releaser = Releaser(self.client, self._refs.claims, self._dialect, self._pods, self._deleted)
+        informers = self._claims, context.informer(self._refs.claim_templates)
+        self._groups = PodGroups(context)
         self._metrics = ClaimMetrics(context.registry, version, self._claims.list)
+        self._maker = ClaimMaker(
+            self.client, self._refs, self._dialect, informers, self._metrics, admin_access=admin_access
+        )
+        users = ReservedFor(self.client, self._dialect, self._pods, self._groups, self._deleted)
+        self._releaser = Releaser(self.client, self._refs.claims, self._dialect, self._pods, users)
         self._pods.add_index("resourceclaim", self._keys_of_claims)
-        self._claims.add_index("owning pod", _owner_uids)
+        self._pods.add_index("pod group", _group_keys)
         self._claims.add_index("consumer", _consumer_uids)
         self._pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_deleted)
         self._claims.add_handler(
             self._claim_added, lambda _, new: self._enqueue_claim(new), self._claim_deleted
         )
+        if self._groups.informer is not None:
+            changed = self._group_changed
+            self._groups.informer.add_handler(changed, lambda _, new: changed(new), self._group_deleted)
 
     async def stop(self) -> None:
         self._metrics.close()
@@ -74,19 +84,32 @@ class ResourceClaimController(Controller):
             self.queue.add(Task("pod", key_of(pod)))
 
     def _pod_deleted(self, pod: Object) -> None:
-        uid = pod["metadata"]["uid"]
-        self._made.pop(uid, None)
-        self._deleted[uid] = None
+        self._is_gone(pod)
+        self._enqueue_claims_of(pod)
+
+    def _is_gone(self, owner: Object) -> None:
+        self._maker.forget(owner)
+        self._deleted[owner["metadata"]["uid"]] = None
         if len(self._deleted) > _REMEMBERED_DELETIONS:
             del self._deleted[next(iter(self._deleted))]
-        self._enqueue_claims_of(pod)
+
+    def _group_changed(self, group: Object) -> None:
+        if self._groups.enabled and group["spec"].get("resourceClaims"):
+            self.queue.add(Task("group", key_of(group)))
+        for pod in self._pods.by_index("pod group", str(key_of(group))):
+            self._pod_changed(pod)
+
+    def _group_deleted(self, group: Object) -> None:
+        self._is_gone(group)
+        for claim in self._claims.by_index("consumer", group["metadata"]["uid"]):
+            self._enqueue_claim(claim)
 
     def _enqueue_claims_of(self, pod: Object) -> None:
         """All claims that the pod names, holds or owns."""
         metadata = pod["metadata"]
         for name in self._dialect.claim_names(pod):
             self.queue.add(Task("claim", Key(metadata["namespace"], name)))
-        for index in ("owning pod", "consumer"):
+        for index in ("owner", "consumer"):
             for claim in self._claims.by_index(index, metadata["uid"]):
                 self._enqueue_claim(claim)
 
@@ -97,10 +120,7 @@ class ResourceClaimController(Controller):
             self._enqueue_users(claim)
 
     def _claim_added(self, claim: Object) -> None:
-        owner = dialect.owning_pod(claim)
-        if owner is not None and owner[1] in self._made:
-            made = self._made[owner[1]]
-            made.pop((claim["metadata"].get("annotations") or {}).get(POD_CLAIM_ANNOTATION, ""), None)
+        self._maker.seen(claim)
         self._enqueue_claim(claim)
         self._enqueue_users(claim)
 
@@ -111,131 +131,64 @@ class ResourceClaimController(Controller):
     def _enqueue_users(self, claim: Object) -> None:
         """The pods that name the claim; those that are done have no say in it."""
         metadata = claim["metadata"]
-        for pod in self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}"):
+        users = self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}")
+        group = dialect.owning_group(claim) if self._groups.enabled else ""
+        members = self._pods.by_index("pod group", f"{metadata['namespace']}/{group}") if group else []
+        if group:
+            self.queue.add(Task("group", Key(metadata["namespace"], group)))
+        for pod in (*users, *members):
             if pod["spec"].get("resourceClaims") and not dialect.is_done(pod):
                 self.queue.add(Task("pod", key_of(pod)))
 
     async def sync(self, key: Task) -> None:
         if key.kind == "pod":
             await self._sync_pod(key.key)
+        elif key.kind == "group":
+            await self._sync_group(key.key)
         else:
             claim = self._claims.get(*key.key)
             if claim is not None:
                 await self._releaser.sync(claim)
 
-    # -- pods
+    # -- pods and groups
 
     async def _sync_pod(self, key: Key) -> None:
         pod = self._pods.get(*key)
         if pod is None or pods.is_terminating(pod):
             return
-        made: dict[str, str] = {}
-        for pod_claim in pod["spec"].get("resourceClaims") or ():
-            try:
-                name = await self._provide(pod, pod_claim)
-            except (ClaimError, StatusError) as error:
-                text = f"PodResourceClaim {pod_claim['name']}: {error}"
-                self.recorder.event(pod, "Warning", "FailedResourceClaimCreation", text)
-                raise
-            if name:
-                made[pod_claim["name"]] = name
-        if made:
-            await self._record(pod, made)
+        await self._provide_all(Owner(PODS, pod), self._provide)
         if pod["spec"].get("nodeName"):
             await self._reserve_all(pod)
 
-    async def _provide(self, pod: Object, pod_claim: Object) -> str:
-        """Make the claim of a template if it is missing; gives its name if the pod's status must say it."""
-        namespace = pod["metadata"]["namespace"]
-        try:
-            name, owned = self._dialect.claim_name(pod, pod_claim)
-        except ClaimNotCreated:
-            pass
-        except ClaimError as error:
-            raise ClaimError(f"checking for claim before creating it: {error}") from error
-        else:
-            claim = self._claims.get(namespace, name) if name else None
-            if name is None or (claim is not None and (not owned or _is_for(pod, claim))):
-                return ""
-        template_name = self._dialect.template_name(pod_claim)
-        if template_name is None:
-            return ""  # a claim that somebody else has yet to make
-        claim = self._orphaned(pod, pod_claim["name"]) or await self._create(pod, pod_claim, template_name)
-        made: str = claim["metadata"]["name"]
-        return made if self._dialect.generated_names else ""
+    async def _sync_group(self, key: Key) -> None:
+        group = self._groups.informer.get(*key) if self._groups.informer is not None else None
+        if group is not None and not pods.is_terminating(group):
+            await self._provide_all(Owner(self._groups.ref, group), self._maker.provide)
 
-    def _orphaned(self, pod: Object, pod_claim_name: str) -> Object | None:
-        """A claim made for the pod before, which its status does not tell of (yet)."""
-        uid = pod["metadata"]["uid"]
-        for claim in self._claims.by_index("owning pod", uid):
-            annotations = claim["metadata"].get("annotations") or {}
-            if annotations.get(POD_CLAIM_ANNOTATION) == pod_claim_name:
-                return claim
-        return self._made.get(uid, {}).get(pod_claim_name)
+    async def _provide_all(self, owner: Owner, provide: Callable[[Owner, Object], Awaitable[str]]) -> None:
+        made: dict[str, str] = {}
+        for entry in owner.entries:
+            try:
+                name = await provide(owner, entry)
+            except (ClaimError, StatusError) as error:
+                text = f"{owner.ref.kind}ResourceClaim {entry['name']}: {error}"
+                about = {"apiVersion": owner.ref.api_version, "kind": owner.ref.kind, **owner.obj}
+                self.recorder.event(about, "Warning", "FailedResourceClaimCreation", text)
+                raise
+            if name:
+                made[entry["name"]] = name
+        if made:
+            await self._maker.record(owner, made)
 
-    async def _create(self, pod: Object, pod_claim: Object, template_name: str) -> Object:
-        metadata = pod["metadata"]
-        template = self._templates.get(metadata["namespace"], template_name)
-        if template is None:
-            kind = f"resourceclaimtemplate.{self._refs.claim_templates.group}"
-            raise ClaimError(f'resource claim template "{template_name}": {kind} "{template_name}" not found')
-        asks_admin_access = dialect.asks_admin_access(template)
-        if asks_admin_access and not self._admin_access:
-            raise ClaimError("admin access is requested, but the feature is disabled")
-        claim = self._claim_from(template, pod, pod_claim["name"])
-        try:
-            made = await self.client.create(self._refs.claims, claim)
-        except StatusError as error:
-            self._metrics.created(success=False, admin_access=asks_admin_access)
-            # Upstream prints the name here, which is still empty.
-            raise ClaimError(f"create ResourceClaim {claim['metadata'].get('name', '')}: {error}") from error
-        self._metrics.created(success=True, admin_access=asks_admin_access)
-        self._made.setdefault(metadata["uid"], {})[pod_claim["name"]] = made
-        return made
-
-    def _claim_from(self, template: Object, pod: Object, pod_claim_name: str) -> Object:
-        wanted, metadata = template["spec"].get("metadata") or {}, pod["metadata"]
-        claim_metadata: Object = {
-            **self._dialect.metadata_name(metadata["name"], pod_claim_name),
-            "namespace": metadata["namespace"],
-            "annotations": {**(wanted.get("annotations") or {}), POD_CLAIM_ANNOTATION: pod_claim_name},
-            "ownerReferences": [
-                {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": metadata["name"],
-                    "uid": metadata["uid"],
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        }
-        if wanted.get("labels"):
-            claim_metadata["labels"] = wanted["labels"]
-        ref = self._refs.claims
-        return {
-            "apiVersion": ref.api_version,
-            "kind": ref.kind,
-            "metadata": claim_metadata,
-            "spec": template["spec"].get("spec") or {},
-        }
-
-    async def _record(self, pod: Object, made: dict[str, str]) -> None:
-        """Tell the pod's status the names; former ones too: applying takes back what is left out."""
-        metadata = pod["metadata"]
-        known = pod.get("status", {}).get("resourceClaimStatuses") or []
-        others = [status for status in known if status["name"] not in made]
-        statuses = [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
-        await self.client.apply(
-            PODS,
-            {
-                "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
-                "status": {"resourceClaimStatuses": [*others, *statuses]},
-            },
-            field_manager=_FIELD_MANAGER,
-            force=True,
-            subresource="status",
-        )
+    async def _provide(self, owner: Owner, entry: Object) -> str:
+        """The claim of a pod: its own, or that of its group, once it is there."""
+        group = self._groups.owner_for(owner.obj, entry)
+        if group is None or self._dialect.template_name(entry) is None:
+            return await self._maker.provide(owner, entry)
+        claim = self._maker.made_for(group, entry["name"])
+        name = claim["metadata"]["name"] if claim is not None else ""
+        known = (owner.obj.get("status") or {}).get("resourceClaimStatuses") or ()
+        return "" if {"name": entry["name"], "resourceClaimName": name} in known else str(name)
 
     async def _reserve_all(self, pod: Object) -> None:
         """For a pod that got its node without the scheduler, which would have reserved for it."""
@@ -250,33 +203,24 @@ class ResourceClaimController(Controller):
             if claim is None:
                 return
             if owned:
-                dialect.check_owner(pod, claim)
-            await self._reserve(pod, claim)
+                dialect.check_owner(pod, claim, groups=self._groups.enabled)
+            await self._reserve(pod, pod_claim, claim)
 
-    async def _reserve(self, pod: Object, claim: Object) -> None:
-        uid, reserved = pod["metadata"]["uid"], dialect.consumers(claim)
-        status = claim.get("status") or {}
-        if not status.get("allocation") or any(one["uid"] == uid for one in reserved):
+    async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
+        reserved, status = dialect.consumers(claim), claim.get("status") or {}
+        if not status.get("allocation") or len(reserved) >= _MAX_RESERVATIONS:
             return
-        if len(reserved) >= _MAX_RESERVATIONS:
+        if dialect.is_reserved_for(pod, claim, groups=self._groups.enabled):
             return
-        consumer = {"resource": "pods", "name": pod["metadata"]["name"], "uid": uid}
+        consumer = self._groups.consumer(pod, pod_claim)
         changed = {**claim, "status": {**status, "reservedFor": [*reserved, consumer]}}
         await self.client.update(self._refs.claims, changed, "status")
 
 
-def _is_for(pod: Object, claim: Object) -> bool:
-    try:
-        dialect.check_owner(pod, claim)
-    except ClaimError:
-        return False
-    return True
-
-
-def _owner_uids(claim: Object) -> list[str]:
-    owner = dialect.owning_pod(claim)
-    return [owner[1]] if owner is not None else []
-
-
 def _consumer_uids(claim: Object) -> list[str]:
-    return [one["uid"] for one in dialect.consumers(claim) if dialect.is_pod_reference(one)]
+    return [one["uid"] for one in dialect.consumers(claim)]
+
+
+def _group_keys(pod: Object) -> list[str]:
+    group = dialect.pod_group_of(pod)
+    return [f"{pod['metadata']['namespace']}/{group}"] if group else []

@@ -113,12 +113,22 @@ def owning_pod(claim: Object) -> tuple[str, str] | None:
     return None
 
 
-def check_owner(pod: Object, claim: Object) -> None:
-    """Raises ClaimError if the claim was made for another pod."""
+def check_owner(pod: Object, claim: Object, *, groups: bool = False) -> None:
+    """Raises ClaimError if the claim was made for another pod (or, with `groups`, group of pods)."""
     owner = owning_pod(claim)
+    if groups and owning_group(claim) in {pod_group_of(pod)} - {""}:
+        return
     if owner is None or owner[1] != pod["metadata"]["uid"]:
         names = [f"{obj['metadata']['namespace']}/{obj['metadata']['name']}" for obj in (claim, pod)]
         raise ClaimError(f"ResourceClaim {names[0]} was not created for pod {names[1]} (pod is not owner)")
+
+
+def owning_group(claim: Object) -> str:
+    """The name of the group of pods for which the claim was made."""
+    for reference in claim["metadata"].get("ownerReferences") or ():
+        if reference.get("controller") and reference["kind"] == "PodGroup":
+            return str(reference["name"])
+    return ""
 
 
 def is_done(pod: Object) -> bool:

@@ -4,32 +4,32 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 """
 
 import copy
-from collections.abc import Container
 
 from apimachinery.client.informer import Informer
-from apimachinery.client.refs import PODS, Ref
+from apimachinery.client.refs import Ref
 from apimachinery.client.rest import APIClient, Object
 from apimachinery.errors import StatusError
 from controllers.resourceclaim import dialect
-from controllers.resourceclaim.dialect import ClaimError, Dialect
+from controllers.resourceclaim.dialect import Dialect
+from controllers.resourceclaim.users import ReservedFor
 
 
 class Releaser:
-    """Looks at one claim at a time. `deleted` holds the uids of pods that were seen to go."""
+    """Looks at one claim at a time. `users` says who still holds it."""
 
     def __init__(
-        self, client: APIClient, ref: Ref, speech: Dialect, pods: Informer, deleted: Container[str]
+        self, client: APIClient, ref: Ref, speech: Dialect, pods: Informer, users: ReservedFor
     ) -> None:
         self._client = client
         self._ref = ref
         self._dialect = speech
         self._pods = pods
-        self._deleted = deleted
+        self._users = users
 
     async def sync(self, claim: Object) -> None:
         """End the reservations of pods that are done, and what hangs on the last of them."""
         reserved = dialect.consumers(claim)
-        valid = [one for one in reserved if await self._still_uses(claim, one)]
+        valid = [one for one in reserved if await self._users.still_uses(claim, one)]
         protected = self._dialect.finalizer in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
         if len(valid) < len(reserved):
@@ -38,27 +38,6 @@ class Releaser:
             await self._deallocate_for_deletion(claim)
         if not valid:
             await self._delete_if_unused(claim)
-
-    async def _still_uses(self, claim: Object, consumer: Object) -> bool:
-        """Whether a reservation is to stay. Only certainty ends it: the scheduler may be ahead of us."""
-        if not dialect.is_pod_reference(consumer):
-            if self._dialect.pod_groups and consumer.get("resource") == "podgroups":
-                return True
-            raise ClaimError(f"unsupported ReservedFor entry: {consumer}")
-        uid, name = consumer["uid"], consumer["name"]
-        if uid in self._deleted:
-            return False
-        namespace = claim["metadata"]["namespace"]
-        pod = self._pods.get(namespace, name)
-        if pod is not None:
-            return pod["metadata"]["uid"] == uid and not dialect.is_done(pod)
-        try:
-            live = await self._client.get(PODS, name, namespace)
-        except StatusError as error:
-            if error.code == 404:
-                return False
-            raise
-        return bool(live["metadata"]["uid"] == uid)
 
     async def _release(self, claim: Object, valid: list[Object], *, protected: bool) -> None:
         """Take reservations away; with the last one the allocation goes, for others to have the devices."""

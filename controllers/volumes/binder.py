@@ -4,11 +4,11 @@ Behaviour of k8s.io/kubernetes/pkg/controller/volume/persistentvolume, 1.36. Not
 reclaimed: a claim of a class with a provisioner waits for it, a released volume stays.
 """
 
+from apimachinery import volume_matching as matching
 from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Ref
 from apimachinery.client.rest import Object
+from apimachinery.volume_matching import BIND_COMPLETED, BOUND_BY_CONTROLLER
 from controllers.base import Controller, ControllerContext, Key
-from controllers.volumes import matching
-from controllers.volumes.matching import BIND_COMPLETED, BOUND_BY_CONTROLLER
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"

@@ -2,14 +2,14 @@
 
 pkg/kubelet/cm/devicemanager/plugin/v1beta1: a plugin calls Register, or shows itself in the registry of all
 plugins; the kubelet connects to it, and watches its list of devices until the stream ends. As upstream, there
-is one connection per resource to speak of: the end of an older stream takes the newer one along.
+is one connection per resource to speak of: up to 1.36, the end of an older plugin takes the newer one along.
 """
 
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import grpc
 
@@ -44,15 +44,24 @@ class PluginUser(Protocol):
     def listed(self, resource: str, response: ListAndWatchResponse) -> None: ...
 
 
+class _Connection(NamedTuple):
+    channel: Channel
+    socket: Path
+
+
 class DevicePluginServer:
     """Serves Registration in `directory`, and implements `PluginHandler` for the registry's plugins."""
 
-    def __init__(self, directory: Path, user: PluginUser, metrics: KubeletMetrics) -> None:
+    def __init__(
+        self, directory: Path, user: PluginUser, metrics: KubeletMetrics, *, tells_apart: bool
+    ) -> None:
+        """`tells_apart`: of two plugins for a resource, the older one's end leaves the newer one alone."""
         self._directory = directory
+        self._tells_apart = tells_apart
         self._user = user
         self._metrics = metrics
         self._server: grpc.aio.Server | None = None
-        self._channels: dict[str, Channel] = {}  # resource → the newest plugin's
+        self._plugins: dict[str, _Connection] = {}  # resource → the newest plugin's
         self._watching: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -71,9 +80,9 @@ class DevicePluginServer:
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
-        channels, self._channels = self._channels, {}
-        for channel in channels.values():
-            await channel.close()
+        connections, self._plugins = self._plugins, {}
+        for connection in connections.values():
+            await connection.channel.close()
 
     async def _register(self, request: RegisterRequest) -> Empty:
         resource = request.resource_name
@@ -111,7 +120,8 @@ class DevicePluginServer:
             raise PluginRefusedError(str(error)) from error
 
     async def deregister(self, name: str, endpoint: str) -> None:
-        if name in self._channels:
+        known = self._plugins.get(name)
+        if known is not None and (known.socket == Path(endpoint) or not self._tells_apart):
             await self._disconnect(name)
 
     # -- connections
@@ -119,13 +129,13 @@ class DevicePluginServer:
     async def _connect(self, resource: str, socket: Path) -> None:
         """Raises DeviceError."""
         channel = calling.channel_to(socket)
-        self._channels[resource] = channel
+        self._plugins[resource] = _Connection(channel, socket)
         try:
             await _dial(channel)
             await self._user.connected(resource, channel)
         except DeviceError as error:
             log.warning("device plugin of %s at %s: %s", resource, socket, error)
-            self._channels.pop(resource, None)
+            self._plugins.pop(resource, None)
             await channel.close()
             raise
         log.info("device plugin of %s connected at %s", resource, socket)
@@ -140,13 +150,14 @@ class DevicePluginServer:
             log.warning("ListAndWatch ended unexpectedly for device plugin of %s: %s", resource, error)
         finally:
             await channel.close()
-        if resource in self._channels:
+        known = self._plugins.get(resource)
+        if known is not None and (known.channel is channel or not self._tells_apart):
             await self._disconnect(resource)
 
     async def _disconnect(self, resource: str) -> None:
-        channel = self._channels.pop(resource)
+        connection = self._plugins.pop(resource)
         self._user.disconnected(resource)
-        await channel.close()
+        await connection.channel.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="device plugin")

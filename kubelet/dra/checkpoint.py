@@ -40,10 +40,11 @@ class Codec(Protocol):
 
 
 class ModernCodec:
-    """1.32 and later; share IDs are known since 1.34, and lost in a file that an older kubelet rewrites."""
+    """1.32 and later; what a release does not know is lost in a file that it rewrites."""
 
-    def __init__(self, *, share_ids: bool) -> None:
+    def __init__(self, *, share_ids: bool, skips: bool) -> None:
         self._share_ids = share_ids
+        self._skips = skips
 
     def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
         entries = [_entry(info, share_ids=self._share_ids) for info in infos]
@@ -57,7 +58,7 @@ class ModernCodec:
         if zlib.crc32(data.encode()) != checksum:
             raise CheckpointError("checkpoint is corrupted")
         entries = _parsed(data.encode()).get("ClaimInfoStateList") or [] if data else []
-        return [_info(entry, share_ids=self._share_ids) for entry in entries]
+        return [_info(entry, share_ids=self._share_ids, skips=self._skips) for entry in entries]
 
 
 class ClassicCodec:
@@ -72,14 +73,14 @@ class ClassicCodec:
         entries = outer.get("entries") or []
         if outer.get("version") != "v1" or outer.get("checksum") != _checksum(entries):
             raise CheckpointError("checkpoint is corrupted")
-        return [_info(entry, share_ids=False) for entry in entries]
+        return [_info(entry, share_ids=False, skips=False) for entry in entries]
 
 
 def codec_for(version: Version) -> Codec:
     """The format that a kubelet of that release reads and writes."""
     if version.minor < 32:
         return ClassicCodec()
-    return ModernCodec(share_ids=version.minor >= 34)
+    return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
 
 
 class CheckpointFile:
@@ -124,10 +125,19 @@ def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:
         "Namespace": info.namespace,
         "PodUIDs": {uid: {} for uid in sorted(info.pod_uids)},
         "DriverState": {
-            driver: {"Devices": [_device(device, share_ids=share_ids) for device in devices] or None}
+            driver: {
+                "Devices": [_device(device, share_ids=share_ids) for device in devices] or None,
+                **_skips(info, driver),
+            }
             for driver, devices in sorted(info.devices.items())
         },
     }
+
+
+def _skips(info: ClaimInfo, driver: str) -> Object:
+    """Known since 1.37; older kubelets ignore it, and lose it with the next write. Its key is from memory."""
+    skips = info.skips.get(driver)
+    return {"SkipNodeOperations": sorted(skips)} if skips else {}
 
 
 def _device(device: PreparedDevice, *, share_ids: bool) -> Object:
@@ -141,7 +151,7 @@ def _device(device: PreparedDevice, *, share_ids: bool) -> Object:
     }
 
 
-def _info(entry: Object, *, share_ids: bool) -> ClaimInfo:
+def _info(entry: Object, *, share_ids: bool, skips: bool) -> ClaimInfo:
     devices = {
         driver: [_prepared(device, share_ids=share_ids) for device in state.get("Devices") or []]
         for driver, state in (entry.get("DriverState") or {}).items()
@@ -152,7 +162,17 @@ def _info(entry: Object, *, share_ids: bool) -> ClaimInfo:
         uid=entry["ClaimUID"],
         pod_uids=set(entry.get("PodUIDs") or {}),
         devices=devices,
+        skips=_known_skips(entry) if skips else {},
     )
+
+
+def _known_skips(entry: Object) -> dict[str, frozenset[str]]:
+    states = (entry.get("DriverState") or {}).items()
+    return {
+        driver: frozenset(state["SkipNodeOperations"])
+        for driver, state in states
+        if state.get("SkipNodeOperations")
+    }
 
 
 def _prepared(device: Object, *, share_ids: bool) -> PreparedDevice:

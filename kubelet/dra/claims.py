@@ -19,6 +19,7 @@ class ClaimInfo:
     uid: str
     pod_uids: set[str] = field(default_factory=set)
     devices: dict[str, list[PreparedDevice]] = field(default_factory=dict)  # a driver may have none
+    skips: dict[str, frozenset[str]] = field(default_factory=dict)  # driver → calls that it does without
     prepared: bool = False  # by this kubelet: not in the checkpoint
     unpreparing: bool = False  # its drivers are being told
 

@@ -58,7 +58,7 @@ class DRAPluginHandler:
         following = self._follow(plugin)
         tasks = [asyncio.create_task(following, name=f"connection to {name} at {endpoint}")]
         if self._health is not None:
-            watching = self._health.follow(name, plugin.channel)
+            watching = self._health.follow(name, plugin.channel, versions)
             tasks.append(asyncio.create_task(watching, name=f"health of {name} at {endpoint}"))
         self._tasks[name, endpoint] = tasks
         log.info("registered driver %s at %s: %s", name, endpoint, service)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from apimachinery.clock import Clock, timestamp
+from kubelet.dra.services import HealthRules
 from kubelet.files import write_atomically
 
 if TYPE_CHECKING:
@@ -106,40 +107,47 @@ class HealthMonitor:
         self,
         cache: HealthCache,
         clock: Clock,
-        versions: Sequence[str],
+        rules: HealthRules,
         changed: Callable[[str, Sequence[tuple[str, str]]], None],
     ) -> None:
-        """`versions` of the health service, the newest first."""
         self._cache = cache
         self._clock = clock
-        self._versions = versions
+        self._rules = rules
         self._changed = changed
+        self._newest: dict[str, object] = {}  # driver → the last of its streams
 
-    async def follow(self, driver: str, channel: "Channel") -> None:
-        """Read the driver's stream, and again five seconds after its end. Until cancelled."""
+    async def follow(self, driver: str, channel: "Channel", told: Sequence[str]) -> None:
+        """Read a plugin's stream, and again five seconds after its end. Until cancelled, or there is none.
+
+        `told` is what the plugin said it serves.
+        """
         from kubelet.protocols.errors import UNIMPLEMENTED, RpcError
 
-        at = 0
-        while True:
+        stream = self._newest[driver] = object()
+        version = self._rules.choose(told)
+        while version is not None:
             try:
-                await self._read(driver, channel, self._versions[at])
+                await self._read(driver, channel, version, stream)
             except RpcError as error:
                 log.debug("health of driver %s: %s", driver, error)
-                if error.code is UNIMPLEMENTED and at + 1 < len(self._versions):
-                    at += 1
-                    continue
+                if error.code is UNIMPLEMENTED and self._rules.named_only:
+                    return
             await self._clock.sleep(_RETRY_SECONDS)
-            at = 0
 
-    async def _read(self, driver: str, channel: "Channel", version: str) -> None:
+    async def _read(self, driver: str, channel: "Channel", version: str, stream: object) -> None:
         from kubelet.protocols.dra_health import VERSIONS
 
         service = VERSIONS[version]
         try:
             async for answer in service.watch.call(channel, service.watch.request()):
-                self.told(driver, answer.devices)
+                if self._counts(driver, stream):
+                    self.told(driver, answer.devices)
         finally:
-            self._cache.clear(driver)
+            if self._counts(driver, stream):
+                self._cache.clear(driver)
+
+    def _counts(self, driver: str, stream: object) -> bool:
+        return self._newest.get(driver) is stream or not self._rules.newest_only
 
     def told(self, driver: str, devices: Sequence[Any]) -> None:
         """One message of a stream."""

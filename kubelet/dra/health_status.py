@@ -29,8 +29,8 @@ def add_health(
                 name = f"claim:{use['name']}" + (f"/{request}" if request else "")
                 entries = [*_healths(info, request, health, with_message=with_message)]
                 found[name] = {"name": name, "resources": entries}
-        if uses:
-            container["allocatedResourcesStatus"] = [entry for entry in found.values() if entry["resources"]]
+        if told := [entry for entry in found.values() if entry["resources"]]:
+            container["allocatedResourcesStatus"] = told
 
 
 def _claim_names(pod: Object) -> Mapping[str, str | None]:

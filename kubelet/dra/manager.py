@@ -21,7 +21,7 @@ from kubelet.dra.answers import claim_answers
 from kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubelet.dra.health import HealthCache
 from kubelet.dra.health_status import add_health
-from kubelet.dra.plugin import DRAPlugin, PluginRegistry
+from kubelet.dra.plugin import PREPARE, UNPREPARE, DRAPlugin, PluginRegistry
 from kubelet.dra.pod_claims import (
     PodClaim,
     check_owner,
@@ -30,6 +30,7 @@ from kubelet.dra.pod_claims import (
     extended_claim,
     is_reserved_for,
     pod_claims,
+    skipped_operations,
 )
 from kubelet.dra.texts import Texts
 from kubelet.metrics import ANY_DRIVER, KubeletMetrics
@@ -64,6 +65,9 @@ class DRAManager:
         self._cache = cache
         self._health = health
         self._extended = behaviour.extended_resources
+        self._groups = behaviour.claims_of_pod_groups
+        self._knows_skips = behaviour.version.minor >= 37
+        self._may_skip = behaviour.optional_node_operations
         self._validates_first = behaviour.dra_validates_first
         self._by_cache = behaviour.dra_unprepares_what_it_knows
         self._tells_health = behaviour.resource_health and behaviour.version.minor >= 34
@@ -93,7 +97,7 @@ class DRAManager:
                 if info is not None:
                     wanted.append(self._remembered(pod, info))
         new = [info for info in wanted if not info.prepared]
-        for driver, infos in _by_driver(new).items():
+        for driver, infos in self._batches(PREPARE, new).items():
             await self._call_prepare(self._plugin(driver, self._texts.prepare_client), infos)
         for info in new:
             info.prepared = True
@@ -114,9 +118,9 @@ class DRAManager:
             text = self._texts.fetch.format(claim=claim.claim, pod=pod_spec.name_of(pod), error=error)
             raise DeviceError(text) from error
         if claim.owned:
-            check_owner(pod, found)
+            check_owner(pod, found, groups=self._groups)
         uid = found["metadata"]["uid"]
-        if not is_reserved_for(pod, found):
+        if not is_reserved_for(pod, found, groups=self._groups):
             raise DeviceError(
                 self._texts.not_allowed.format(
                     pod=pod_spec.name_of(pod), pod_uid=pod_spec.uid_of(pod), claim=claim.claim, claim_uid=uid
@@ -125,12 +129,16 @@ class DRAManager:
         if not found["status"].get("allocation"):
             text = self._texts.claim.format(claim=claim.claim, namespace=namespace, error="not allocated")
             raise DeviceError(text)
-        drivers = drivers_of(found)
+        drivers, skips = drivers_of(found), skipped_operations(found) if self._knows_skips else {}
+        if skips and not self._may_skip:
+            text = "DRAOptionalNodeOperations feature gate is disabled on kubelet"
+            raise DeviceError(self._texts.claim.format(claim=claim.claim, namespace=namespace, error=text))
         if self._validates_first:
             # Even a claim that is prepared already needs its drivers: without them something is wrong here.
             for driver in drivers:
-                self._plugins.get(driver)
-        return ClaimInfo(namespace, claim.claim, uid, devices={driver: [] for driver in drivers})
+                if PREPARE not in skips.get(driver, ()):
+                    self._plugins.get(driver)
+        return ClaimInfo(namespace, claim.claim, uid, devices={driver: [] for driver in drivers}, skips=skips)
 
     def _remembered(self, pod: Object, found: ClaimInfo) -> ClaimInfo:
         """The cache's entry for the claim, with the pod as a user; on disk when this returns."""
@@ -150,6 +158,17 @@ class DRAManager:
         self._save()
         return info
 
+    def _batches(self, call: str, infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
+        """driver → its claims; a claim may have several drivers, and one may do without the call."""
+        batches: dict[str, list[ClaimInfo]] = {}
+        for info in infos:
+            for driver in info.devices:
+                if call in info.skips.get(driver, ()):
+                    self._metrics.dra_skips[call].labels(driver).inc()
+                else:
+                    batches.setdefault(driver, []).append(info)
+        return batches
+
     def _plugin(self, driver: str, text: str) -> DRAPlugin:
         try:
             return self._plugins.get(driver)
@@ -158,7 +177,7 @@ class DRAManager:
 
     async def _call_prepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_prepare_resources([info.ref for info in infos])
-        async for info, answer in claim_answers(self._texts, "NodePrepareResources", answering, infos):
+        async for info, answer in claim_answers(self._texts, PREPARE, answering, infos):
             info.set_devices(plugin.driver, answer)
 
     # -- use
@@ -212,7 +231,7 @@ class DRAManager:
         for info in last:
             info.unpreparing = True
         try:
-            for driver, infos in _by_driver(last).items():
+            for driver, infos in self._batches(UNPREPARE, last).items():
                 await self._call_unprepare(self._plugin(driver, self._texts.unprepare_client), infos)
         finally:
             for info in last:
@@ -223,7 +242,7 @@ class DRAManager:
 
     async def _call_unprepare(self, plugin: DRAPlugin, infos: Sequence[ClaimInfo]) -> None:
         answering = plugin.node_unprepare_resources([info.ref for info in infos])
-        async for _ in claim_answers(self._texts, "NodeUnprepareResources", answering, infos):
+        async for _ in claim_answers(self._texts, UNPREPARE, answering, infos):
             pass  # an answer that is no failure is all there is to know
 
     # -- reconcile
@@ -268,12 +287,3 @@ class DRAManager:
             seconds = self._clock.monotonic() - began
             labels = (operation, str(failed != self._inverts_errors).lower())
             self._metrics.dra_operations_duration.labels(*labels).observe(seconds)
-
-
-def _by_driver(infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
-    """driver → its claims; a claim may have several drivers."""
-    batches: dict[str, list[ClaimInfo]] = {}
-    for info in infos:
-        for driver in info.devices:
-            batches.setdefault(driver, []).append(info)
-    return batches

@@ -19,7 +19,7 @@ from kubelet.dra.handler import DRAPluginHandler
 from kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
 from kubelet.dra.manager import DRAManager
 from kubelet.dra.plugin import PluginRegistry
-from kubelet.dra.services import health_versions, rules_for
+from kubelet.dra.services import health_rules_for, rules_for
 from kubelet.dra.slices import SliceWiper
 from kubelet.dra.texts import texts_for
 from kubelet.layout import NodeLayout
@@ -66,13 +66,13 @@ class NodeDRA:
         )
         self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(world.version)))
         health = HealthCache(layout.kubelet / FILE_NAME, world.clock)
-        versions = health_versions(world.version) if behaviour.resource_health else ()
+        asks = health_rules_for(world.version) if behaviour.resource_health else None
         self._handler = DRAPluginHandler(
             self.plugins,
             self.wiper,
             rules_for(world.version),
             self._connect,
-            HealthMonitor(health, world.clock, versions, self._tell_health) if versions else None,
+            HealthMonitor(health, world.clock, asks, self._tell_health) if asks else None,
         )
         self._manager: DRAManager | None = None
         if behaviour.dynamic_resources:

@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol
 
 from kubelet.devices import DeviceError
 
+PREPARE, UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
+
 
 class ClaimRef(NamedTuple):
     """How a claim is named to a driver."""

@@ -6,8 +6,13 @@ from typing import Any, NamedTuple
 from kubelet import pod_spec
 from kubelet.admission import is_extended
 from kubelet.devices import DeviceError
+from kubelet.dra.plugin import PREPARE, UNPREPARE
 
 Object = dict[str, Any]
+
+
+_GROUPS = "scheduling.k8s.io"
+_BOTH = frozenset({PREPARE, UNPREPARE})
 
 
 class PodClaim(NamedTuple):
@@ -74,11 +79,14 @@ def container_requests(pod: Object, container: Object, *, extended: bool) -> Ite
             yield special["resourceClaimName"], mapping["requestName"]
 
 
-def check_owner(pod: Object, claim: Object) -> None:
-    """A claim made from a template must be the pod's own; raises DeviceError."""
+def check_owner(pod: Object, claim: Object, *, groups: bool) -> None:
+    """A claim made from a template must be the pod's own, or (`groups`) its group's; raises DeviceError."""
     metadata = claim["metadata"]
     for owner in metadata.get("ownerReferences") or []:
-        if owner.get("controller") and owner.get("uid") == pod_spec.uid_of(pod):
+        if not owner.get("controller"):
+            continue
+        of_group = groups and owner.get("kind") == "PodGroup" and owner.get("name") == _group_of(pod)
+        if of_group or owner.get("uid") == pod_spec.uid_of(pod):
             return
     raise DeviceError(
         f"ResourceClaim {metadata['namespace']}/{metadata['name']} was not created for pod "
@@ -86,10 +94,21 @@ def check_owner(pod: Object, claim: Object) -> None:
     )
 
 
-def is_reserved_for(pod: Object, claim: Object) -> bool:
-    """Whether the claim's reservations name the pod."""
+def is_reserved_for(pod: Object, claim: Object, *, groups: bool) -> bool:
+    """Whether the claim's reservations name the pod, or (`groups`) its group."""
     reserved = (claim.get("status") or {}).get("reservedFor") or []
-    return any(consumer.get("uid") == pod_spec.uid_of(pod) for consumer in reserved)
+    if any(consumer.get("uid") == pod_spec.uid_of(pod) for consumer in reserved):
+        return True
+    group = (_GROUPS, "podgroups", _group_of(pod))
+    return groups and any(
+        (consumer.get("apiGroup"), consumer.get("resource"), consumer.get("name")) == group
+        for consumer in reserved
+    )
+
+
+def _group_of(pod: Object) -> str | None:
+    name: str | None = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    return name
 
 
 def drivers_of(claim: Object) -> list[str]:
@@ -100,3 +119,13 @@ def drivers_of(claim: Object) -> list[str]:
     handles = allocation.get("resourceHandles") or []  # up to 1.31, of drivers with a controller
     drivers += [handle.get("driverName") or claim["status"].get("driverName") for handle in handles]
     return [driver for driver in dict.fromkeys(drivers) if driver]
+
+
+def skipped_operations(claim: Object) -> dict[str, frozenset[str]]:
+    """driver → the calls that all its devices in the claim do without (KEP-5945); `*` stands for both."""
+    found: dict[str, frozenset[str]] = {}
+    for result in claim["status"]["allocation"]["devices"]["results"]:
+        told = frozenset(result.get("skipNodeOperations") or ())
+        skips = _BOTH if "*" in told else told & _BOTH
+        found[result["driver"]] = found.get(result["driver"], _BOTH) & skips
+    return {driver: skips for driver, skips in found.items() if skips}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from apimachinery.versions import Version
 from kubelet.plugins.handling import PluginRefusedError
 
+HEALTH_SERVICE = "DRAResourceHealth"
 V1, V1BETA1, V1ALPHA4 = "v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha3.Node"
 _GENERIC_VERSION = re.compile(r"^\s*v?([0-9]+(?:\.[0-9]+)*)(.*)*$")
 
@@ -44,13 +45,28 @@ def rules_for(version: Version) -> ServiceRules:
     )
 
 
-def health_versions(version: Version) -> tuple[str, ...]:
-    """Of the service `DRAResourceHealth`, the newest first; none for kubelets that do not know it.
+@dataclass(frozen=True, slots=True)
+class HealthRules:
+    """How a release's kubelet asks for the health of devices."""
 
-    That 1.37 falls back to the alpha version is from memory.
-    """
-    known = {34: "v1alpha1", 37: "v1"}
-    return tuple(name for minor, name in sorted(known.items(), reverse=True) if minor <= version.minor)
+    versions: Sequence[str]  # of the service, the newest first
+    named_only: bool  # only of plugins that name the service, and not again if they lack it all the same
+    newest_only: bool  # of several plugins of a driver the newest's word counts
+
+    def choose(self, told: Sequence[str]) -> str | None:
+        """The version to ask for, of what a plugin told at its registration."""
+        if not self.named_only:
+            return self.versions[0]
+        return next((one for one in self.versions if f"{one}.{HEALTH_SERVICE}" in told), None)
+
+
+def health_rules_for(version: Version) -> HealthRules | None:
+    """The row of the table; None for kubelets that do not ask. That 1.36 minds names is from memory."""
+    if version.minor < 34:
+        return None
+    newer = version.minor >= 37
+    versions = ("v1", "v1alpha1") if newer else ("v1alpha1",)
+    return HealthRules(versions, named_only=version.minor >= 36, newest_only=newer)
 
 
 def _first_known(versions: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAlloca
 log = logging.getLogger(__name__)
 
 _KUBELET = "kubelet.sock"
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS, _CALM_LOOK_SECONDS = 0.1, 0.25  # the second while registered
 _REGISTER_SECONDS = 15.0  # the kubelet takes up to ten to find out that it cannot reach the plugin
 _LONGEST_NAME = 32
 
@@ -93,7 +93,7 @@ class ExampleDevicePlugin:
                     await self._follow()
                 except (OSError, RpcError) as error:
                     log.warning("node %s: %s: %s", self.node.name, self.resource, error)
-                await self._clock.sleep(_LOOK_SECONDS)
+                await self._clock.sleep(_CALM_LOOK_SECONDS if self.registered else _LOOK_SECONDS)
         finally:
             await self._hide()
 

@@ -5,6 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/kubeletplugin; which services a relea
 
 import hashlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from kubelet.protocols.messages.plugin_registration_v1_pb2 import (
 log = logging.getLogger(__name__)
 
 _LONGEST_PATH = 107  # bytes, of a Unix socket
-_HEALTH = "v1alpha1.DRAResourceHealth"
+_HEALTH, _STABLE_HEALTH = "v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth"
 # From which minor on the library names these; before, a plain version meant v1alpha3.Node.
 _SUPPORTED = (
+    (37, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _STABLE_HEALTH, _HEALTH)),
     (34, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _HEALTH)),
     (32, ("v1beta1.DRAPlugin", "v1alpha3.Node")),
     (0, ("1.0.0",)),
@@ -35,8 +37,16 @@ class DriverEndpoints:
     """`start` shows the driver to the node's kubelet, `stop` takes it away."""
 
     def __init__(
-        self, driver: str, node: str, library: Version, directories: Directories, services: DriverServices
+        self,
+        driver: str,
+        node: str,
+        library: Version,
+        directories: Directories,
+        services: DriverServices,
+        told: Callable[[], None],
     ) -> None:
+        """`told` is called once a kubelet has registered the driver."""
+        self._told = told
         self.registered = False
         self.refused = ""  # by the kubelet, and why
         self._driver = driver
@@ -84,6 +94,7 @@ class DriverEndpoints:
         self.refused = "" if status.plugin_registered else status.error or "refused"
         if status.plugin_registered:
             log.info("node %s: registered with the kubelet", self._node)
+            self._told()
         else:
             log.error("node %s: the kubelet refused the plugin: %s", self._node, status.error)
         return RegistrationStatusResponse()

@@ -39,7 +39,9 @@ class NodeDriver:
             ctx.world.clock, self.claims, host.get_claim, self._health, node.switches
         )
         version = ctx.options.emulated_version
-        self.endpoints = DriverEndpoints(driver, node.name, version, node.directories, self.services)
+        self.endpoints = DriverEndpoints(
+            driver, node.name, version, node.directories, self.services, lambda: host.registered(node.name)
+        )
         self.shown = False
 
     async def apply(self, node: DriverNode) -> None:
@@ -133,6 +135,11 @@ class DriverHost:
                 for name, node in self._nodes.items()
             },
         }
+
+    def registered(self, node: str) -> None:
+        """A kubelet has the driver, so its node is known."""
+        if self._publisher is not None:
+            self._publisher.retry(node)
 
     async def get_claim(self, ref: ClaimRef) -> Object:
         """The claim as it is now, in whatever version is served. Raises StatusError."""

@@ -17,7 +17,7 @@ _FIRST_WITH_FEWER_ADVANCED = 35  # 64 devices in a slice whose devices have tain
 
 _DEVICES, _ADVANCED_DEVICES = 128, 64
 _COUNTER_SETS = 8  # of a slice, since 1.35
-_SHARED_COUNTERS = 128  # of a slice, in 1.33 and 1.34
+_SHARED_COUNTERS = 32  # of all counter sets of a slice, in 1.33 and 1.34
 _CONSUMED_INLINE, _CONSUMED = 1024, 2048  # counters consumed in a slice: until 1.34, since 1.35
 
 

@@ -25,6 +25,12 @@ log = logging.getLogger(__name__)
 
 _WORKERS = 8
 _BASE_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
+_NODE_SECONDS = 1.0  # between looks for a Node object that is not there yet
+_REFUSED_SECONDS = 30.0  # until a pool that the server found invalid is tried again
+
+
+class _NodeMissingError(Exception):
+    """A slice cannot have its owner yet."""
 
 
 @dataclass(slots=True)
@@ -84,6 +90,12 @@ class SlicePublisher:
                 continue
             self._queue.add(key)
 
+    def retry(self, node: str) -> None:
+        """The node is there: its pools need not wait any longer."""
+        for key, wanted in self._wanted.items():
+            if key.node == node and not wanted.settled:
+                self._queue.add(key)
+
     def start(self) -> None:
         self.stored.informer.start()
         self._tasks = [asyncio.create_task(self._work(), name=f"slices {n}") for n in range(_WORKERS)]
@@ -141,11 +153,16 @@ class SlicePublisher:
             log.error("pool validation failed: %s", error)
             self._settle(key, wanted, str(error))
             return
+        except _NodeMissingError:
+            self._queue.add_after(key, _NODE_SECONDS)
+            return
         except (StatusError, *CONNECTION_ERRORS) as error:
             log.warning("processing ResourceSlice objects: pool %s: %s", key.pool, error)
             if isinstance(error, StatusError) and error.code == 422:
                 self._settle(key, wanted, error.message)
-            self._queue.add_rate_limited(key)
+                self._queue.add_after(key, _REFUSED_SECONDS)
+            else:
+                self._queue.add_rate_limited(key)
             return
         self._queue.forget(key)
         self._settle(key, wanted, "")
@@ -248,7 +265,10 @@ class SlicePublisher:
     async def _owner(self, node: str) -> Object:
         """The Node object, as the owner of slices; its UID is asked for once."""
         if node not in self._owners:
-            uid = (await self._client.get(NODES, node))["metadata"]["uid"]
+            try:
+                uid = (await self._client.get(NODES, node))["metadata"]["uid"]
+            except StatusError as error:
+                raise _NodeMissingError(node) if error.code == 404 else error from error
             owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
             self._owners[node] = owner
         return self._owners[node]

@@ -75,7 +75,7 @@ class DriverServices:
         """Add all services to a server."""
         for service in (dra.V1, dra.V1BETA1, dra.V1ALPHA4):
             self._serve_version(server, service)
-        for version in (dra_health.V1, dra_health.V1BETA1, dra_health.V1ALPHA1):
+        for version in (dra_health.V1, dra_health.V1ALPHA1):
             self._serve_health(server, version)
 
     def _serve_version(self, server: aio.Server, service: dra.DraService) -> None:

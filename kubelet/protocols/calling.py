@@ -25,6 +25,8 @@ Response = TypeVar("Response", bound=Message)
 Channel: TypeAlias = aio.Channel
 _CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
+    # As Go's client has it for Unix sockets; some servers refuse a path there.
+    ("grpc.default_authority", "localhost"),
     # A server that comes back at the same path is found at once, not when an older channel's wait is over.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 200),

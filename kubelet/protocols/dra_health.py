@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from kubelet.protocols.calling import Streaming
-from kubelet.protocols.messages import dra_health_v1_pb2, dra_health_v1alpha1_pb2, dra_health_v1beta1_pb2
+from kubelet.protocols.messages import dra_health_v1_pb2, dra_health_v1alpha1_pb2
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ def _service(package: str, messages: ModuleType) -> HealthService:
 
 
 V1 = _service("v1", dra_health_v1_pb2)
-V1BETA1 = _service("v1beta1", dra_health_v1beta1_pb2)
 V1ALPHA1 = _service("v1alpha1", dra_health_v1alpha1_pb2)
 
-VERSIONS = {"v1": V1, "v1beta1": V1BETA1, "v1alpha1": V1ALPHA1}
+VERSIONS = {"v1": V1, "v1alpha1": V1ALPHA1}

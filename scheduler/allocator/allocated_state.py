@@ -28,7 +28,8 @@ class AllocatedState:
     devices: Set[DeviceID] = frozenset()  # that nobody else can have
     shared: Set[DeviceID] = frozenset()  # of which somebody has a share
     consumed: Mapping[DeviceID, Amounts] = field(default_factory=dict)
-    releases: Callable[[], int] | None = None  # how often a device left `devices`; spares looking again
+    releases: Callable[[], int] | None = None  # how often anything became free; spares looking again
+    changes: Callable[[str], int] | None = None  # how often anything in pools of this name changed hands
 
     def uses(self, device: DeviceID) -> bool:
         """Whether anybody has the device or a share of it."""
@@ -43,8 +44,13 @@ class AllocatedBook:
         self._shares: dict[DeviceID, int] = {}
         self._consumed: dict[DeviceID, dict[str, Quantity]] = {}
         self._releases = 0
+        self._changes: dict[str, int] = {}
         self.state = AllocatedState(
-            self._uses.keys(), self._shares.keys(), self._consumed, lambda: self._releases
+            self._uses.keys(),
+            self._shares.keys(),
+            self._consumed,
+            lambda: self._releases,
+            lambda pool: self._changes.get(pool, 0),
         )
 
     def add(self, device: DeviceID, taken: Amounts | None) -> None:
@@ -65,9 +71,10 @@ class AllocatedBook:
                 del self._consumed[device]
 
     def _count(self, uses: dict[DeviceID, int], device: DeviceID, change: int) -> None:
+        self._changes[device.pool] = self._changes.get(device.pool, 0) + 1
+        self._releases += change < 0
         count = uses.get(device, 0) + change
         if count:
             uses[device] = count
         else:
             del uses[device]
-            self._releases += 1

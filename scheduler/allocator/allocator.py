@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scheduler.allocator.allocated_state import AllocatedState
-from scheduler.allocator.devices import Device
-from scheduler.allocator.pools import NodePools, Start
+from scheduler.allocator.counters import AvailableCounters
+from scheduler.allocator.first_fit import FirstFit, SearchNeededError
+from scheduler.allocator.pools import NodePools
 from scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
 from scheduler.allocator.results import allocation_result
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.search import Search
 from scheduler.allocator.slice_index import SliceIndex
 from scheduler.allocator.slices import NodeView
-from scheduler.allocator.solution import Choice, ClaimSolution, Solution, Timer, no_limit
+from scheduler.allocator.solution import Solution, Timer, no_limit
 
 Object = dict[str, Any]
 
@@ -51,6 +52,8 @@ class Allocator:
         self._slices = slices
         self._allocated = allocated
         self._share_id = share_id
+        self._counters = AvailableCounters(allocated, rules, lambda: slices.revision)
+        self._first_fit = FirstFit(allocated, self._counters, rules)
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
         """What does not depend on the node: once per pod."""
@@ -62,46 +65,25 @@ class Allocator:
             return None
         pools = self._slices.pools(node)
         single = claims[0].single if len(claims) == 1 and not pools.any_invalid else None
-        known, solution = (False, None) if single is None else self._first_fit(single, pools, node)
-        if not known:
-            solution = Search(claims, pools, node, self._allocated, self._rules, timer).run()
+        solution = self._solve(claims, single, pools, node, timer)
         return None if solution is None else Found(claims, solution, node.name, self._rules, self._share_id)
 
-    def _first_fit(
-        self, request: RequestPlan, pools: NodePools, node: NodeView
-    ) -> tuple[bool, Solution | None]:
-        """What the search does when there is one plain device to find: most pods, on every node. False if
-        that is not so, and the search must be asked."""
-        allocated, releases = self._allocated.devices, self._allocated.releases
-        known = pools.starts.get(request.key)
-        start = 0
-        if known is not None and releases is not None and known.releases == releases():
-            # Until a device becomes free, nothing changes for such a request but that its device is taken.
-            if known.device is None:
-                return True, None
-            if known.device.id not in allocated:
-                return True, _one(request, known.device)
-            start = known.position
-        found = None
-        position = start
-        for position in range(start, len(pools.candidates)):
-            device = pools.candidates[position]
-            if device.id in allocated or not (device.verdicts.get(request.key) or request.selects(device)):
-                continue
-            if not device.plain or (device.capacities and device.id in self._allocated.consumed):
-                return False, None
-            if not device.per_node or device.is_on(node.labels, node.name):
-                found = device
-                break
-        if releases is not None:
-            pools.starts[request.key] = Start(releases(), position, found)
-        return True, None if found is None else _one(request, found)
+    def _solve(
+        self,
+        claims: Sequence[ClaimPlan],
+        single: RequestPlan | None,
+        pools: NodePools,
+        node: NodeView,
+        timer: Timer,
+    ) -> Solution | None:
+        if single is not None:
+            try:
+                return self._first_fit.find(single, pools, node)
+            except SearchNeededError:
+                pass
+        return Search(claims, pools, node, self._allocated, self._counters, self._rules, timer).run()
 
     def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
         """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""
         found = self.find(node, self.plan(claims))
         return None if found is None else found.results()
-
-
-def _one(request: RequestPlan, device: Device) -> Solution:
-    return [ClaimSolution([Choice(request, device)], [request])]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scheduler.allocator.allocated_state import AllocatedState, Amounts
+from scheduler.allocator.allocated_state import AllocatedState, Amounts, DeviceID
 from scheduler.allocator.capacity import Rounding, refusal
 from scheduler.allocator.constraints import ConstraintState
 from scheduler.allocator.devices import Device
@@ -36,6 +36,23 @@ class PreparedClaim:
     chosen: dict[int, RequestPlan] = field(default_factory=dict)  # request index → alternative
 
 
+class CapacityCheck:
+    """Whether devices have the capacity that requests need, beside what is allocated."""
+
+    def __init__(self, state: AllocatedState, rules: AllocatorRules) -> None:
+        self._consumed = state.consumed
+        self._shares = rules.features.consumable_capacity
+        self.rounding = Rounding(rules.features.fractional_ranges, rules.step_keeps_format)
+
+    def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
+        """Why the device cannot serve the request, None if it can. One that is not shared must have it all,
+        too."""
+        if not self._shares or not (device.capacities or request.capacity):
+            return None
+        used = [amounts for amounts in (self._consumed.get(device.id), allocating) if amounts]
+        return refusal(request.capacity, device.capacities, used, self.rounding)
+
+
 class Preparation:
     """Upstream's checks before the search, in upstream's order."""
 
@@ -44,11 +61,9 @@ class Preparation:
     ) -> None:
         self._pools = pools
         self._node = node
-        self._state = state
-        self._rules = rules
-        features = rules.features
-        self._shares = features.consumable_capacity
-        self.rounding = Rounding(features.fractional_ranges, rules.step_keeps_format)
+        self.capacity = CapacityCheck(state, rules)
+        self._mixes = rules.alternatives_mixed
+        self._verdicts: dict[int, dict[DeviceID, bool]] = {}  # by plan; several plans may have one
 
     def claim(self, plan: ClaimPlan) -> PreparedClaim:
         """Raises AllocationError."""
@@ -66,12 +81,18 @@ class Preparation:
 
     def _request(self, entry: Entry) -> PreparedRequest:
         options: list[Option] = []
-        for plan in entry.options:
+        verdicts: list[dict[DeviceID, bool]] = [{} for _ in entry.options]
+        mixes = self._mixes and entry.prioritized
+        for index, plan in enumerate(entry.options):
+            if mixes:  # upstream counts up too late: it knows the plan by the number of the one before
+                self._verdicts[id(plan)] = verdicts[max(index - 1, 0)]
             fixed = self._all_devices(plan) if plan.count is None else None
             count = len(fixed) if fixed is not None else plan.count or 0
             options.append(Option(plan, count, fixed))
         if entry.error is not None:
             raise entry.error
+        if mixes:
+            self._verdicts |= {id(plan): own for plan, own in zip(entry.options, verdicts, strict=True)}
         return PreparedRequest(options, entry.prioritized)
 
     def _all_devices(self, request: RequestPlan) -> list[Device]:
@@ -85,21 +106,21 @@ class Preparation:
         return found
 
     def _is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
-        return self.selectable(request, device) and self.shortage(request, device) is None
+        return self.selectable(request, device) and self.capacity.shortage(request, device) is None
 
     def selectable(self, request: RequestPlan, device: Device) -> bool:
         """Raises AllocationError for a selector that fails."""
         if not device.usable:
             return False
+        verdicts = self._verdicts.get(id(request)) if self._verdicts else None
+        if verdicts is None:
+            return self._selects(request, device)
+        if device.id not in verdicts:
+            verdicts[device.id] = self._selects(request, device)
+        return verdicts[device.id]
+
+    def _selects(self, request: RequestPlan, device: Device) -> bool:
         known = device.verdicts.get(request.key)
         if not (request.selects(device) if known is None else known):
             return False
         return not device.per_node or device.is_on(self._node.labels, self._node.name)
-
-    def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
-        """Why the device has not the capacity that the request needs, beside what is allocated; None if it
-        has. A device that is not shared must have it all, too."""
-        if not self._shares or not (device.capacities or request.capacity):
-            return None
-        used = [amounts for amounts in (self._state.consumed.get(device.id), allocating) if amounts]
-        return refusal(request.capacity, device.capacities, used, self.rounding)

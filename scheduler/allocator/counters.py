@@ -6,7 +6,7 @@ when to call `give_back`, and upstream does not always.
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go, 1.33 … 1.37.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from scheduler.allocator.allocated_state import AllocatedState, DeviceID
@@ -26,79 +26,44 @@ class Shortage(NamedTuple):
     available: int
 
 
-class _Supply:
-    """The counters of one pool (of one slice before 1.35)."""
+class _Supply(NamedTuple):
+    """The counters of one pool (of one slice before 1.35), without what allocated devices use."""
 
-    def __init__(self, available: dict[Key, int], *, running: bool) -> None:
-        self.available = available
-        self.consumed: dict[Key, int] = {}
-        self.overdrawn = [key for key, amount in available.items() if amount < 0 and running]
-        self.unknown = None if running else 0  # 1.33: what is not there is used up
-
-    def add(self, device: Device, sign: int) -> None:
-        for name, amounts in device.counters:
-            for counter, amount in amounts.items():
-                key = (name, counter)
-                self.consumed[key] = self.consumed.get(key, 0) + sign * amount
-
-    def shortage(self, device: Device) -> Shortage | None:
-        """Of what the device, already added, takes; one that others overdrew spoils the whole pool."""
-        for key in self.overdrawn:
-            return Shortage(*key, self.consumed.get(key, 0), self.available[key])
-        for name, amounts in device.counters:
-            for counter, amount in amounts.items():
-                key = (name, counter)
-                available = self.available.get(key, self.unknown)
-                if available is not None and available < self.consumed[key]:
-                    return Shortage(name, counter, amount, available - self.consumed[key] + amount)
-        return None
+    available: Mapping[Key, int]
+    overdrawn: Key | None  # a counter of which allocated devices use more than there is
 
 
-class CounterBook:
-    """Of one search on one node."""
+class AvailableCounters:
+    """Supplies, remembered until something in the pool changes hands or any slice changes."""
 
-    def __init__(self, pools: NodePools, state: AllocatedState, rules: AllocatorRules) -> None:
-        self._pools = pools
-        self._rules = rules
+    def __init__(
+        self, state: AllocatedState, rules: AllocatorRules, revision: Callable[[], int] | None = None
+    ) -> None:
+        """`revision` counts changes of slices; without it nothing is remembered for long."""
+        self.rules = rules
+        self._changes = state.changes
+        self._revision = revision
         self._uses: Callable[[DeviceID], bool] = (
             state.uses if rules.shared_devices_use_counters else state.devices.__contains__
         )
-        self._supplies: dict[str, _Supply] = {}
+        self._known: dict[str, tuple[tuple[int, int], _Supply]] = {}
 
-    def take(self, device: Device) -> Shortage | None:
-        """Why the device cannot have its counters; None if it has them now."""
-        supply = self._supply(device)
-        supply.add(device, 1)
-        short = supply.shortage(device)
-        if short is not None:
-            supply.add(device, -1)
-        return short
+    def key(self, device: Device) -> str:
+        """Upstream's is the pool's name alone: drivers that share a pool name share what it says first."""
+        return device.id.pool if self.rules.pool_counters else device.slice.name
 
-    def give_back(self, device: Device) -> None:
-        self._supply(device).add(device, -1)
+    def supply(self, device: Device, pools: NodePools) -> _Supply:
+        if self._changes is None or self._revision is None:
+            return self._compute(device, pools)
+        now, key = (self._revision(), self._changes(device.id.pool)), self.key(device)
+        known = self._known.get(key)
+        if known is None or known[0] != now:
+            known = self._known[key] = (now, self._compute(device, pools))
+        return known[1]
 
-    def short_without(self, device: Device) -> Shortage | None:
-        """What `take` would answer."""
-        short = self.take(device)
-        if short is None:
-            self.give_back(device)
-        return short
-
-    def consumption(self) -> Iterable[tuple[str, Mapping[Key, int]]]:
-        """What the search has taken, by supply."""
-        return [(name, supply.consumed) for name, supply in self._supplies.items()]
-
-    def _supply(self, device: Device) -> _Supply:
-        # Upstream's key is the pool's name alone: drivers that share a pool name share what it says first.
-        key = device.id.pool if self._rules.pool_counters else device.slice.name
-        supply = self._supplies.get(key)
-        if supply is None:
-            supply = self._supplies[key] = self._new_supply(device)
-        return supply
-
-    def _new_supply(self, device: Device) -> _Supply:
-        if self._rules.pool_counters:
-            pool = self._pools.by_id[device.slice.pool]
+    def _compute(self, device: Device, pools: NodePools) -> _Supply:
+        if self.rules.pool_counters:
+            pool = pools.by_id[device.slice.pool]
             sets, users = pool.counters, [*pool.devices, *pool.elsewhere]
         else:
             sets, users = dict(device.slice.counter_sets), [*device.slice.devices]
@@ -107,8 +72,66 @@ class CounterBook:
         }
         for user in users:
             if user.counters and self._uses(user.id):
-                for name, amounts in user.counters:
-                    for counter, amount in amounts.items():
-                        if (name, counter) in available:
-                            available[name, counter] -= amount
-        return _Supply(available, running=self._rules.running_counters)
+                for key, amount in _amounts(user):
+                    if key in available:
+                        available[key] -= amount
+        return _Supply(available, next((key for key, left in available.items() if left < 0), None))
+
+
+class CounterBook:
+    """Of one search on one node."""
+
+    def __init__(self, counters: AvailableCounters, pools: NodePools) -> None:
+        self._counters = counters
+        self._pools = pools
+        self._supplies: dict[str, tuple[_Supply, dict[Key, int]]] = {}  # with what the search consumes
+
+    def take(self, device: Device) -> Shortage | None:
+        """Why the device cannot have its counters; None if it has them now."""
+        supply, consumed = self._open(device)
+        _add(device, consumed, 1)
+        short = self._shortage(device, supply, consumed)
+        if short is not None:
+            _add(device, consumed, -1)
+        return short
+
+    def give_back(self, device: Device) -> None:
+        _add(device, self._open(device)[1], -1)
+
+    def short_without(self, device: Device) -> Shortage | None:
+        """What `take` would answer."""
+        short = self.take(device)
+        if short is None:
+            self.give_back(device)
+        return short
+
+    def _open(self, device: Device) -> tuple[_Supply, dict[Key, int]]:
+        key = self._counters.key(device)
+        found = self._supplies.get(key)
+        if found is None:
+            found = self._supplies[key] = (self._counters.supply(device, self._pools), {})
+        return found
+
+    def _shortage(self, device: Device, supply: _Supply, consumed: Mapping[Key, int]) -> Shortage | None:
+        """Of what the device, already added, takes; one counter that is overdrawn spoils all of them."""
+        running = self._counters.rules.running_counters
+        spoiled = supply.overdrawn
+        if running and spoiled is not None:
+            return Shortage(*spoiled, consumed.get(spoiled, 0), supply.available[spoiled])
+        for key, amount in _amounts(device):
+            # What is not there is used up in 1.33, and not counted later.
+            available = supply.available.get(key, None if running else 0)
+            if available is not None and available < consumed[key]:
+                return Shortage(*key, amount, available - consumed[key] + amount)
+        return None
+
+
+def _amounts(device: Device) -> Iterator[tuple[Key, int]]:
+    for name, amounts in device.counters:
+        for counter, amount in amounts.items():
+            yield (name, counter), amount
+
+
+def _add(device: Device, consumed: dict[Key, int], sign: int) -> None:
+    for key, amount in _amounts(device):
+        consumed[key] = consumed.get(key, 0) + sign * amount

@@ -21,3 +21,7 @@ class TooManyResults(AllocationError):  # noqa: N818 - steers the search, rarely
 
     def __init__(self) -> None:
         super().__init__("allocation max size exceeded")
+
+
+class Hopeless(Exception):  # noqa: N818 - ends a search, is never seen outside
+    """There is no solution, as an easier problem shows."""

@@ -7,7 +7,7 @@ from apimachinery.quantity import Format, Quantity
 from scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from scheduler.allocator.candidates import Preparation
 from scheduler.allocator.constraints import Constraint
-from scheduler.allocator.counters import CounterBook, Shortage
+from scheduler.allocator.counters import AvailableCounters, CounterBook, Shortage
 from scheduler.allocator.devices import Device
 from scheduler.allocator.errors import AllocationError
 from scheduler.allocator.pools import NodePools, Pool
@@ -95,7 +95,7 @@ class _Judge:
         self._state = state
         self._rules = rules
         self._preparation = Preparation(pools, node, state, rules)
-        self._book = CounterBook(pools, state, rules)
+        self._book = CounterBook(AvailableCounters(state, rules), pools)
         self._chosen = [(claim, choice) for claim, choices in enumerate(chosen) for choice in choices]
         counted: set[DeviceID] = set(state.consumed)
         for _, choice in self._chosen:
@@ -150,7 +150,7 @@ class _Judge:
         allocating = {name: share[name] for share in shares for name in share}
         for share in shares[:-1]:
             allocating = {name: amount + share[name] for name, amount in allocating.items()}
-        return self._preparation.shortage(request, device, allocating) or ""
+        return self._preparation.capacity.shortage(request, device, allocating) or ""
 
     @staticmethod
     def _by_constraint(index: int, constraint: Constraint, device: Device) -> str:

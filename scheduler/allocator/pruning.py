@@ -60,7 +60,7 @@ class Pruning:
     def _wants(self, request: RequestPlan, device: Device) -> bool:
         return (
             self._preparation.selectable(request, device)
-            and self._preparation.shortage(request, device) is None
+            and self._preparation.capacity.shortage(request, device) is None
             and request.untolerated(device) is None
         )
 

@@ -72,6 +72,7 @@ class RequestPlan:
     tolerations: Sequence[Object]
     capacity: Amounts  # what is asked for
     key: object  # the same for all requests with the same selectors: devices remember verdicts under it
+    resume_key: object  # the same for all requests that can have the same devices
 
     @property
     def base(self) -> str:
@@ -142,7 +143,7 @@ def _single(entries: Sequence[Entry]) -> RequestPlan | None:
     if len(entries) != 1 or entries[0].error is not None or entries[0].prioritized:
         return None
     only = entries[0].options[0]
-    return None if only.count != 1 or only.admin_access or only.capacity else only
+    return None if only.count != 1 or only.admin_access else only
 
 
 class _Planner:
@@ -212,6 +213,8 @@ class _Planner:
         of_class = (device_class.get("spec") or {}).get("selectors")
         class_selectors = self._selectors(f"class {class_name}", where, of_class)
         asked: Mapping[str, Any] = (spec.get("capacity") or {}).get("requests") or {}
+        tolerations = (spec.get("tolerations") or ()) if self._rules.knows_partitions else ()
+        key = _verdict_key(class_selectors.selectors, selectors.selectors)
         return RequestPlan(
             self._key,
             name,
@@ -221,9 +224,10 @@ class _Planner:
             selectors,
             _count(where, spec),
             bool(admin_access),
-            (self._rules.knows_partitions and spec.get("tolerations")) or (),
+            tolerations,
             {each: Quantity.of(amount) for each, amount in asked.items()},
-            _verdict_key(class_selectors.selectors, selectors.selectors),
+            key,
+            key if not (asked or tolerations) else (key, *map(repr, (asked, tolerations))),
         )
 
     def _selectors(self, owner: str, where: str, selectors: Sequence[Object] | None) -> SelectorList:

@@ -20,7 +20,7 @@ def allocation_result(
         devices["results"] = [_device_result(choice, rules, share_id) for choice in solution.choices]
     config = [*_class_config(solution.options, rules), *_claim_config(plan, solution.options, rules)]
     if rules.short_config:
-        config = [_without_all_names(entry, len(plan.entries)) for entry in config]
+        config = [_without_all_names(entry, solution.options) for entry in config]
     if config:
         devices["config"] = config
     result: Object = {"devices": devices}
@@ -86,9 +86,10 @@ def _claim_config(plan: ClaimPlan, options: Sequence[RequestPlan], rules: Alloca
     return entries
 
 
-def _without_all_names(entry: Object, requests: int) -> Object:
+def _without_all_names(entry: Object, options: Sequence[RequestPlan]) -> Object:
     """No names mean all."""
-    if len(entry.get("requests") or ()) != requests:
+    named = entry.get("requests") or ()
+    if not all(option.base in named or option.name in named for option in options):
         return entry
     return {key: value for key, value in entry.items() if key != "requests"}
 

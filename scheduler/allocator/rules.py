@@ -77,10 +77,14 @@ class AllocatorRules:
     # 1.36+: the slices of a pool are searched by name; the stable one takes them as they come, except in
     # recordings with no gate on. Before, and for pools, there is no order (here: that of their names).
     sorted_slices: bool
+    # 1.33 to 1.35, repaired by kubernetes 137347: what is known of one alternative is taken for another, and
+    # after one device a request for all goes on with the first alternative.
+    alternatives_mixed: bool
     binding_pools_last: bool  # pools with binding conditions are a last resort
     combinations: bool  # 1.36+, not the stable one: within a request only later devices are tried
     pool_counters: bool  # 1.35+: counters belong to the pool, before to the slice
-    running_counters: bool  # 1.34+: what the search has taken is added up, and not always given back
+    running_counters: bool  # 1.34+: what the search has taken is added up, before it was looked for each time
+    leaves_behind: bool  # 1.34 to 1.36: what a refused device has taken so far is not given back
     shared_devices_use_counters: bool  # 1.36.2+: shared devices of earlier cycles count, too
     # The implementation knows consumable capacity: it refuses capacity requests if the gate is off, and has
     # distinctAttribute and the value of `device.allowMultipleAllocations` in any case.
@@ -109,11 +113,13 @@ class AllocatorRules:
             duplicate_devices_invalid=minor >= 32,
             empty_all_fails=minor >= 33,
             admin_once_per_claim=minor >= 33,
+            alternatives_mixed=33 <= minor <= 35,
             sorted_slices=minor >= 36 and (newer or features.none),
             binding_pools_last=newer if minor >= 36 else newest,
             combinations=minor >= 36 and newer,
             pool_counters=minor >= 35,
             running_counters=minor >= 34,
+            leaves_behind=34 <= minor <= 36,
             shared_devices_use_counters=minor >= 36,
             knows_sharing=newer if minor >= 36 else newest,
             distinct_by_value=minor >= 35,

@@ -12,9 +12,11 @@ from collections.abc import Hashable, Sequence
 
 from scheduler.allocator.allocated_state import AllocatedState
 from scheduler.allocator.candidates import Option, Preparation, PreparedClaim
-from scheduler.allocator.errors import NodeAllocationError, SearchTimeout, TooManyResults
+from scheduler.allocator.counters import AvailableCounters, CounterBook
+from scheduler.allocator.errors import Hopeless, NodeAllocationError, SearchTimeout, TooManyResults
 from scheduler.allocator.pools import NodePools
 from scheduler.allocator.pruning import Pruning
+from scheduler.allocator.relaxing import Relaxation
 from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.slices import NodeView
@@ -33,6 +35,7 @@ class Search:
         pools: NodePools,
         node: NodeView,
         state: AllocatedState,
+        counters: AvailableCounters,
         rules: AllocatorRules,
         timer: Timer = no_limit,
     ) -> None:
@@ -42,15 +45,18 @@ class Search:
         self._candidates = pools.candidates
         self._preparation = Preparation(pools, node, state, rules)
         self._claims: list[PreparedClaim] = []
-        self._taking = Taking(len(claims), pools, state, self._preparation, rules)
+        self._taking = Taking(len(claims), CounterBook(counters, pools), state, self._preparation, rules)
         self._expired = timer()
         self._steps = 0
         self._pruning: Pruning | None = None
+        self._relaxation: Relaxation | None = Relaxation(
+            self._claims, pools, state, counters, self._preparation
+        )
 
     def run(self) -> Solution | None:
         """None if there is no solution; raises AllocationError."""
-        self._claims = [self._preparation.claim(plan) for plan in self._plans]
-        if self._next_claim(0):
+        self._claims += [self._preparation.claim(plan) for plan in self._plans]
+        if self._succeeds():
             return [
                 ClaimSolution(choices, [claim.chosen[index] for index in range(len(claim.requests))])
                 for claim, choices in zip(self._claims, self._taking.choices, strict=True)
@@ -58,6 +64,19 @@ class Search:
         if self._rules.whole_pools and self._pools.any_invalid:
             raise NodeAllocationError("invalid resource pools were encountered")
         return None
+
+    def _succeeds(self) -> bool:
+        try:
+            return self._next_claim(0)
+        except Hopeless:
+            return False
+
+    def _is_hopeless(self) -> bool:
+        """Asked after the first step back, once."""
+        if self._relaxation is None:
+            return False
+        relaxation, self._relaxation = self._relaxation, None
+        return relaxation.is_hopeless()
 
     def _next_claim(self, claim: int) -> bool:
         return claim == len(self._claims) or self._next_request(claim, 0)
@@ -119,7 +138,12 @@ class Search:
             return self._try_candidates(claim, index, option, number, start)
         # All devices: each must be available, and there is nothing to choose.
         undo = self._taking.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
-        return undo is not None and self._go_on(undo, claim, index, option, number, 0)
+        if undo is None:
+            return False
+        request = self._claims[claim].requests[index]
+        if self._rules.alternatives_mixed and request.prioritized:
+            option = request.options[0]
+        return self._go_on(undo, claim, index, option, number, 0)
 
     def _try_candidates(self, claim: int, index: int, option: Option, number: int, start: int) -> bool:
         plan, taking = option.plan, self._taking
@@ -140,6 +164,8 @@ class Search:
             after = position + 1 if self._rules.combinations or not taking.leaks else 0
             if self._go_on(undo, claim, index, option, number, after):
                 return True
+            if self._is_hopeless():
+                raise Hopeless
             if leaks != taking.leaks:
                 failed, leaks = set(), taking.leaks
             else:

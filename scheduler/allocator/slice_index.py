@@ -19,6 +19,7 @@ class SliceIndex:
         self._local: dict[str, dict[PoolID, int]] = {}  # node → pools with slices for it alone
         self._shared: dict[PoolID, int] = {}  # pools with slices for several nodes
         self._views: dict[str, NodePools] = {}
+        self.revision = 0  # how often a slice changed
 
     @classmethod
     def of(cls, rules: AllocatorRules, slices: Iterable[Object]) -> "SliceIndex":
@@ -48,6 +49,7 @@ class SliceIndex:
                 del self._pools[known.pool]
 
     def _place(self, placed: Slice, change: int) -> None:
+        self.revision += 1
         node = placed.spec.get("nodeName")
         counts = self._local.setdefault(node, {}) if node and not placed.counter_sets else self._shared
         counts[placed.pool] = counts.get(placed.pool, 0) + change

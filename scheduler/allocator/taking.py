@@ -1,7 +1,8 @@
 """What a search has taken so far: devices, shares, counters and places in constraints.
 
-Upstream's gaps are kept: what a device has taken of counters and constraints before it was refused stays
-taken, and a shared device that goes back keeps its counters. `leaks` counts such events.
+Upstream's gaps are kept: up to 1.36, what a device has taken of counters and constraints before it was
+refused stays taken, and a shared device that goes back keeps its counters (kubernetes issue 140436). `leaks`
+counts such events.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go (allocateDevice), 1.31 … 1.37.
 """
@@ -14,7 +15,6 @@ from scheduler.allocator.candidates import Preparation, PreparedClaim
 from scheduler.allocator.capacity import taken
 from scheduler.allocator.counters import CounterBook
 from scheduler.allocator.devices import Device
-from scheduler.allocator.pools import NodePools
 from scheduler.allocator.requests import RequestPlan
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.solution import Choice
@@ -28,14 +28,14 @@ class Taking:
     def __init__(
         self,
         claims: int,
-        pools: NodePools,
+        counters: CounterBook,
         state: AllocatedState,
         preparation: Preparation,
         rules: AllocatorRules,
     ) -> None:
         self.choices: list[list[Choice]] = [[] for _ in range(claims)]
         self.leaks = 0
-        self.counters = CounterBook(pools, state, rules)
+        self.counters = counters
         self.capacity: dict[DeviceID, dict[str, Quantity]] = {}  # of devices that this search shares
         self._users: dict[DeviceID, set[int]] = {}  # device → claims
         self._state = state
@@ -51,7 +51,7 @@ class Taking:
 
     def fits(self, request: RequestPlan, device: Device) -> bool:
         """Whether the device has the capacity that is asked for."""
-        return self._preparation.shortage(request, device, self.capacity.get(device.id)) is None
+        return self._preparation.capacity.shortage(request, device, self.capacity.get(device.id)) is None
 
     def take(
         self, claim: int, prepared: PreparedClaim, request: RequestPlan, device: Device, *, must: bool
@@ -69,12 +69,19 @@ class Taking:
         joined = tolerated and self._join(prepared, request, device, must=must)
         if joined and self.fits(request, device):
             return self._record(claim, prepared, request, device, counted=counted)
-        self.leaks += joined
-        if counted and self._rules.running_counters:
-            self.leaks += 1
-        elif counted:
-            self.counters.give_back(device)
+        self._refuse(prepared, request, device, joined=joined, counted=counted)
         return None
+
+    def _refuse(
+        self, prepared: PreparedClaim, request: RequestPlan, device: Device, *, joined: bool, counted: bool
+    ) -> None:
+        if self._rules.leaves_behind:
+            self.leaks += joined + counted
+            return
+        for constraint in prepared.constraints if joined else ():
+            self.leaks += not constraint.remove(request)
+        if counted:
+            self.counters.give_back(device)
 
     def _is_shared(self, device: Device) -> bool:
         return device.id in self._state.consumed or device.id in self.capacity
@@ -97,7 +104,7 @@ class Taking:
     ) -> Undo:
         share = None
         if device.shareable:
-            share = taken(request.capacity, device.capacities, self._preparation.rounding)
+            share = taken(request.capacity, device.capacities, self._preparation.capacity.rounding)
             self._share(device, share)
         elif not request.admin_access or self._rules.admin_once_per_claim:
             self._users.setdefault(device.id, set()).add(claim)
@@ -125,7 +132,10 @@ class Taking:
         used = self.capacity[device.id]
         for name, amount in share.items():
             used[name] = used[name] - amount
-        if share and all(amount.is_zero() for amount in used.values()):
+        leaves_behind = self._rules.leaves_behind
+        if (share or not leaves_behind) and all(amount.is_zero() for amount in used.values()):
             del self.capacity[device.id]
-        if counted or not share:
-            self.leaks += 1
+        if leaves_behind:
+            self.leaks += counted or not share
+        elif counted:
+            self.counters.give_back(device)

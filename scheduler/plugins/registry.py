@@ -21,10 +21,14 @@ from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.node_unschedulable import NodeUnschedulable
+from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.pod_topology_spread import PodTopologySpread
 from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.taint_toleration import TaintToleration
+from scheduler.plugins.volume_binding import VolumeBinding
+from scheduler.plugins.volume_restrictions import VolumeRestrictions
+from scheduler.plugins.volume_zone import VolumeZone
 from scheduler.rules import SchedulerRules
 
 Arguments = Mapping[str, Any]
@@ -54,6 +58,10 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "NodeResourcesFit": lambda ctx, args: NodeResourcesFit(
         ctx.extended, args, always_resolvable=ctx.rules.fit_resolvable
     ),
+    "VolumeRestrictions": lambda ctx, _: VolumeRestrictions(ctx.handle),
+    "NodeVolumeLimits": lambda ctx, _: NodeVolumeLimits(ctx.handle),
+    "VolumeBinding": lambda ctx, args: VolumeBinding(ctx.handle, args),
+    "VolumeZone": lambda ctx, _: VolumeZone(ctx.handle),
     "PodTopologySpread": lambda ctx, args: PodTopologySpread(ctx.handle, args),
     "InterPodAffinity": lambda ctx, args: InterPodAffinity(ctx.handle, args),
     "DynamicResources": lambda ctx, _: ctx.dynamic_resources(),

@@ -93,7 +93,7 @@ def texts(body: Any) -> list[str]:
         (
             claim(exact(adminAccess=True)),
             [
-                "spec.devices.requests[0].exactly.adminAccess: Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace"
+                "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace"
             ],
         ),
     ],

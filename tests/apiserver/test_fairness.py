@@ -201,3 +201,18 @@ async def test_rules(call):
             "Required value: at least one of resourceRules and nonResourceRules has to be non-empty",
         ),
     ]
+
+
+@pytest.mark.parametrize(("percent", "admitted"), [(None, 4), (0, 1), (100, 2), (200, 3)])
+async def test_a_level_borrows_within_its_limit(percent, admitted):
+    """borrowingLimitPercent bounds what a level takes of what others lend, in percent of its own seats."""
+    lender, borrower = level("lender", 3, lendable=100), level("borrower", 1)
+    if percent is not None:
+        borrower["spec"]["limited"]["borrowingLimitPercent"] = percent
+    levels = Levels(4)
+    levels.configure({"lender": lender, "borrower": borrower})
+    for _ in range(admitted):
+        await levels.enter("borrower", "flow")
+
+    with pytest.raises(RejectedError, match="concurrency-limit"):
+        await levels.enter("borrower", "flow")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from apimachinery.clock import SystemClock
-from apiserver.request import Request, Response, Tunnel, Upgrade, text
+from apiserver.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, text
 from apiserver.serving.listener import Front
 
 HEAD = "Host: x\r\n"
@@ -195,3 +195,77 @@ async def test_an_answer_under_way_outlives_the_listener() -> None:
     assert (await asking).endswith(b"late")
     await closing
     idle_writer.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("Content-Length: 4\r\nTransfer-Encoding: chunked", b"400"),
+        ("Content-Length: 4\r\nContent-Length: 40", b"400"),
+        ("Content-Length: 4, 4", b"400"),
+        ("Content-Length: +4", b"400"),
+        ("Content-Length : 4", b"400"),
+        ("Transfer-Encoding : chunked", b"400"),
+        ("Transfer-Encoding:\r\n chunked", b"400"),
+        ("Transfer-Encoding: chunked, identity", b"400"),
+        ("Transfer-Encoding: gzip, chunked", b"501"),
+        ("Transfer-Encoding: xchunked", b"501"),
+        ("X: a\r\n b", b"400"),
+        ("X: a\rContent-Length: 4", b"400"),
+        ("X: a\0b", b"400"),
+    ],
+)
+async def test_bodies_whose_end_is_not_clear(port: int, head: str, status: bytes) -> None:
+    """What two servers could read in two ways is refused, and nothing behind it is taken for a request."""
+    sneaky = f"0\r\n\r\nGET /sneaky HTTP/1.1\r\n{HEAD}\r\n"
+
+    answer = await exchange(port, f"POST /echo HTTP/1.1\r\n{HEAD}{head}\r\n\r\n{sneaky}")
+
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b"/sneaky" not in answer
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("GET / HTTP/2.0\r\nHost: x", b"505 HTTP Version Not Supported: unsupported protocol version"),
+        ("GET / HTTP/1.1\r\nHost: a b", b"400 Bad Request: malformed Host header"),
+        ("GET / HTTP/1.1\r\nHost: a/b", b"400 Bad Request: malformed Host header"),
+    ],
+)
+async def test_what_is_not_spoken_here(port: int, first: str, said: bytes) -> None:
+    """Go's words for another version, and for a host that is none."""
+    assert (await exchange(port, f"{first}\r\n\r\n")).endswith(b"\r\n\r\n" + said)
+
+
+@pytest.mark.parametrize("endless", [b"1;" + b"a" * 300_000, b"0\r\n" + b"X: y\r\n" * 50_000])
+async def test_framing_without_end(endless: bytes) -> None:
+    """Chunk extensions and trailers that are far longer than the data end the body; large bodies do not."""
+    told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def read(request: Request) -> Response:
+        try:
+            return text(200, str(len(await request.read_body(1 << 24))))
+        except BodyBrokenError as error:
+            told.set_result(str(error))
+            return text(400, "")
+
+    front = Front(read, SystemClock())
+    port = await front.listen("127.0.0.1", 0, None)
+    chunked = f"POST / HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(chunked + b"".join(b"1\r\nx\r\n" for _ in range(20_000)) + b"0\r\n\r\n")
+    assert (await reader.read()).endswith(b"20000")
+    writer.close()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(chunked + b"100000\r\n" + b"x" * (1 << 20) + b"\r\n0\r\n\r\n")
+    assert (await reader.read()).endswith(b"1048576")
+    writer.close()
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(chunked)
+    await writer.drain()
+    writer.write(endless)
+    assert await asyncio.wait_for(told, 5) == "chunked encoding contains too much non-data"
+    writer.transport.abort()
+    await front.close(0.5)

@@ -1,6 +1,7 @@
 """Long work leaves the event loop to others."""
 
 import asyncio
+import json
 from contextlib import aclosing, contextmanager
 
 import pytest
@@ -92,3 +93,29 @@ async def test_rules_of_definitions(api):
             made = await api.post("/apis/example.com/v1/foos", {**foo, "metadata": {"name": name}})
         assert made.status == 201, made.body
         assert len(had) > 2
+
+
+async def test_selectors_over_many_objects(api):
+    """Holding objects against thousands of conditions is done in turns, and gives the same page."""
+    for n in range(60):
+        await api.post(MAPS, config_map(f"m-{n:02}", labels={"a": str(n % 2)}))
+    terms = ",".join(f"a!=v{n}" for n in range(8_000))
+    target = f"{MAPS}?labelSelector={terms},a%3D1"
+    with turns() as had:
+        page = await api.get(f"{target}&limit=10")
+        rest = await api.get(f"{target}&limit=100&continue={page.body['metadata']['continue']}")
+    assert [one["metadata"]["name"] for one in page.body["items"]] == [f"m-{n:02}" for n in range(1, 21, 2)]
+    assert len(rest.body["items"]) == 20
+    assert had
+
+
+async def test_an_error_of_many_causes(api):
+    """It is told whole, and in turns."""
+    wrong = {f"k {n}": "1" for n in range(3_000)}
+    response = await api.raw("POST", MAPS, config_map("a", data=wrong))
+    assert response.status == 422
+    pieces = [piece async for piece in response.body]
+    assert len(pieces) > 3
+    body = json.loads(b"".join(pieces))
+    assert len(body["details"]["causes"]) == 3_000
+    assert (body["reason"], body["details"]["name"], body["code"]) == ("Invalid", "a", 422)

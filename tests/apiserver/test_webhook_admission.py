@@ -25,6 +25,8 @@ async def hook(tmp_path):
     ("url", "why"),
     [
         ("https://127.0.0.1:99999/x", "address 99999: invalid port"),
+        ("https://127.0.0.1:0/x", "127.0.0.1:0: connect: connection refused"),
+        ("https://:9/x", ":9: connect: connection refused"),
         (f"https://{'a' * 70}.invalid/x", f"lookup {'a' * 70}.invalid: no such host"),
         ("https://a..b/x", "lookup a..b: no such host"),
     ],
@@ -38,8 +40,28 @@ async def test_an_address_that_is_none(call, hook, url, why):
     await configure(call, "Validating", "lenient", webhook(hook, failurePolicy="Ignore", **there))
 
     assert refused.status == 500
-    assert refused.body["message"].endswith(f"dial tcp: {why}")
+    assert "dial tcp" in refused.body["message"]
+    assert refused.body["message"].endswith(f" {why}")
     assert (await call.post(MAPS, config_map("one"))).status == 201
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://[::1/x", "missing ']' in host"),
+        ("https://a b/x", 'invalid character " " in host name'),
+        ("https://%zz/x", 'invalid URL escape "%zz"'),
+        ("https://a:9 9/x", 'invalid port ":9 9" after host'),
+    ],
+)
+async def test_a_url_that_is_none(call, hook, url, why):
+    """It is refused when it is written, in Go's words."""
+    hooks = [webhook(hook, clientConfig={"url": url})]
+    body = {"metadata": {"name": "wrong"}, "webhooks": hooks}
+    refused = await call.post(f"{GROUP}/validatingwebhookconfigurations", body)
+    assert refused.status == 422
+    said = refused.body["details"]["causes"][0]["message"]
+    assert said.startswith(f'Required value: url must be a valid URL: parse "{url}": {why}; desired format')
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ async def test_http_survives_a_server_restart():
         assert await client.request("GET", "/version") == {"agent": "me"}
 
         await runner.cleanup()
-        with pytest.raises(aiohttp.ClientConnectorError):
+        with pytest.raises(ConnectionRefusedError):
             await client.request("GET", "/version")
         runner, _ = await serve(port)
 

@@ -32,7 +32,9 @@ nodes:
 LEASE_SECONDS = 15.0  # how long a leader that does not let go keeps others waiting
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-ALL = ["apiserver", "controller-manager", "scheduler", "kubelet/node-1", "kubelet/node-2"]
+DRIVER = "driver/gpu.example.com"
+VERSIONED = ["apiserver", "controller-manager", "scheduler", "kubelet/node-1", "kubelet/node-2"]
+ALL = [*VERSIONED, DRIVER]
 
 
 @pytest.fixture(scope="session")
@@ -128,12 +130,13 @@ def test_status_tells_of_every_component_and_node(local: Local):
     assert list(components) == ALL
     for row in components.values():
         assert runs(row["pid"])
-        assert (row["version"], row["gates"]) == ("1.35", "DRAExtendedResource=true")
+        gates = "" if row["component"] == DRIVER else "DRAExtendedResource=true"
+        assert (row["version"], row["gates"]) == ("1.35", gates)
         assert Path(row["log"]).is_file()
         assert row["metrics"].endswith("/metrics")
     assert [node["name"] for node in status["nodes"]] == ["node-1", "node-2"]
     assert all(
-        Path(path).is_relative_to(local.state)
+        any(Path(path).is_relative_to(base) for base in (local.state, status["runtimeDir"]))
         for node in status["nodes"]
         for name, path in node.items()
         if name != "name"
@@ -241,9 +244,10 @@ def test_everything_goes_up_and_down_in_upstreams_order(local: Local):
     before = len(local.timeline())
     local.run("upgrade", "--to", "1.36")
     up = local.timeline()
-    assert {(row["version"], row["gates"]) for row in local.components().values()} == {
-        ("1.36", "DRAExtendedResource=true")
-    }
+    rows = local.components()
+    found = {(rows[name]["version"], rows[name]["gates"]) for name in VERSIONED}
+    assert found == {("1.36", "DRAExtendedResource=true")}
+    assert rows[DRIVER]["version"] == "1.35"
     assert local.get(f"{CONFIG_MAPS}/moved") == made
     assert "at 1.36 already" in local.run("upgrade", "--to", "1.36").stderr
     assert "use `kubeskew downgrade`" in local.refused("upgrade", "--to", "1.35")
@@ -274,6 +278,24 @@ def test_one_component_moves_alone_as_far_as_skew_allows(local: Local):
     local.run("upgrade", "--to", "1.36", "--component", "scheduler", "--force")
     assert local.versions()["scheduler"] == "1.36"
     local.run("downgrade", "--to", "1.35", "--component", "scheduler")
+
+
+def test_a_driver_restarts_and_is_no_part_of_the_version(local: Local):
+    """It comes back with its slices, and has neither version nor gates to change."""
+    pid = local.components()[DRIVER]["pid"]
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    local.run("kill", DRIVER)
+    assert local.states()[DRIVER] == "Killed"
+    local.run("restart", DRIVER)
+    (found,) = local.get(slices)["items"]
+    assert (found["spec"]["nodeName"], len(found["spec"]["devices"])) == ("node-2", 2)
+    assert local.components()[DRIVER]["pid"] != pid
+    account = "system:serviceaccount:kube-system:gpu.example.com"
+    rows = json.loads(local.run("events", "resourceslices.resource.k8s.io", "-o", "json").stdout)
+    written = next(row for row in rows if row["verb"] == "create")
+    assert (written["user"], written["by"]) == (account, "gpu.example.com 1.35")
+    text = local.refused("upgrade", "--to", "1.36", "--component", DRIVER)
+    assert "driver/gpu.example.com has no Kubernetes version and no feature gates" in text
 
 
 def test_gates_are_checked_per_component_before_anything_changes(local: Local):

@@ -63,3 +63,23 @@ def test_a_broken_expression_is_an_error():
     """What JMESPath cannot read is the scenario's error, not a crash."""
     with pytest.raises(ScenarioError, match=r"\(a\.\.b\)"):
         evaluate("a..b", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("(lookup(@, 'a.b/c'))", 1),
+        ("(lookup(@, 'd'))", None),
+        ("(lookup(list, `1`))", "y"),
+        ("(lookup(list, `7`))", None),
+        ("(regex_match('^x', 'xy'))", True),
+        ("(split('a,b', ','))", ["a", "b"]),
+        ("(replace_all('a-a', 'a', 'b'))", "b-b"),
+        ("(trim('..a.', '.'))", "a"),
+        ("(to_upper(to_lower('aB')))", "AB"),
+        ("(parse_json(base64_decode('eyJhIjoxfQ==')).a)", 1),
+    ],
+)
+def test_chainsaws_functions(text, value):
+    """What Chainsaw adds to JMESPath can be used in assertions."""
+    assert list(mismatches({text: value}, {"a.b/c": 1, "list": ["x", "y"]}, {})) == []

@@ -3,8 +3,8 @@
 import pytest
 from workloads import events_of
 
+from apimachinery import volume_matching as matching
 from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from controllers.volumes import matching
 from controllers.volumes.binder import PersistentVolumeController
 
 

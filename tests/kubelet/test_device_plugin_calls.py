@@ -102,6 +102,7 @@ class Side:
 
     def __init__(self, directory, clock, version="1.36"):
         parsed = Version.parse(version)
+        behaviour = behaviour_of(parsed, FeatureGates(parsed))
         self.clock = clock
         self.registry = CollectorRegistry()
         self.active = set()
@@ -109,12 +110,14 @@ class Side:
         self.manager = DevicePluginManager(
             directory / "state",
             clock,
-            behaviour_of(parsed, FeatureGates(parsed)),
+            behaviour,
             metrics,
             Surroundings(lambda: self.active, lambda: None, lambda pods: None),
         )
         self.directory = directory / "plugins"
-        self.server = DevicePluginServer(self.directory, self.manager, metrics)
+        self.server = DevicePluginServer(
+            self.directory, self.manager, metrics, tells_apart=behaviour.device_plugins_apart
+        )
         self.manager.restore(())
         self.manager.sources_ready()
 
@@ -228,16 +231,25 @@ async def test_plugins_of_the_registry_are_taken_and_left(side, plugin):
     await side.server.deregister("example.com/other", "")
 
 
-async def test_an_older_plugin_that_ends_takes_the_newer_one_along(side, registered, directory):
-    """As upstream: of two plugins for a resource, the end of the first stream ends the second."""
-    newer = Plugin(side.directory / "newer.sock")
+@pytest.mark.parametrize(("version", "allocatable"), [("1.36", 0), ("1.37", 1)])
+async def test_an_older_plugin_that_ends_takes_the_newer_one_along(directory, clock, version, allocatable):
+    """Up to 1.36: of two plugins for a resource, the end of the first stream ends the second."""
+    side = Side(directory, clock, version)
+    await side.server.start()
+    older, newer = Plugin(side.directory / "gpu.sock"), Plugin(side.directory / "newer.sock")
     newer.devices = ["other-0"]
-    await newer.start()
-    await side.register(endpoint="newer.sock")
-    await side.capacity(1, 1)
-    registered.ends.set()
-    await side.capacity(1, 0)
+    for plugin in (older, newer):
+        await plugin.start()
+        await side.register(endpoint=plugin.socket.name)
+        await side.capacity(len(plugin.devices), len(plugin.devices))
+    watching = len(side.server._watching)
+    older.ends.set()
+    while len(side.server._watching) == watching:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    await side.capacity(1, allocatable)
     await newer.server.stop(None)
+    await older.server.stop(None)
+    await side.server.stop()
 
 
 async def test_a_plugin_may_prefer_devices(side, registered):

@@ -13,6 +13,7 @@ from apimachinery.client.rest import STRATEGIC_PATCH
 from kubelet.drivers.device_plugin import ExampleDevicePlugin
 from kubelet.drivers.plugin_settings import PluginNode
 from kubelet.drivers.switches import parse
+from kubelet.protocols import calling, device_plugin, registration
 
 GPU = "example.com/gpu"
 FIVE_MINUTES = 301
@@ -246,3 +247,80 @@ async def test_a_node_made_anew_does_not_believe_its_old_object(node, clock):
     node.root = node.root / "another-machine"
     await node.start()
     await published(node, "0", "0")
+
+
+async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
+    """As drivers do: the kubelet asks who it is, and connects to the endpoint that it names."""
+    await node.start()
+    endpoint = directory / "shown.sock"
+    told = asyncio.Event()
+
+    async def info(_):
+        return registration.PluginInfo(
+            type=registration.DEVICE_PLUGIN, name=GPU, endpoint=str(endpoint), supported_versions=["v1beta1"]
+        )
+
+    async def notified(status):
+        assert status.plugin_registered, status.error
+        told.set()
+        return registration.RegistrationStatusResponse()
+
+    async def options(_):
+        return device_plugin.DevicePluginOptions()
+
+    async def devices(_):
+        response = device_plugin.ListAndWatchResponse()
+        response.devices.add(ID="gpu-0", health="Healthy")
+        yield response
+        await asyncio.Event().wait()
+
+    plugin, shown = calling.new_server(), calling.new_server()
+    device_plugin.GET_OPTIONS.serve(plugin, options)
+    device_plugin.LIST_AND_WATCH.serve(plugin, devices)
+    registration.GET_INFO.serve(shown, info)
+    registration.NOTIFY.serve(shown, notified)
+    socket = node.sockets / "node-1" / "plugins_registry" / "gpu-reg.sock"
+    calling.listen(plugin, endpoint)
+    calling.listen(shown, socket)
+    await plugin.start()
+    await shown.start()
+    async with asyncio.timeout(10):
+        await told.wait()
+    await published(node, "1", "1")
+    await shown.stop(None)
+    socket.unlink(missing_ok=True)
+    await published(node, "1", "0")
+    await plugin.stop(None)
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.36"])
+async def test_a_restart_rejects_pods_whose_init_containers_had_devices(node, plugin, version):
+    """As upstream (issue 124345): only containers that run are spared; from 1.35 the resource is inactive."""
+    await node.start(version)
+    await published(node, "2", "2")
+    await node.create(containers=[using(1)], initContainers=[using(1, "init", command=["true"])])
+    await node.running()
+    await node.kill()
+    await plugin.stop()
+    await node.start(version)
+    if version == "1.34":
+        why = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
+        assert why in await rejected(node, "pod-1")
+    else:
+        await published(node, "0", "0")
+        assert (await node.pod())["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(("version", "reason"), [("1.34", f"OutOf{GPU}"), ("1.35", None)])
+async def test_what_a_plugin_left_behind_is_dras_since_1_35(node, plugin, clock, version, reason):
+    """Zero devices in the node's status keep pods with claims away in 1.34 (pull request 133784)."""
+    await node.start(version, "DRAExtendedResource=true")
+    await published(node, "2", "2")
+    await plugin.stop()
+    await published(node, "2", "0")
+    clock.ahead += FIVE_MINUTES
+    node.agent._reporter.wake()
+    await published(node, "0", "0")
+    await node.create(containers=[using(1)])
+    pod = await node.until_pod(lambda status: status.get("phase") in {"Running", "Failed"}, seconds=10)
+    assert pod["status"].get("reason") == reason

@@ -37,6 +37,17 @@ def test_the_format_changed_with_1_32(tmp_path, written, read):
         CheckpointFile(tmp_path, codec_for(Version(read))).load()
 
 
+def test_what_a_driver_does_without_is_kept_since_1_37(tmp_path):
+    """1.36 ignores it, and loses it with its next write."""
+    info = claim()
+    info.skips = {"idle": frozenset({"NodePrepareResources", "NodeUnprepareResources"})}
+    newer, older = (CheckpointFile(tmp_path, codec_for(Version(minor))) for minor in (37, 36))
+    newer.store([info])
+    assert newer.load()[0].skips == info.skips
+    older.store(older.load())
+    assert newer.load()[0].skips == {}
+
+
 def test_an_older_kubelet_loses_share_ids(tmp_path):
     """1.33 reads a file of 1.36, but what it writes back has no share IDs."""
     CheckpointFile(tmp_path, codec_for(Version(36))).store([claim()])

@@ -9,7 +9,7 @@ from apimachinery.versions import Version
 from kubelet.dra.handler import DRAPluginHandler
 from kubelet.dra.health import DeviceHealth, HealthCache, HealthMonitor
 from kubelet.dra.plugin import PluginRegistry
-from kubelet.dra.services import health_versions, rules_for
+from kubelet.dra.services import health_rules_for, rules_for
 from kubelet.dra.slices import SliceWiper
 from kubelet.plugins.handling import PluginRefusedError
 from kubelet.protocols import dra_health
@@ -257,7 +257,9 @@ async def test_only_news_is_told(clock, cache):
 async def test_long_messages_and_odd_values_are_cut_to_size(clock, cache):
     """1,024 characters; a negative time is the usual one; an unknown number is Unknown."""
     news = []
-    monitor = HealthMonitor(cache, clock, ["v1"], lambda driver, devices: news.extend(devices))
+    monitor = HealthMonitor(
+        cache, clock, health_rules_for(Version(37)), lambda driver, devices: news.extend(devices)
+    )
     messages = dra_health.V1.messages
     device = messages.DeviceIdentifier(pool_name="pool", device_name="gpu-0")
     one = messages.DeviceHealth(device=device, health=7, message="x" * 2000, health_check_timeout_seconds=-1)
@@ -267,10 +269,25 @@ async def test_long_messages_and_odd_values_are_cut_to_size(clock, cache):
     assert news == [("pool", "gpu-0")]
 
 
+HEALTH_V1, HEALTH_ALPHA = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
+
+
 @pytest.mark.parametrize(
-    ("minor", "versions"),
-    [(33, ()), (34, ("v1alpha1",)), (36, ("v1alpha1",)), (37, ("v1", "v1alpha1"))],
+    ("minor", "told", "version"),
+    [
+        (34, ["v1.DRAPlugin"], "v1alpha1"),
+        (36, ["v1.DRAPlugin"], None),
+        (36, ["v1.DRAPlugin", HEALTH_V1, HEALTH_ALPHA], "v1alpha1"),
+        (37, [HEALTH_ALPHA, HEALTH_V1], "v1"),
+        (37, [HEALTH_ALPHA], "v1alpha1"),
+        (37, ["v1.DRAPlugin"], None),
+    ],
 )
-async def test_which_health_services_are_called(minor, versions):
-    """The newest first; before 1.34 none."""
-    assert health_versions(Version(minor)) == versions
+async def test_which_health_service_is_called(minor, told, version):
+    """First whichever it is, later one that the plugin names, the newest of them."""
+    assert health_rules_for(Version(minor)).choose(told) == version
+
+
+async def test_before_1_34_nobody_asks_for_health():
+    """The gate was for device plugins alone."""
+    assert health_rules_for(Version(33)) is None

@@ -452,3 +452,70 @@ async def test_a_driver_that_is_not_there_is_told(make, minor, prepare, unprepar
     assert str(caught.value) == unprepare
     await fixture.claim("b", "p")
     assert await prepare_error(fixture, "b") == prepare
+
+
+@pytest.mark.parametrize("gate", [True, False])
+async def test_a_group_shares_its_claim(make, gate):
+    """A claim of the pod's group, reserved for the group, is as good as the pod's own; with the gate."""
+    fixture = make(gates={"DRAWorkloadResourceClaims": gate, "GenericWorkload": True})
+    group = {"kind": "PodGroup", "name": "g", "uid": "x", "controller": True}
+    user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "x"}
+    results = [{"driver": DRIVER, "request": "req"}]
+    claim = {
+        "metadata": {"name": "a", "namespace": "default", "ownerReferences": [group]},
+        "status": {"reservedFor": [user], "allocation": {"devices": {"results": results}}},
+    }
+    await fixture.client.create(fixture.refs.claims, claim)
+    asked = pod(templates=("of-group",))
+    asked["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    asked["status"] = {"resourceClaimStatuses": [{"name": "of-group", "resourceClaimName": "a"}]}
+    if gate:
+        await fixture.manager.prepare(asked)
+        assert fixture.plugin.prepare_calls == [["a"]]
+    else:
+        with pytest.raises(DeviceError, match="pod is not owner"):
+            await fixture.manager.prepare(asked)
+
+
+async def skipping_claim(fixture, name, *operations):
+    results = [{"driver": DRIVER, "request": "req", "skipNodeOperations": list(operations)}]
+    user = {"resource": "pods", "name": "p", "uid": "p"}
+    claim = {
+        "metadata": {"name": name, "namespace": "default"},
+        "status": {"reservedFor": [user], "allocation": {"devices": {"results": results}}},
+    }
+    await fixture.client.create(fixture.refs.claims, claim)
+
+
+SKIPS = {"DRAOptionalNodeOperations": True}
+
+
+@pytest.mark.parametrize(
+    ("operations", "prepares", "unprepares"),
+    [(("*",), 0, 0), (("NodeUnprepareResources",), 1, 0), ((), 1, 1), (("SomethingElse",), 1, 1)],
+)
+async def test_a_driver_is_not_called_for_what_its_devices_do_without(make, operations, prepares, unprepares):
+    """With the gate, one without anything on the node need not even be registered."""
+    fixture = make(37, gates=SKIPS)
+    await skipping_claim(fixture, "a", *operations)
+    if not prepares:
+        fixture.plugins.deregister(fixture.plugin)
+    await fixture.manager.prepare(pod("a"))
+    await fixture.manager.unprepare(pod("a"))
+    assert (len(fixture.plugin.prepare_calls), len(fixture.plugin.unprepare_calls)) == (prepares, unprepares)
+    assert fixture.store.users() == {}
+
+
+@pytest.mark.parametrize(("minor", "refused"), [(37, True), (36, False)])
+async def test_without_the_gate_such_a_claim_is_refused(make, minor, refused):
+    """By kubelets that know the field; older ones call the driver."""
+    fixture = make(minor)
+    await skipping_claim(fixture, "a", "*")
+    if refused:
+        assert await prepare_error(fixture, "a") == (
+            "prepare dynamic resources: ResourceClaim a: "
+            "DRAOptionalNodeOperations feature gate is disabled on kubelet"
+        )
+    else:
+        await fixture.manager.prepare(pod("a"))
+        assert fixture.plugin.prepare_calls == [["a"]]

@@ -1,6 +1,7 @@
 """DRA drivers behind sockets: a whole node in real time, with a driver of the test's own."""
 
 import asyncio
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,7 +30,7 @@ class SocketDriver:
         self.layout, self.service = layout, dra.REGISTERED[version]
         self.told, self.calls, self.answers = [], [], {}
         self.devices = asyncio.Queue()  # of the health stream
-        self._versions = told or [version]
+        self._versions = told or [version, "v1alpha1.DRAResourceHealth"]
         directory = layout.plugins / DRIVER
         directory.mkdir(exist_ok=True)
         self.endpoint = directory / f"dra{suffix}.sock"
@@ -178,6 +179,42 @@ async def test_a_pod_gets_what_a_driver_prepares(node, layout, drivers, version,
     assert driver.calls == [("prepare", ["a", "b"]), ("unprepare", ["a", "b"])]
 
 
+async def test_a_container_sees_what_the_spec_asks_for(node, layout, drivers):
+    """Device files and mounts, by those who look inside and by the kubelet's own page."""
+    driver = await drivers(layout)
+    library = layout.node / "lib"
+    library.mkdir()
+    (library / "gpu.so").write_bytes(b"code")
+
+    def prepare(request):
+        (uid,) = (claim.uid for claim in request.claims)
+        edits = {
+            "deviceNodes": [{"path": "/dev/gpu0", "permissions": "rw"}],
+            "mounts": [{"hostPath": str(library), "containerPath": "/usr/lib/gpu", "options": ["ro"]}],
+        }
+        devices = [{"name": "zero", "containerEdits": edits}]
+        spec = {"cdiVersion": "0.6.0", "kind": f"{DRIVER}/gpu", "devices": devices}
+        (layout.cdi / "gpu.json").write_text(json.dumps(spec))
+        answer = driver.service.prepare.response()
+        answer.claims[uid].devices.add(
+            pool_name="node-1", device_name="gpu-0", cdi_device_ids=[f"{DRIVER}/gpu=zero"]
+        )
+        return answer
+
+    driver.answers["prepare"] = prepare
+    await node.start()
+    await driver.registered()
+    await claimed_pod(node, "a")
+    await node.running()
+    (container,) = node.agent.containers()
+    assert container["devices"] == [{"path": "/dev/gpu0", "host_path": "/dev/gpu0", "permissions": "rw"}]
+    runtime = node.agent._runtime
+    (sandbox,) = runtime.sandboxes()
+    files = runtime.inside(sandbox, sandbox.containers[0]).files
+    assert "gpu0" in files.names("/dev")
+    assert files.read("/usr/lib/gpu/gpu.so") == b"code"
+
+
 async def test_a_refused_driver_is_told_why(node, layout, drivers):
     """1.36 knows no alpha service."""
     driver = await drivers(layout, "v1alpha3.Node")
@@ -185,7 +222,8 @@ async def test_a_refused_driver_is_told_why(node, layout, drivers):
     text = (
         "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA "
         f"driver plugin {DRIVER} at endpoint {driver.endpoint}: none of services supported by the plugin "
-        '(["v1alpha3.Node"]) are supported by the kubelet (["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
+        '(["v1alpha3.Node" "v1alpha1.DRAResourceHealth"]) are supported by the kubelet '
+        '(["v1.DRAPlugin" "v1beta1.DRAPlugin"])'
     )
     assert await driver.registered() == (False, text)
 

@@ -129,7 +129,7 @@ def test_counters_lie_where_the_server_wants_them():
 
     assert [len(piece.shared_counters) for piece in newer.slices] == [8, 0, 0, 0, 0]
     assert [len(piece.devices) for piece in newer.slices] == [0, 64, 64, 64, 16]
-    assert [(len(piece.shared_counters), len(piece.devices)) for piece in older.slices] == [(4, 104)] * 2
+    assert [(len(piece.shared_counters), len(piece.devices)) for piece in older.slices] == [(2, 52)] * 4
     assert [*devices(oldest)] == [f"gpu-{index}" for index in range(8)]
     assert not any("consumesCounters" in device for device in devices(oldest).values())
 
@@ -187,6 +187,8 @@ def test_every_profile_keeps_to_the_limits(profile, minor):
             amounts = [sum(len(e["counters"]) for e in d.get("consumesCounters", ())) for d in piece.devices]
             assert len(piece.devices) <= (64 if minor >= 35 and any(amounts) else 128)
             assert sum(amounts) <= (2048 if minor >= 35 else 1024)
+            shared = [len(each["counters"]) for each in piece.shared_counters]
+            assert len(shared) <= 8 if minor >= 35 else sum(shared) <= 32
             assert not (minor >= 35 and piece.shared_counters and piece.devices)
             assert all(len(d["attributes"]) + len(d["capacity"]) <= 32 for d in piece.devices)
             assert all(len(each["name"]) <= 63 and "." not in each["name"] for each in piece.devices)

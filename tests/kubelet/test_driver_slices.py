@@ -199,7 +199,7 @@ async def test_refusals_settle_a_pool(client, server, publish):
     publisher = await publish(pool("a"))
     assert publisher.state()["node-1"]["error"] == "spec.devices: Too many"
     server.outage = None
-    await asyncio.sleep(5)
+    await asyncio.sleep(31)
     assert publisher.state()["node-1"]["error"] == ""
     publisher.update(pool("a", "a"))
     await settled(publisher)

@@ -64,6 +64,14 @@ def test_a_node_goes_through_json():
         ("nodes: [{count: x}]", r"nodes\[0\].count: expected a number"),
         ("nodes: [{name: a}, {name: a}]", "two nodes are named a"),
         ("nodes: [{name: a, drivers: [{devices: 1}]}]", "a driver needs a name"),
+        ("nodes: [{devicePlugins: [{resource: gpu}]}]", "a device plugin needs a resource such as"),
+        ("nodes: [{devicePlugins: [{devices: 2}]}]", "a device plugin needs a resource such as"),
+        (
+            "nodes: [{devicePlugins: [{resource: deviceclass.resource.kubernetes.io/a}]}]",
+            "a device plugin needs a resource such as",
+        ),
+        ("nodes: [{devicePlugins: [{resource: a.b/c, devices: many}]}]", "devices: expected a number"),
+        ("nodes: [{devicePlugins: [{resource: a.b/c, name: d}]}]", "unknown key 'name'"),
         ("components: {scheduler: {versoin: 1}}", "unknown key 'versoin'"),
     ],
 )

@@ -283,15 +283,26 @@ def test_slice_index_follows_changes():
 
 def test_long_search_gives_up():
     """A search that explodes ends when its time is over."""
-    devices = [_device(f"d{i}", index=i) for i in range(24)]
-    unlike = [_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i}") for i in range(12)]
-    claim = _claim(*unlike, _request("none", 1, "false"))
+    devices = [_device(f"d{i}", index=i % 10, group=i // 10) for i in range(40)]
+    unlike = [_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i // 2}") for i in range(12)]
+    claim = _claim(*unlike, constraints=[{"matchAttribute": f"{DRIVER}/group"}])
     version = Version(36)
     rules = AllocatorRules.of(version, FeatureGates(version))
     allocator = _allocator(rules, [_slice(devices)])
 
     with pytest.raises(SearchTimeout, match="filter operation aborted: context deadline exceeded"):
         allocator.find(NODE, allocator.plan([claim]), lambda: lambda: True)
+
+
+def test_hopeless_search_ends_at_once():
+    """What cannot be had even without constraints is not tried in all combinations."""
+    devices = [_device(f"d{i}", index=i) for i in range(24)]
+    unlike = [_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i}") for i in range(12)]
+    claim = _claim(*unlike, _request("none", 1, "false"))
+    rules = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
+    allocator = _allocator(rules, [_slice(devices)])
+
+    assert allocator.find(NODE, allocator.plan([claim]), lambda: lambda: True) is None
 
 
 _indexes = st.integers(0, 3)
@@ -364,3 +375,25 @@ def test_searches_go_on_until_a_device_becomes_free():
     assert (given(), given()) == (None, None)
     book.remove(a, None)
     assert given() == "a"
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        pytest.param("1.36", [[("r/second", "b"), ("r/second", "c")]], id="1.36"),
+        pytest.param("1.35", None, id="1.35"),
+    ],
+)
+def test_alternatives_for_all_devices(version, expected):
+    """Up to 1.35 the devices of one alternative are taken for those of the next."""
+    devices = [_device("a", index=0), _device("b", index=1), _device("c", index=1)]
+
+    def all_with(name, index):
+        expression = f"device.attributes['{DRIVER}'].index == {index}"
+        selectors = [{"cel": {"expression": expression}}]
+        return {"name": name, "deviceClassName": "gpu", "allocationMode": "All", "selectors": selectors}
+
+    claim = _claim({"name": "r", "firstAvailable": [all_with("first", 0), all_with("second", 1)]})
+
+    found = _allocate([_slice(devices)], claim, version=version, allocated=[("pool-1", "a")])
+    assert _chosen(found) == expected

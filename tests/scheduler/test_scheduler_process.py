@@ -1,19 +1,22 @@
 """The scheduler as a component: it leads, says that it is ready, and gives its lease back."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from apimachinery.client.fake import FakeServer
+from apimachinery.client.leader import LeaseTiming
 from apimachinery.client.refs import LEASES, NODES, PODS
 from apimachinery.clock import SeededEntropy, SystemClock
 from apimachinery.component import ComponentContext, ComponentOptions, Health, World
 from apimachinery.gates import FeatureGates
+from apimachinery.health import answer
 from apimachinery.versions import Version
 from scheduler.cli import main
-from scheduler.configuration.settings import SchedulerSettings
+from scheduler.configuration.settings import LeaderElection, SchedulerSettings
 
 pytestmark = pytest.mark.looptime
 
@@ -78,3 +81,58 @@ async def test_metrics_of_a_rejected_pod():
     assert 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"} 0.0' in text
     ctx.stop.set()
     await running
+
+
+async def test_resource_metrics():
+    """Requests and limits of every pod that is not over, in the units of Prometheus."""
+    server = FakeServer(SystemClock(), SeededEntropy(5))
+    client = server.client()
+    ctx = _context(server, leader_elect=False)
+    running = asyncio.create_task(main(SchedulerSettings(), ctx))
+    resources = {"requests": {"cpu": "500m", "example.com/x": "2"}, "limits": {"memory": "1Ki"}}
+    spec = {"containers": [{"name": "c", "resources": resources}], "priority": 7, "schedulerName": "s"}
+    await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
+    over = {"spec": {**spec, "nodeName": "n"}, "status": {"phase": "Failed"}}
+    await client.create(PODS, {"metadata": {"name": "over"}, **over}, "default")
+    await asyncio.sleep(1)
+    text = answer(ctx.health, "/metrics/resources").body.decode()
+
+    labels = 'namespace="default",node="",pod="p",priority="7",resource="{}",scheduler="s",unit="{}"'
+    series = [line for line in text.splitlines() if not line.startswith("#")]
+    assert series == [
+        f"kube_pod_resource_request{{{labels.format('cpu', 'cores')}}} 0.5",
+        f"kube_pod_resource_request{{{labels.format('example.com/x', 'integer')}}} 2.0",
+        f"kube_pod_resource_limit{{{labels.format('memory', 'bytes')}}} 1024.0",
+    ]
+    ctx.stop.set()
+    await running
+
+
+async def test_another_scheduler_takes_over():
+    """Of two with one lease, one schedules; when it is gone without giving the lease back, the other does."""
+    server = FakeServer(SystemClock(), SeededEntropy(5))
+    client = server.client()
+    first, second = _context(server), _context(server)
+    election = LeaderElection(resource_name="mine", timing=LeaseTiming(5.0, 4.0, 1.0))
+    settings = SchedulerSettings(leader_election=election)
+    tasks = [
+        asyncio.create_task(main(settings, replace(each, identity=name)))
+        for name, each in (("first", first), ("second", second))
+    ]
+    await client.create(
+        NODES, {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}
+    )
+    await asyncio.sleep(3)
+    assert [bool(each.health.failing()) for each in (first, second)] == [False, True]
+    holder = (await client.list(LEASES))["items"][0]
+    assert (holder["metadata"]["name"], holder["spec"]["holderIdentity"]) == ("mine", "first")
+
+    tasks[0].cancel()  # no chance to give anything back
+    await asyncio.gather(tasks[0], return_exceptions=True)
+    await client.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}, "default")
+    await asyncio.sleep(10)
+
+    assert (await client.get(PODS, "p", "default"))["spec"]["nodeName"] == "n"
+    assert second.health.failing() == []
+    second.stop.set()
+    await tasks[1]

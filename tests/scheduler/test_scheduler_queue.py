@@ -195,3 +195,26 @@ async def test_only_pods_that_a_change_concerns_are_asked():
     assert asked == ["b"]
     queue.move(NODE_ADDED, None, {"names": None})
     assert asked == ["b", "a", "b"]
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_idle_queue_does_not_wait_for_backoff(early, looptime):
+    """From 1.33 on, a rejected pod that may fit now is tried at once if nobody else is there."""
+    profile = Profile([PrioritySort(), SchedulingGates(), _Picky()])
+    queue = SchedulingQueue(SystemClock(), [profile], pops_from_backoff=early)
+    await _rejected(queue)
+    queue.move(NODE_ADDED, None, {"good": True})
+
+    assert (await queue.pop()).info.name == "a"
+    assert looptime == (0.0 if early else 1.0)
+
+
+async def test_errors_wait_for_their_backoff(looptime):
+    """An idle queue does not hasten what failed by accident."""
+    profile = Profile([PrioritySort(), SchedulingGates(), _Picky()])
+    queue = SchedulingQueue(SystemClock(), [profile], pops_from_backoff=True)
+    queue.add(_pod("a"))
+    queue.give_back(await queue.pop())
+
+    assert (await queue.pop()).info.name == "a"
+    assert looptime == 1.0

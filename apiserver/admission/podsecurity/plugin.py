@@ -44,6 +44,7 @@ class _Read(NamedTuple):
 
 class PodSecurity(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    awaits = False
     resources = frozenset({"pods", "namespaces", *_TEMPLATES})
     subresources = None
 

@@ -106,7 +106,7 @@ class ClaimStrategy(BuiltIn):
             return self._classic_errors(obj)
         errors: list[FieldError] = []
         if not may_administer(obj, ctx):
-            errors += admin_access_errors(self._claim_spec(obj, ctx), rules_of(ctx), admin_label(ctx))
+            errors += admin_access_errors(self._claim_spec(obj, ctx), admin_label(ctx))
         return errors + self._errors(obj, ctx, stored=False)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:

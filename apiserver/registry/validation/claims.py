@@ -108,16 +108,15 @@ def _constraint(item: Object, path: str, names: set[str], rules: DeviceRules) ->
         yield required(child(path, "matchAttribute"))
 
 
-def admin_access_errors(spec: Object, rules: DeviceRules, label: str) -> list[FieldError]:
+def admin_access_errors(spec: Object, label: str) -> list[FieldError]:
     """For a namespace without the label: the first request that wants administrative access.
 
-    The path is that of a claim, for templates too.
+    The path is that of a claim in its oldest shape, for templates and newer shapes too.
     """
     for position, request in enumerate((spec.get("devices") or {}).get("requests") or []):
         if (request.get("exactly") or {}).get("adminAccess"):
-            at = index("spec.devices.requests", position)
-            at = child(at, rules.exactly) if rules.exactly else at
-            return [forbidden(child(at, "adminAccess"), admin_access_text(label))]
+            at = child(index("spec.devices.requests", position), "adminAccess")
+            return [forbidden(at, admin_access_text(label))]
     return []
 
 

@@ -11,8 +11,8 @@ from apimachinery.field import FieldError, child, duplicate, index, invalid, not
 from apimachinery.validation import names
 from apiserver.registry.validation import admission_rules as rules
 from apiserver.registry.validation.admission_rules import ExpressionCheck
-from apiserver.registry.validation.client_configs import service_errors, url_errors
 from apiserver.registry.validation.selectors import selector_errors
+from apiserver.webhooks.validation import validate_service, validate_url
 
 _REVIEWS = ("v1", "v1beta1")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
@@ -93,9 +93,9 @@ def client_config_errors(config: Object, path: str) -> Iterator[FieldError]:
     if (url is None) == (service is None):
         yield required(path, "exactly one of url or service is required")
     elif url is not None:
-        yield from url_errors(url, child(path, "url"))
+        yield from validate_url(child(path, "url"), url)
     elif service is not None:
-        yield from service_errors(service, child(path, "service"))
+        yield from validate_service(child(path, "service"), service)
 
 
 def fully_qualified_errors(name: str, path: str) -> Iterator[FieldError]:

@@ -1,0 +1,61 @@
+"""Claims that a whole group of pods shares: which of a pod's claims are the group's, and who holds them.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.36 and 1.37 (gate DRAWorkloadResourceClaims).
+What 1.36 does with its gates off is from memory.
+"""
+
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import pod_groups_ref
+from apimachinery.client.rest import Object
+from apimachinery.component import World
+from controllers.base import ControllerContext
+from controllers.resourceclaim import dialect
+from controllers.resourceclaim.dialect import ClaimError
+from controllers.resourceclaim.making import Owner
+
+_FIRST, _STRICT_SINCE = 36, 37
+
+
+class PodGroups:
+    """The groups of pods, where the gates let them have claims."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        world: World = context.world
+        minor, gates = world.version.minor, world.gates
+        known = minor >= _FIRST
+        self.enabled = (
+            known and gates.enabled("DRAWorkloadResourceClaims") and gates.enabled("GenericWorkload")
+        )
+        self._strict = minor >= _STRICT_SINCE
+        self._workloads = gates.enabled("GenericWorkload")
+        watched = self.enabled or (self._strict and self._workloads)
+        self.ref = pod_groups_ref(world.version)
+        self.informer: Informer | None = context.informer(self.ref) if watched else None
+
+    def owner_for(self, pod: Object, entry: Object) -> Owner | None:
+        """The group whose claim an entry of the pod is; None if the claim is the pod's own.
+
+        Raises ClaimError if that cannot be told, or if a gate forbids what the group wants.
+        """
+        name = dialect.pod_group_of(pod)
+        if not name or (self.informer is None and not self._strict):
+            return None
+        if self.informer is None:
+            raise ClaimError("GenericWorkload feature is disabled")
+        group = self.informer.get(pod["metadata"]["namespace"], name)
+        if group is None:
+            raise ClaimError(f'podgroup.scheduling.k8s.io "{name}" not found')
+        if entry not in (group["spec"].get("resourceClaims") or ()):
+            return None
+        if not self.enabled:
+            raise ClaimError("DRAWorkloadResourceClaims feature is disabled")
+        return Owner(self.ref, group)
+
+    def consumer(self, pod: Object, entry: Object) -> Object:
+        """Who a claim is reserved for: the group if the claim is the group's, else the pod."""
+        owner = self.owner_for(pod, entry)
+        metadata = (owner.obj if owner is not None else pod)["metadata"]
+        about = {"name": metadata["name"], "uid": metadata["uid"]}
+        if owner is None:
+            return {"resource": "pods", **about}
+        return {"apiGroup": self.ref.group, "resource": self.ref.plural, **about}

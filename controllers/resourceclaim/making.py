@@ -1,0 +1,164 @@
+"""How claims are made of templates: for pods, and for groups of pods.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.37.
+"""
+
+from typing import NamedTuple
+
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import DRARefs, Ref
+from apimachinery.client.rest import APIClient, Object
+from apimachinery.errors import StatusError
+from controllers.resourceclaim import dialect
+from controllers.resourceclaim.dialect import POD_CLAIM_ANNOTATION, ClaimError, ClaimNotCreated, Dialect
+from controllers.resourceclaim.metrics import ClaimMetrics
+
+_FIELD_MANAGER = "ResourceClaimController"
+
+
+class Owner(NamedTuple):
+    """A pod or a group of pods."""
+
+    ref: Ref
+    obj: Object
+
+    @property
+    def uid(self) -> str:
+        return str(self.obj["metadata"]["uid"])
+
+    @property
+    def entries(self) -> list[Object]:
+        """What it says of claims."""
+        found: list[Object] = self.obj["spec"].get("resourceClaims") or []
+        return found
+
+
+class ClaimMaker:
+    """Makes claims, and tells their owners' status of them."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        refs: DRARefs,
+        speech: Dialect,
+        informers: tuple[Informer, Informer],
+        metrics: ClaimMetrics,
+        *,
+        admin_access: bool,
+    ) -> None:
+        """`informers`: of claims and of templates; that of claims is given an index by owner."""
+        self._client = client
+        self._refs = refs
+        self._dialect = speech
+        self._claims, self._templates = informers
+        self._metrics = metrics
+        self._admin_access = admin_access
+        self._made: dict[str, dict[str, Object]] = {}  # by owner's uid and entry, until the informer has them
+        self._claims.add_index("owner", _owner_uids)
+
+    def forget(self, owner: Object) -> None:
+        self._made.pop(owner["metadata"]["uid"], None)
+
+    def seen(self, claim: Object) -> None:
+        """The informer has it now."""
+        for uid in _owner_uids(claim):
+            annotations = claim["metadata"].get("annotations") or {}
+            self._made.get(uid, {}).pop(annotations.get(POD_CLAIM_ANNOTATION, ""), None)
+
+    async def provide(self, owner: Owner, entry: Object) -> str:
+        """Make the claim of a template if it is missing; gives its name if the owner's status must say it."""
+        namespace = owner.obj["metadata"]["namespace"]
+        try:
+            name, owned = self._dialect.claim_name(owner.obj, entry)
+        except ClaimNotCreated:
+            pass
+        except ClaimError as error:
+            raise ClaimError(f"checking for claim before creating it: {error}") from error
+        else:
+            claim = self._claims.get(namespace, name) if name else None
+            if name is None or (claim is not None and (not owned or owner.uid in _owner_uids(claim))):
+                return ""
+        template_name = self._dialect.template_name(entry)
+        if template_name is None:
+            return ""  # a claim that somebody else has yet to make
+        claim = self.made_for(owner, entry["name"]) or await self._create(owner, entry["name"], template_name)
+        made: str = claim["metadata"]["name"]
+        return made if self._dialect.generated_names else ""
+
+    def made_for(self, owner: Owner, entry_name: str) -> Object | None:
+        """A claim made for the owner before, which its status does not tell of (yet)."""
+        for claim in self._claims.by_index("owner", owner.uid):
+            annotations = claim["metadata"].get("annotations") or {}
+            if annotations.get(POD_CLAIM_ANNOTATION) == entry_name:
+                return claim
+        return self._made.get(owner.uid, {}).get(entry_name)
+
+    async def _create(self, owner: Owner, entry_name: str, template_name: str) -> Object:
+        template = self._templates.get(owner.obj["metadata"]["namespace"], template_name)
+        if template is None:
+            kind = f"resourceclaimtemplate.{self._refs.claim_templates.group}"
+            raise ClaimError(f'resource claim template "{template_name}": {kind} "{template_name}" not found')
+        asks_admin_access = dialect.asks_admin_access(template)
+        if asks_admin_access and not self._admin_access:
+            raise ClaimError("admin access is requested, but the feature is disabled")
+        claim = self._claim_from(template, owner, entry_name)
+        try:
+            made = await self._client.create(self._refs.claims, claim)
+        except StatusError as error:
+            self._metrics.created(success=False, admin_access=asks_admin_access)
+            # Upstream prints the name here, which is still empty.
+            raise ClaimError(f"create ResourceClaim {claim['metadata'].get('name', '')}: {error}") from error
+        self._metrics.created(success=True, admin_access=asks_admin_access)
+        self._made.setdefault(owner.uid, {})[entry_name] = made
+        return made
+
+    def _claim_from(self, template: Object, owner: Owner, entry_name: str) -> Object:
+        wanted, metadata = template["spec"].get("metadata") or {}, owner.obj["metadata"]
+        claim_metadata: Object = {
+            **self._dialect.metadata_name(metadata["name"], entry_name),
+            "namespace": metadata["namespace"],
+            "annotations": {**(wanted.get("annotations") or {}), POD_CLAIM_ANNOTATION: entry_name},
+            "ownerReferences": [
+                {
+                    "apiVersion": owner.ref.api_version,
+                    "kind": owner.ref.kind,
+                    "name": metadata["name"],
+                    "uid": metadata["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        }
+        if wanted.get("labels"):
+            claim_metadata["labels"] = wanted["labels"]
+        ref = self._refs.claims
+        return {
+            "apiVersion": ref.api_version,
+            "kind": ref.kind,
+            "metadata": claim_metadata,
+            "spec": template["spec"].get("spec") or {},
+        }
+
+    async def record(self, owner: Owner, made: dict[str, str]) -> None:
+        """Tell the owner's status the names; former ones too: applying takes back what is left out."""
+        metadata = owner.obj["metadata"]
+        known = (owner.obj.get("status") or {}).get("resourceClaimStatuses") or []
+        others = [status for status in known if status["name"] not in made]
+        statuses = [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
+        await self._client.apply(
+            owner.ref,
+            {
+                "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+                "status": {"resourceClaimStatuses": [*others, *statuses]},
+            },
+            field_manager=_FIELD_MANAGER,
+            force=True,
+            subresource="status",
+        )
+
+
+def _owner_uids(claim: Object) -> list[str]:
+    """Of the pod or group that a claim was made for."""
+    references = claim["metadata"].get("ownerReferences") or ()
+    kinds = ("Pod", "PodGroup")
+    return [one["uid"] for one in references if one.get("controller") and one["kind"] in kinds]

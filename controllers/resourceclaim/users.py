@@ -1,0 +1,65 @@
+"""Who still holds a claim: only certainty ends a reservation, for the scheduler may be ahead of us.
+
+Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim (syncClaim), 1.26 … 1.37.
+"""
+
+from collections.abc import Container
+
+from apimachinery.client.informer import Informer
+from apimachinery.client.refs import PODS, Ref
+from apimachinery.client.rest import APIClient, Object
+from apimachinery.errors import StatusError
+from controllers.resourceclaim import dialect
+from controllers.resourceclaim.dialect import ClaimError, Dialect
+from controllers.resourceclaim.groups import PodGroups
+
+
+class ReservedFor:
+    """`deleted` holds the uids of pods and groups that were seen to go."""
+
+    def __init__(
+        self, client: APIClient, speech: Dialect, pods: Informer, groups: PodGroups, deleted: Container[str]
+    ) -> None:
+        self._client = client
+        self._dialect = speech
+        self._pods = pods
+        self._groups = groups
+        self._deleted = deleted
+
+    async def still_uses(self, claim: Object, consumer: Object) -> bool:
+        """Whether a reservation is to stay. Until 1.35 raises ClaimError if it is no pod's."""
+        namespace = claim["metadata"]["namespace"]
+        if dialect.is_pod_reference(consumer):
+            pod = self._pods.get(namespace, consumer["name"])
+            if pod is not None and dialect.is_done(pod):
+                return False
+            return await self._is_there(PODS, pod, namespace, consumer)
+        if not self._dialect.pod_groups:
+            raise ClaimError(f"unsupported ReservedFor entry: {_shown(consumer)}")
+        if (
+            dialect.is_group_reference(consumer)
+            and self._groups.enabled
+            and self._groups.informer is not None
+        ):
+            group = self._groups.informer.get(namespace, consumer["name"])
+            return await self._is_there(self._groups.ref, group, namespace, consumer)
+        return True
+
+    async def _is_there(self, ref: Ref, known: Object | None, namespace: str, consumer: Object) -> bool:
+        uid = consumer["uid"]
+        if uid in self._deleted:
+            return False
+        if known is not None:
+            return bool(known["metadata"]["uid"] == uid)
+        try:
+            live = await self._client.get(ref, consumer["name"], namespace)
+        except StatusError as error:
+            if error.code == 404:
+                return False
+            raise
+        return bool(live["metadata"]["uid"] == uid)
+
+
+def _shown(consumer: Object) -> str:
+    """As Go shows the struct with %v."""
+    return "{" + " ".join(consumer.get(name) or "" for name in ("apiGroup", "resource", "name", "uid")) + "}"

@@ -1,0 +1,83 @@
+"""One device for one request, without a search: what most pods ask of every node.
+
+The answer is the search's. As long as nothing becomes free, a device that could not be had cannot be had
+later, so the next pod with the same request goes on where the last one ended.
+"""
+
+from scheduler.allocator.allocated_state import AllocatedState
+from scheduler.allocator.candidates import CapacityCheck
+from scheduler.allocator.capacity import taken
+from scheduler.allocator.counters import AvailableCounters, CounterBook
+from scheduler.allocator.devices import Device
+from scheduler.allocator.pools import NodePools, Start
+from scheduler.allocator.requests import RequestPlan
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slices import NodeView
+from scheduler.allocator.solution import Choice, ClaimSolution, Solution
+
+
+class SearchNeededError(Exception):
+    """What the search would leave behind matters here."""
+
+
+class FirstFit:
+    """Finds the first device that a request can have."""
+
+    def __init__(self, state: AllocatedState, counters: AvailableCounters, rules: AllocatorRules) -> None:
+        self._state = state
+        self._counters = counters
+        self._partitions = rules.features.partitionable_devices
+        self._capacity = CapacityCheck(state, rules)
+
+    def find(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:
+        """None if there is no such device; raises AllocationError, SearchNeededError."""
+        releases = self._state.releases
+        start, now = 0, releases() if releases is not None else 0
+        known = pools.starts.get(request.resume_key)
+        if known is not None and known.releases == now:
+            device = known.device
+            if device is None:
+                return None
+            if device.plain and device.id not in self._state.devices:
+                return [ClaimSolution((Choice(request, device),), (request,))]
+            start = known.position
+        position, found = self._first(request, pools, node, start)
+        if releases is not None:
+            pools.starts[request.resume_key] = Start(now, position, found)
+        return None if found is None else [ClaimSolution([self._choice(request, found)], [request])]
+
+    def _first(
+        self, request: RequestPlan, pools: NodePools, node: NodeView, start: int
+    ) -> tuple[int, Device | None]:
+        allocated, candidates = self._state.devices, pools.candidates
+        for position in range(start, len(candidates)):
+            device = candidates[position]
+            if device.id in allocated or not (device.verdicts.get(request.key) or request.selects(device)):
+                continue
+            if device.per_node and not device.is_on(node.labels, node.name):
+                continue
+            if device.plain and not (device.capacities and device.id in self._state.consumed):
+                return position, device
+            if device.usable and self._can_have(request, device, pools):
+                return position, device
+        return len(candidates), None
+
+    def _can_have(self, request: RequestPlan, device: Device, pools: NodePools) -> bool:
+        if device.taints and request.untolerated(device) is not None:
+            if device.counters and self._partitions:
+                raise SearchNeededError
+            return False
+        if self._capacity.shortage(request, device) is not None:
+            return False
+        if not device.counters:
+            return True
+        if not self._partitions:
+            return False
+        if device.shareable and device.id in self._state.consumed:
+            return True
+        return CounterBook(self._counters, pools).take(device) is None
+
+    def _choice(self, request: RequestPlan, device: Device) -> Choice:
+        if not device.shareable:
+            return Choice(request, device)
+        return Choice(request, device, taken(request.capacity, device.capacities, self._capacity.rounding))

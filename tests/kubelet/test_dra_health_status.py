@@ -1,0 +1,89 @@
+"""What a pod's status tells of the devices of its claims."""
+
+import pytest
+
+from kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubelet.dra.health import DeviceHealth, HealthCache
+from kubelet.dra.health_status import add_health
+from kubelet.dra.plugin import PreparedDevice
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+DRIVER = "gpu.example.com"
+
+
+class NoStore:
+    """A checkpoint that keeps nothing."""
+
+    def load(self):
+        return []
+
+    def store(self, infos):
+        pass
+
+
+@pytest.fixture
+def claims():
+    """One claim with two devices that the runtime knows by one name, and one that it does not know."""
+    shared = (f"{DRIVER}/claim=one",)
+    devices = [
+        PreparedDevice("pool", "gpu-0", ("a",), shared),
+        PreparedDevice("pool", "gpu-1", ("a",), shared),
+        PreparedDevice("pool", "gpu-2", ("b",)),
+    ]
+    cache = ClaimCache(NoStore())
+    cache.add(ClaimInfo("default", "c", "u", {"p"}, {DRIVER: devices}))
+    return cache
+
+
+@pytest.fixture
+async def health(clock, tmp_path):
+    cache = HealthCache(tmp_path / "health", clock)
+    cache.update(DRIVER, [DeviceHealth("pool", "gpu-0", "Unhealthy", "hot", seen=clock.monotonic())])
+    return cache
+
+
+def told(claims, health, *uses, known=(), with_message=True, made=True):
+    entry = {"name": "entry", "resourceClaimTemplateName": "t"}
+    resources = {"claims": list(uses)}
+    pod = {
+        "metadata": {"name": "pod", "namespace": "default", "uid": "p"},
+        "spec": {"resourceClaims": [entry], "containers": [{"name": "main", "resources": resources}]},
+        "status": {"resourceClaimStatuses": [{"name": "entry", "resourceClaimName": "c"}]} if made else {},
+    }
+    container = {"name": "main"} | ({"allocatedResourcesStatus": list(known)} if known else {})
+    add_health(pod, {"containerStatuses": [container]}, claims, health, with_message=with_message)
+    return container.get("allocatedResourcesStatus")
+
+
+GPU_0 = {"resourceID": f"{DRIVER}/claim=one", "health": "Unhealthy", "message": "hot"}
+GPU_2 = {"resourceID": f"{DRIVER}/pool/gpu-2", "health": "Unknown"}
+
+
+async def test_a_use_of_the_whole_claim_tells_of_all_its_resources(claims, health):
+    """Each once, by the runtime's name for it or by its own."""
+    assert told(claims, health, {"name": "entry"}) == [{"name": "claim:entry", "resources": [GPU_0, GPU_2]}]
+
+
+async def test_a_use_of_a_request_tells_of_its_devices(claims, health):
+    """Under a name of its own; a subrequest stands for its request."""
+    assert told(claims, health, {"name": "entry", "request": "b"}) == [
+        {"name": "claim:entry/b", "resources": [GPU_2]}
+    ]
+    (entry,) = told(claims, health, {"name": "entry", "request": "a/first"}, with_message=False)
+    without = {key: value for key, value in GPU_0.items() if key != "message"}
+    assert entry == {"name": "claim:entry/a/first", "resources": [without]}
+
+
+async def test_what_device_plugins_said_stays(claims, health):
+    """Theirs come first."""
+    known = {"name": "example.com/nic", "resources": [{"resourceID": "n", "health": "Healthy"}]}
+    found = told(claims, health, {"name": "entry", "request": "b"}, known=[known])
+    assert [entry["name"] for entry in found] == ["example.com/nic", "claim:entry/b"]
+
+
+async def test_nothing_is_told_where_nothing_is_known(claims, health):
+    """No use, no claim yet, no device."""
+    assert told(claims, health) is None
+    assert told(claims, health, {"name": "entry"}, made=False) is None
+    assert told(claims, health, {"name": "entry", "request": "none"}) is None

@@ -1,0 +1,100 @@
+"""Device plugins of the local cluster: their components, files and switches, and when they are ready."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from kubeskew import config, creating, driver_accounts, driver_readiness, drivers, launching
+from kubeskew.failures import UserError
+from kubeskew.state import StateDir
+
+GPU = "example.com/gpu"
+CLUSTER = {
+    "nodes": [
+        {"name": "plugged", "devicePlugins": [{"resource": GPU, "devices": 2, "deviceName": "card"}]},
+        {
+            "name": "both",
+            "devicePlugins": [{"resource": GPU}],
+            "drivers": [{"name": "gpu.example.com", "devices": 1}],
+        },
+    ]
+}
+
+
+@pytest.fixture
+def state():
+    found = creating.plan(config.parse(CLUSTER, "test"))
+    found.runtime_dir = "/run/ks"
+    return found
+
+
+@pytest.fixture
+def process(state):
+    return state.processes[f"driver/{GPU}"]
+
+
+def test_a_resource_is_a_component(state, process, tmp_path):
+    """One process for all nodes that have it, told to be a device plugin; drivers stay drivers."""
+    directory = StateDir(tmp_path)
+    assert [each.name for each in state.of_kind("driver")] == [f"driver/{GPU}", "driver/gpu.example.com"]
+    assert "--device-plugin" in launching.arguments(directory, state, process)
+    other = state.processes["driver/gpu.example.com"]
+    assert "--driver-name" in launching.arguments(directory, state, other)
+    assert [path for path, _ in driver_accounts._accounts(["d"])][1:] == [
+        "/api/v1/namespaces/kube-system/serviceaccounts",
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    ]
+
+
+def test_its_file_tells_of_nodes_and_switches(state, process, tmp_path):
+    """Where the kubelet's socket is, how many devices there are, and what goes wrong."""
+    drivers.switch(state, GPU, ["both"], {"vanish": True})
+    drivers.write_file(StateDir(tmp_path), state, process)
+    written = json.loads((tmp_path / "nodes" / f"driver/{GPU}.json").read_text())
+    plugged, both = written["nodes"]
+    assert (plugged["name"], plugged["devices"], plugged["deviceName"]) == ("plugged", 2, "card")
+    assert plugged["devicePluginsDir"] == "/run/ks/plugged/device-plugins"
+    assert (plugged["switches"], both["switches"]) == ({}, {"vanish": True})
+    assert written["revision"] == 1
+
+
+def test_only_nodes_that_have_it_can_be_switched(state):
+    """A node without the plugin is named."""
+    with pytest.raises(UserError, match="node both does not have the driver"):
+        drivers.switch(state, "other.com/x", ["both"], {"vanish": True})
+
+
+def entry(*, shown=True, registered=True, healths=("Healthy", "Unhealthy")):
+    devices = {f"gpu-{number}": health for number, health in enumerate(healths)}
+    return {"shown": shown, "registered": registered, "devices": devices}
+
+
+@pytest.mark.parametrize(
+    ("told", "capacity", "allocatable", "ready"),
+    [
+        (entry(), "2", "1", True),
+        (entry(), "2", "2", False),
+        (entry(), None, None, False),
+        (entry(registered=False), "2", "1", False),
+        (entry(shown=False, registered=False), "2", "0", True),
+        (entry(shown=False, registered=False), None, None, True),
+        (entry(shown=False, registered=False), "2", "2", False),
+    ],
+)
+async def test_ready_is_what_the_nodes_tell(state, process, told, capacity, allocatable, ready):
+    """A plugin that is there is in its nodes' statuses; one that vanished leaves nothing to give."""
+    amounts = {"capacity": {GPU: capacity}, "allocatable": {GPU: allocatable}} if capacity else {}
+    nodes = {"items": [{"metadata": {"name": "plugged"}, "status": amounts}]}
+    pages = {"/driver": {"resource": GPU, "revision": 0, "nodes": {"plugged": told, "gone": entry()}}}
+    state.killed_nodes = ["gone"]
+
+    async def page(url):
+        return next((body for path, body in pages.items() if url.endswith(path)), nodes)
+
+    async def missing(_process):
+        return ""
+
+    probes = SimpleNamespace(json=page, missing=missing)
+    lacking = await driver_readiness.missing(probes, state, process)
+    assert lacking == ("" if ready else "its devices are not in the status of: plugged")
