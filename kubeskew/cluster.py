@@ -170,10 +170,7 @@ class Cluster:
             process = state.processes[name]
             drivers.switch(state, driver, nodes, changes)
             self._progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
-            for each in state.of_kind("driver"):  # they share the revision
-                drivers.write_file(self.directory, state, each)
-                processes.send(each.pid, each.birth, signal.SIGHUP)
-            self.directory.save(state)
+            drivers.tell(self.directory, state)
             if processes.alive(process.pid, process.birth):
                 async with Probes(self.directory) as probes:
                     await wait_ready(self.directory, probes, state, [process], self._progress)

@@ -7,12 +7,14 @@ built with, and stays when the cluster changes.
 """
 
 import json
+import signal
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from kubelet.drivers import switches
 from kubelet.layout import NodeLayout
+from kubeskew import processes
 from kubeskew.failures import UserError
 from kubeskew.secret_files import write_secret
 from kubeskew.state import Process, State, StateDir
@@ -65,6 +67,14 @@ def write_file(directory: StateDir, state: State, process: Process) -> None:
     ]
     content = {"revision": state.driver_revision, "nodes": nodes}
     write_secret(directory.nodes_file(process.name), json.dumps(content, indent=1))
+
+
+def tell(directory: StateDir, state: State) -> None:
+    """Have all drivers read their files again, which share a revision; the record is saved."""
+    for process in state.of_kind("driver"):
+        write_file(directory, state, process)
+        processes.send(process.pid, process.birth, signal.SIGHUP)
+    directory.save(state)
 
 
 def _entry(

@@ -22,7 +22,10 @@ _ADJUSTED_SINCE = 36
 
 @dataclass(frozen=True, slots=True)
 class DeviceClasses:
-    """Explicit extended resource by class, and every extended resource that some class has."""
+    """Explicit extended resource by class, and the extended resources that quotas of claims may limit.
+
+    The implicit name of a class is only among them if the class has an explicit one, as upstream.
+    """
 
     extended: Mapping[str, str]
     resources: frozenset[str]
@@ -33,7 +36,7 @@ class DeviceClasses:
             one["metadata"]["name"]: (one.get("spec") or {}).get("extendedResourceName") or ""
             for one in classes
         }
-        implicit = {IMPLICIT + name for name in explicit}
+        implicit = {IMPLICIT + name for name, resource in explicit.items() if resource}
         return cls(explicit, frozenset({*implicit, *filter(None, explicit.values())}))
 
 

@@ -84,6 +84,10 @@ class Strategy:
         """What checking any object takes, as if it had so many bytes more."""
         return 0
 
+    def takes_unconditional_update(self, version: str) -> bool:
+        """Whether an update in that version of the API may leave out the resourceVersion."""
+        return self.allow_unconditional_update
+
     # --- writing -------------------------------------------------------------------------------------------
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

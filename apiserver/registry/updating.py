@@ -67,7 +67,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
         deduplicate(new, write.warnings, mutated=True)
-    _check_revision(registry, strategy, new, entry)
+    _check_revision(registry, strategy, new, entry, (write.requested or registry.resource).version)
     effort = registry.effort(write, len(entry.value))
     async with registry.prepared(new, effort, partial(prepare, registry, strategy, new, old, write)):
         return await _store_prepared(registry, entry, new, old, write)
@@ -90,13 +90,13 @@ async def _store_prepared(
     return await store(registry, entry, new, write)
 
 
-def _check_revision(registry: Registry, strategy: Strategy, new: Object, entry: Entry) -> None:
+def _check_revision(registry: Registry, strategy: Strategy, new: Object, entry: Entry, version: str) -> None:
     try:
         revision = parse_uint(new["metadata"].get("resourceVersion") or "0")
     except ValueError as error:  # (from memory) upstream hands on what its parser says
         raise StatusError(500, "", str(error)) from None
     if not revision:
-        if not strategy.allow_unconditional_update:
+        if not strategy.takes_unconditional_update(version):
             problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             kind = GroupKind(*registry.resource.group_resource)  # upstream names the resource here
             raise errors.invalid(kind, entry.key.name, [problem])

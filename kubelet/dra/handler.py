@@ -60,6 +60,8 @@ class DRAPluginHandler:
         if self._health is not None:
             watching = self._health.follow(name, plugin.channel, versions)
             tasks.append(asyncio.create_task(watching, name=f"health of {name} at {endpoint}"))
+        for task in tasks:
+            task.add_done_callback(_tell_failure)
         self._tasks[name, endpoint] = tasks
         log.info("registered driver %s at %s: %s", name, endpoint, service)
         self._sync(name)
@@ -101,3 +103,8 @@ class DRAPluginHandler:
     async def stop(self) -> None:
         """Close all connections. Nothing is wiped on their account."""
         await asyncio.gather(*(self._drop(*key) for key in [*self._sockets]))
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("%s ended: %r", task.get_name(), error)

@@ -18,8 +18,9 @@ from kubelet.drivers.offering import health_of, pools_of
 from kubelet.drivers.pools import Object, Pool
 from kubelet.drivers.profiles import ProfileError
 from kubelet.drivers.publishing import SlicePublisher
+from kubelet.drivers.reloading import follow
 from kubelet.drivers.services import DeviceHealth, DriverServices
-from kubelet.drivers.settings import DriverFile, DriverFileError, DriverNode
+from kubelet.drivers.settings import DriverFile, DriverNode
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ class DriverHost:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
         await self.apply(self._read())
         publishing = asyncio.create_task(self._publish(), name="publishing")
-        reloading = asyncio.create_task(self._follow_file(), name="driver file")
+        following = follow(self._reload, lambda: self.apply(self._read()))
+        reloading = asyncio.create_task(following, name="driver file")
         try:
             await self._ctx.stop.wait()
         finally:
@@ -226,15 +228,6 @@ class DriverHost:
         if ref is None and not self._looked:
             log.warning("the API server serves no resource slices that this driver knows")
         self._looked, self._waiting = True, False
-
-    async def _follow_file(self) -> None:
-        while True:
-            await self._reload.wait()
-            self._reload.clear()
-            try:
-                await self.apply(self._read())
-            except (DriverFileError, OSError) as error:
-                log.error("the driver stays as it is: %s", error)
 
     # --
 

@@ -1,7 +1,6 @@
 """A device plugin on all its nodes, in one process."""
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +8,7 @@ from typing import Any
 from apimachinery.component import ComponentContext
 from kubelet.drivers.device_plugin import ExampleDevicePlugin
 from kubelet.drivers.plugin_settings import PluginFile
-from kubelet.drivers.settings import DriverFileError
-
-log = logging.getLogger(__name__)
+from kubelet.drivers.reloading import follow
 
 
 class PluginHost:
@@ -32,7 +29,8 @@ class PluginHost:
         health.add_page("/driver", self.state)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload.set)
         await self.apply(self._read())
-        reloading = asyncio.create_task(self._follow_file(), name="device plugin file")
+        following = follow(self._reload, lambda: self.apply(self._read()))
+        reloading = asyncio.create_task(following, name="device plugin file")
         try:
             await self._ctx.stop.wait()
         finally:
@@ -70,12 +68,3 @@ class PluginHost:
                 for name, (plugin, _) in self._plugins.items()
             },
         }
-
-    async def _follow_file(self) -> None:
-        while True:
-            await self._reload.wait()
-            self._reload.clear()
-            try:
-                await self.apply(self._read())
-            except (DriverFileError, OSError) as error:
-                log.error("the device plugin stays as it is: %s", error)

@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from kubelet.drivers.settings import DriverFileError
+from kubelet.drivers.settings import DriverFileError, read_nodes
 from kubelet.drivers.switches import Switches, parse
 
 
@@ -43,17 +41,7 @@ class PluginFile:
 
 def load(path: Path) -> PluginFile:
     """Raises DriverFileError."""
-    try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise DriverFileError(f"cannot read device plugin file {path}: {error}") from error
-    entries = content.get("nodes") if isinstance(content, dict) else None
-    if not isinstance(entries, list):
-        raise DriverFileError(f"device plugin file {path} has no list `nodes`")
-    nodes = tuple(parse_node(entry, f"device plugin file {path}") for entry in entries)
-    if len({node.name for node in nodes}) != len(nodes):
-        raise DriverFileError(f"device plugin file {path} names a node twice")
-    return PluginFile(nodes, int(content.get("revision") or 0))
+    return PluginFile(*read_nodes(path, "device plugin file", parse_node))
 
 
 def parse_node(entry: Any, where: str) -> PluginNode:

@@ -17,15 +17,25 @@ YAML or JSON, read again on SIGHUP:
       switches: {refusePrepare: true}
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import yaml
 
 from kubelet.drivers.profiles.catalogue import Offer
 from kubelet.drivers.switches import Switches, parse
+
+
+class Named(Protocol):
+    """An entry of `nodes`."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Node = TypeVar("Node", bound=Named)
 
 
 class DriverFileError(ValueError):
@@ -62,17 +72,24 @@ class DriverFile:
 
 def load(path: Path) -> DriverFile:
     """Raises DriverFileError."""
+    return DriverFile(*read_nodes(path, "driver file", parse_node))
+
+
+def read_nodes(
+    path: Path, what: str, parse_entry: Callable[[Any, str], Node]
+) -> tuple[tuple[Node, ...], int]:
+    """(nodes, revision) of a file that is a `what`. Raises DriverFileError."""
     try:
         content = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
-        raise DriverFileError(f"cannot read driver file {path}: {error}") from error
+        raise DriverFileError(f"cannot read {what} {path}: {error}") from error
     entries = content.get("nodes") if isinstance(content, dict) else None
     if not isinstance(entries, list):
-        raise DriverFileError(f"driver file {path} has no list `nodes`")
-    nodes = tuple(parse_node(entry, f"driver file {path}") for entry in entries)
+        raise DriverFileError(f"{what} {path} has no list `nodes`")
+    nodes = tuple(parse_entry(entry, f"{what} {path}") for entry in entries)
     if len({node.name for node in nodes}) != len(nodes):
-        raise DriverFileError(f"driver file {path} names a node twice")
-    return DriverFile(nodes, int(content.get("revision") or 0))
+        raise DriverFileError(f"{what} {path} names a node twice")
+    return nodes, int(content.get("revision") or 0)
 
 
 def parse_node(entry: Any, where: str) -> DriverNode:
@@ -94,12 +111,14 @@ def parse_node(entry: Any, where: str) -> DriverNode:
 
 
 def offer(node: str, entry: Mapping[str, Any]) -> Offer:
-    """The devices that an entry of `drivers` or `nodes` describes."""
-    capacity = entry.get("capacity") or {}
+    """The devices that an entry of `drivers` or `nodes` describes. Raises ValueError."""
+    capacity, devices = entry.get("capacity") or {}, entry.get("devices")
+    if devices is not None and (not isinstance(devices, int) or devices < 0):
+        raise ValueError(f"devices: expected a number, found {devices!r}")
     return Offer(
         node=node,
         profile=str(entry.get("profile") or ""),
-        devices=None if entry.get("devices") is None else int(entry["devices"]),
+        devices=devices,
         device_name=str(entry.get("deviceName") or ""),
         attributes=dict(entry.get("attributes") or {}),
         capacity={str(name): str(amount) for name, amount in capacity.items()},

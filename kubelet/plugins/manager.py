@@ -79,23 +79,27 @@ class PluginManager:
         return failed is None or failed.stamp != stamp or self._clock.monotonic() >= failed.until
 
     async def _register(self, path: str, stamp: Stamp) -> None:
-        from kubelet.plugins.registering import (
-            RegistrationError,
-            register,
-        )  # with the first socket comes grpc
+        # With the first socket comes grpc.
+        from kubelet.plugins.registering import RegistrationError, register
 
         try:
             await register(path, self._handlers, lambda new: self._add(path, stamp, new))
             self._failed.pop(path, None)
         except RegistrationError as error:
             log.warning("%s", error)
-            failed = self._failed.get(path)
-            seconds = _FIRST_RETRY_SECONDS
-            if failed is not None and failed.stamp == stamp:
-                seconds = min(failed.seconds * 2, _LONGEST_RETRY_SECONDS)
-            self._failed[path] = _Backoff(stamp, seconds, self._clock.monotonic() + seconds)
+            self._back_off(path, stamp)
+        except Exception:
+            log.exception("cannot register the plugin at %s", path)
+            self._registered.pop(path, None)
+            self._back_off(path, stamp)
         finally:
             del self._tasks[path]
+
+    def _back_off(self, path: str, stamp: Stamp) -> None:
+        failed, seconds = self._failed.get(path), _FIRST_RETRY_SECONDS
+        if failed is not None and failed.stamp == stamp:
+            seconds = min(failed.seconds * 2, _LONGEST_RETRY_SECONDS)
+        self._failed[path] = _Backoff(stamp, seconds, self._clock.monotonic() + seconds)
 
     def _add(self, path: str, stamp: Stamp, plugin: "Registered") -> None:
         self._registered[path] = stamp, plugin

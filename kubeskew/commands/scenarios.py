@@ -1,6 +1,7 @@
 """`kubeskew run` and `kubeskew matrix`."""
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,11 @@ def run_options(command: F) -> F:
             help="Write index.html, report.json, junit.xml here.",
         ),
         click.option(
-            "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Cells to run side by side."
+            "--jobs",
+            type=click.IntRange(1),
+            default=os.cpu_count() or 1,
+            show_default="one per core",
+            help="Cells to run side by side.",
         ),
         click.option("--keep", is_flag=True, help="Keep the state directories, to look at."),
         output_option,
@@ -80,15 +85,20 @@ def run(
     show_default=True,
     help="Which cells.",
 )
+@click.option("--only", default="*", metavar="PATTERN", help="Only cells whose names match, as in a shell.")
 @run_options
-def matrix(profile: str, report: Path | None, jobs: int, keep: bool, output: str) -> int:
+def matrix(profile: str, only: str, report: Path | None, jobs: int, keep: bool, output: str) -> int:
     """Run every cell of a profile.
 
     \b
     kubeskew matrix
-    kubeskew matrix --profile full --report report --jobs 2
+    kubeskew matrix --profile full --report report
+    kubeskew matrix --profile full --only 'kep-5004/staged-flips/explicit/*'
     """
-    return _run(f"matrix {profile}", matrices.cells_of(profile), None, report, jobs, keep, output)
+    cells = matrices.cells_of(profile, only)
+    if not cells:
+        raise UserError(f"--only {only}: no cell of the profile {profile} has such a name")
+    return _run(f"matrix {profile}", cells, None, report, jobs, keep, output)
 
 
 def _find(name: str) -> Scenario:

@@ -165,3 +165,16 @@ async def test_objects_of_each_version_are_read_by_the_next(tmp_path: Any) -> No
     assert shown["v1"]["devices"]["requests"][0]["exactly"] == {
         k: v for k, v in wanted.items() if k != "name"
     }
+
+
+async def test_updates_of_taint_rules_in_v1_name_a_revision() -> None:
+    """Older versions of the API need none."""
+    server = await open_server(37, runtime_config={"resource.k8s.io/v1beta2": True})
+    call, newest = Caller(server), f"{GROUP}/v1/devicetaintrules"
+    body = {**rule(), "apiVersion": "resource.k8s.io/v1"}
+    assert (await call.post(newest, body)).status == 201
+    answer = await call.put(f"{newest}/r", body)
+    assert answer.status == 422
+    assert "must be specified for an update" in answer.body["message"]
+    assert (await call.put(f"{RULES}/r", rule())).status == 200
+    await close_server(server)

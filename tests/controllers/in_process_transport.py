@@ -69,8 +69,10 @@ class RealCluster:
         self.controllers = []
 
     async def start(self):
-        """Start every controller there is."""
-        self.controllers = [kind(replace(self.context, used=[])) for kind, _ in CONTROLLERS]
+        """Start every controller whose gate is on."""
+        gates = self.world.gates
+        kinds = [kind for kind, gate in CONTROLLERS if not gate or gates.enabled(gate)]
+        self.controllers = [kind(replace(self.context, used=[])) for kind in kinds]
         self.informers.start()
         await self.informers.synced()
         for controller in self.controllers:

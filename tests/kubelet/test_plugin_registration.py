@@ -166,6 +166,23 @@ async def test_a_plugin_that_is_not_ready_yet_is_asked_again(manager, handler, p
     assert plugin.told == [(True, "")]
 
 
+async def test_a_handler_that_breaks_is_tried_again(manager, handler, plugin, caplog):
+    """Whatever it raises; the fault is told."""
+    working, calls = handler.register, []
+
+    async def register(*args):
+        calls.append(args)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        await working(*args)
+
+    handler.register = register
+    await plugin.start()
+    await until(lambda: plugin.told)
+    assert plugin.told == [(True, "")]
+    assert "cannot register the plugin" in caplog.text
+
+
 async def test_only_visible_sockets_count(directory):
     """Files and names with a dot do not; directories are looked into."""
     (directory / "note.txt").touch()

@@ -211,13 +211,24 @@ class MetadataKeptStatus(StatusStrategy):
         return (("metadata",), ("spec",))
 
 
+def _has_revision(version: str) -> bool:
+    """Taint rules: who updates them in v1 must say which revision (upstream found out late)."""
+    return version == "v1"
+
+
 class TaintRuleStatus(MetadataKeptStatus):
+    def takes_unconditional_update(self, version: str) -> bool:
+        return not _has_revision(version)
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(device_classes.taint_rule_status_errors(new.get("status") or {}))
 
 
 class TaintRuleStrategy(BuiltIn):
     status = TaintRuleStatus
+
+    def takes_unconditional_update(self, version: str) -> bool:
+        return not _has_revision(version)
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True

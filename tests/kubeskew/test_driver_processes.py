@@ -1,0 +1,146 @@
+"""The drivers of the local cluster: their processes, files, accounts and switches."""
+
+import json
+
+import pytest
+
+from kubeskew import config, creating, drivers, launching, planning
+from kubeskew.driver_accounts import introduce
+from kubeskew.failures import UserError
+from kubeskew.state import StateDir
+
+DRIVER = "gpu.example.com"
+FILE = {
+    "version": "1.35",
+    "featureGates": {"DRAExtendedResource": True},
+    "nodes": [
+        {"name": "a", "drivers": [{"name": DRIVER, "devices": 2}]},
+        {"name": "b", "drivers": [{"name": DRIVER, "profile": "a100-mig"}, {"name": "nic.example.com"}]},
+        {"name": "c"},
+    ],
+}
+
+
+@pytest.fixture
+def state():
+    made = creating.plan(config.parse(FILE, "test"))
+    made.runtime_dir = "/short"
+    return made
+
+
+def written(tmp_path, state, name=DRIVER):
+    """The driver's file."""
+    directory = StateDir(tmp_path)
+    process = state.processes[f"driver/{name}"]
+    drivers.write_file(directory, state, process)
+    return json.loads(directory.nodes_file(process.name).read_text())
+
+
+def test_each_driver_is_a_component(state):
+    """One per name, after the rest; it has the cluster's version, and none of its gates."""
+    assert [*state.components()][-2:] == [f"driver/{DRIVER}", "driver/nic.example.com"]
+    process = state.processes[f"driver/{DRIVER}"]
+    assert (process.kind, process.version, process.gates) == ("driver", "1.35", {})
+
+
+def test_another_library_can_be_chosen():
+    """`components` gives a driver the library of another release."""
+    file = {**FILE, "components": {f"driver/{DRIVER}": {"version": "1.36"}}}
+    made = creating.plan(config.parse(file, "test"))
+
+    assert made.processes[f"driver/{DRIVER}"].version == "1.36"
+
+
+def test_its_file_names_its_nodes_and_where_they_look_for_it(tmp_path, state):
+    """Devices as in the cluster file, directories as the node's kubelet has them."""
+    first, second = written(tmp_path, state)["nodes"]
+
+    assert (first["name"], first["devices"], second["profile"]) == ("a", 2, "a100-mig")
+    assert first["registrarDir"] == "/short/a/plugins_registry"
+    assert first["cdiDir"] == str(tmp_path / "kubelet" / "a" / "cdi")
+    assert first["dataDir"] == str(tmp_path / "kubelet" / "a" / "kubelet" / "plugins" / DRIVER)
+
+
+def test_the_kubelets_file_has_no_drivers(tmp_path, state):
+    """They are processes of their own, started with their own credentials."""
+    directory = StateDir(tmp_path)
+    launching.write_nodes_file(directory, state, state.processes["kubelet-1"])
+    arguments = launching.arguments(directory, state, state.processes[f"driver/{DRIVER}"])
+
+    assert "drivers" not in json.loads(directory.nodes_file("kubelet-1").read_text())["nodes"][0]
+    assert arguments[:3] == ["driver", "--driver-name", DRIVER]
+    assert str(directory.component_kubeconfig(f"system:serviceaccount:kube-system:{DRIVER}")) in arguments
+
+
+def test_switches_are_kept_per_node_and_taken_back(tmp_path, state):
+    """All nodes that have the driver, or those named; each change is a revision of the file."""
+    drivers.switch(state, DRIVER, [], {"refusePrepare": True})
+    drivers.switch(state, DRIVER, ["b"], {"refusePrepare": None, "devices": 1})
+    file = written(tmp_path, state)
+
+    assert file["revision"] == 2
+    assert [node["switches"] for node in file["nodes"]] == [{"refusePrepare": True}, {"devices": 1}]
+    saved = StateDir(tmp_path)
+    saved.save(state)
+    assert saved.load().switches == state.switches
+
+
+@pytest.mark.parametrize(
+    ("nodes", "changes", "text"),
+    [
+        (["c"], {}, "node c does not have the driver gpu.example.com"),
+        ([], {"explode": True}, "unknown switch explode; known are refusePrepare, "),
+        ([], {"delay": "soon"}, "delay: expected a duration such as 500ms or 2s, found 'soon'"),
+        ([], {"health": {"gpu-0": "Fine"}}, "health: gpu-0: expected one of Healthy, Unhealthy, Unknown"),
+        ([], {"taints": {"gpu-0": {"key": "x"}}}, "taints: gpu-0: a taint needs a key, and an effect"),
+        ([], {"devices": -1}, "devices: expected a number, found -1"),
+    ],
+)
+def test_switches_that_cannot_be(state, nodes, changes, text):
+    """The error says what is wrong, and nothing changed."""
+    with pytest.raises(UserError, match=text):
+        drivers.switch(state, DRIVER, nodes, changes)
+
+    assert state.driver_revision == 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({"name": "d", "profile": "b200"}, "unknown device profile 'b200'; known are a100-mig, h100"),
+        ({"name": "d", "devices": "many"}, "driver d: devices: expected a number, found 'many'"),
+        ({"devices": 1}, "a driver needs a name"),
+        ({"name": "d", "color": "red"}, "unknown key 'color'"),
+    ],
+)
+def test_entries_that_are_no_driver(entry, text):
+    """The cluster file is refused, with the place."""
+    with pytest.raises(UserError, match=text):
+        config.parse({"nodes": [{"name": "a", "drivers": [entry]}]}, "test")
+
+
+def test_drivers_have_no_version_to_change(state):
+    """Asked for by name they refuse; meant with all others they are left out."""
+    with pytest.raises(UserError, match="has no Kubernetes version and no feature gates"):
+        planning.versioned(state, [f"driver/{DRIVER}"])
+
+    assert not [name for name in planning.versioned(state, ()) if name.startswith("driver/")]
+
+
+async def test_the_server_learns_of_their_accounts(state):
+    """A role for all, an account and a binding for each; what is there already is fine."""
+    made = []
+
+    class Probes:
+        async def request(self, method, url, body=None):
+            made.append((url.rpartition("/")[2], body["metadata"]["name"]))
+            return (409 if len(made) % 2 else 201), ""
+
+    await introduce(Probes(), state)
+
+    assert made[:3] == [
+        ("clusterroles", "kubeskew:driver"),
+        ("serviceaccounts", DRIVER),
+        ("clusterrolebindings", f"kubeskew:driver:{DRIVER}"),
+    ]
+    assert len(made) == 5
