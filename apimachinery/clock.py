@@ -69,15 +69,20 @@ class SystemClock:
 
 
 class _SystemRandom(random.SystemRandom):
-    """The operating system's randomness, asked for 128 bits a few hundred times at once."""
+    """The operating system's randomness, taken in larger pieces: a uid or a suffix is no system call."""
 
     def __init__(self) -> None:
         super().__init__()
         self._drawn: list[int] = []
 
+    def random(self) -> float:
+        return (self._draw() >> 75) * 2.0**-53
+
     def getrandbits(self, k: int, /) -> int:
-        if k != 128:
-            return super().getrandbits(k)
+        return self._draw() >> (128 - k) if 0 < k <= 128 else super().getrandbits(k)
+
+    def _draw(self) -> int:
+        """128 random bits."""
         try:
             return self._drawn.pop()
         except IndexError:

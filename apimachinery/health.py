@@ -1,7 +1,7 @@
 """The HTTP endpoint of a component: `/healthz /livez /readyz /metrics` and its JSON pages, on loopback."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ async def serve_health(health: "Health", address: str, port: int) -> AsyncIterat
     """Serve `health` while the context is open; gives the port."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        return answer(health, request.path)
+        return answer(health, request.path, request.query.getall("name[]", ()))
 
     runner = web.ServerRunner(web.Server(handle, access_log=None))
     await runner.setup()
@@ -33,8 +33,8 @@ async def serve_health(health: "Health", address: str, port: int) -> AsyncIterat
         await runner.cleanup()
 
 
-def answer(health: "Health", path: str) -> web.Response:
-    """The answer to a GET of `path`."""
+def answer(health: "Health", path: str, names: Collection[str] = ()) -> web.Response:
+    """The answer to a GET of `path`; of metrics only the series with these names, if there are any."""
     if path in {"/healthz", "/livez"}:
         return web.Response(text="ok")
     if path == "/readyz":
@@ -44,7 +44,8 @@ def answer(health: "Health", path: str) -> web.Response:
     if registry is not None:
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        chosen = registry.restricted_registry(names) if names else registry
+        return web.Response(body=generate_latest(chosen), headers={"Content-Type": CONTENT_TYPE_LATEST})
     if path in health.pages:
         return web.Response(body=orjson.dumps(health.pages[path]()), content_type="application/json")
     return web.Response(text="404 page not found", status=404)

@@ -46,8 +46,11 @@ async def read_object(request: Request, scope: Scope, validation: str) -> Object
 
 def type_of(request: Request, schema: Schema | None) -> str:
     """The media type of a body that is of a schema, None for custom resources; raises 415."""
+    content_type = request.headers.get("content-type", "")
+    if content_type == media_types.JSON:  # nearly always; the rest needs to know more
+        return content_type
     readable = schema is not None and protobuf.is_known(schema)
-    return media_types.body_type(request.headers.get("content-type", ""), protobuf=readable)
+    return media_types.body_type(content_type, protobuf=readable)
 
 
 def decode(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Object:

@@ -137,7 +137,7 @@ async def _scheduled(port: int) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
         return 0
-    writer.write(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    writer.write(b"GET /metrics?name[]=scheduler_schedule_attempts_total HTTP/1.0\r\nHost: localhost\r\n\r\n")
     text = (await reader.read()).decode()
     writer.close()
     for line in text.splitlines():

@@ -90,6 +90,7 @@ class Metrics:
     def _time_plugins(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Counter, Histogram
 
+        self._plugins: dict[tuple[str, str, str], Histogram] = {}
         self._plugin_seconds = Histogram(
             "scheduler_plugin_execution_duration_seconds",
             "Seconds of a plugin at an extension point, in some of the attempts.",
@@ -169,7 +170,11 @@ class Metrics:
 
     def observe_plugin(self, plugin: str, point: str, status: Status, seconds: float) -> None:
         """One plugin has run."""
-        self._plugin_seconds.labels(plugin, point, status.code.value).observe(seconds)
+        key = (plugin, point, status.code.value)
+        child = self._plugins.get(key)
+        if child is None:
+            child = self._plugins[key] = self._plugin_seconds.labels(*key)
+        child.observe(seconds)
 
     def observe_preemption(self, result: str, seconds: float) -> None:
         """The victims of a pod have been evicted in the background."""

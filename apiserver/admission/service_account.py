@@ -81,11 +81,12 @@ class ServiceAccount(Plugin):
         """The account; looked for again, as it may be under way. Raises 403."""
         key = Key("serviceaccounts", attributes.namespace, name)
         least, most = _PAUSE
-        pause = least + (most - least) * self._entropy.random()
+        pause = 0.0
         for attempt in range(_LOOK_UPS if name == DEFAULT else 1):
             entry = self._store.get(key)
             if entry is None:
                 if attempt:
+                    pause = pause or least + (most - least) * self._entropy.random()
                     await self._clock.sleep(pause)
                 await self._store.refresh()
                 entry = self._store.get(key)

@@ -29,7 +29,7 @@ def with_impersonation(handler: Handler, authorizer: Authorizer, *, constrained:
     modes = _CONSTRAINED if constrained else ()
 
     async def impersonate(request: Request) -> Response:
-        if any(name.lower().startswith(_HEADER) for name in request.headers):
+        if any(name[:1] in "iI" and name.lower().startswith(_HEADER) for name in request.headers):
             wanted = _wanted(request.headers)
             if not wanted.name:
                 return _nobody(request, wanted, constrained=constrained)

@@ -53,6 +53,8 @@ class Body:
         """All of it. Raises BodyTooLargeError (in bytes), BodyBrokenError if its end never comes."""
         if self.announced > limit:
             raise BodyTooLargeError
+        if self.complete and self._size <= limit:  # the rule: it came with its head
+            return self._taken()
         found, size = [], 0
         while chunk := await self._next():
             size += len(chunk)
@@ -83,7 +85,11 @@ class Body:
             if self.complete:
                 return b""
             await self._wait()
-        found = b"".join(self._chunks)
+        return self._taken()
+
+    def _taken(self) -> bytes:
+        """What has come since the last time; the sender may go on."""
+        found = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
         if self._paused:

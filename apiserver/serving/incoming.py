@@ -94,7 +94,8 @@ class Incoming:
 
     def on_headers_complete(self) -> None:
         parser, line = self._parser, self._line
-        path, _, query = _ABSOLUTE.sub("", self._url.decode("latin-1")).partition("?")
+        target = self._url.decode("latin-1")
+        path, _, query = (target if target[:1] == "/" else _ABSOLUTE.sub("", target)).partition("?")
         broken = "%" in path and _BROKEN_ESCAPE.search(path)
         if "%" in path:
             path = unquote(path)

@@ -34,6 +34,7 @@ Object = dict[str, Any]
 
 # Before, claims are allocated by drivers' own controllers.
 _OLDEST_WITH_SLICES = 31
+_SYNC_SECONDS = 60.0  # the kubelet's syncFrequency
 
 
 class NodeDRA:
@@ -67,6 +68,7 @@ class NodeDRA:
         self._cache = ClaimCache(CheckpointFile(layout.kubelet, codec_for(world.version)))
         health = HealthCache(layout.kubelet / FILE_NAME, world.clock)
         asks = health_rules_for(world.version) if behaviour.resource_health else None
+        self._asks_health = asks is not None
         self._handler = DRAPluginHandler(
             self.plugins,
             self.wiper,
@@ -142,6 +144,8 @@ class NodeDRA:
         """Begin to give back what pods left behind; only once all pods are known."""
         if self._manager is not None:
             self._spawn(self._manager.reconcile(active_pods), "reconcile")
+            if self._asks_health:
+                self._spawn(self._look_again(), "health")
 
     async def stop(self) -> None:
         """Stop all loops; slices, claims and containers stay as they are."""
@@ -165,6 +169,13 @@ class NodeDRA:
                 users |= info.pod_uids
         if users:
             self._health_changed(users)
+
+    async def _look_again(self) -> None:
+        """What a driver said of its devices may hold no more: upstream looks at every pod once a minute."""
+        while True:
+            await self._clock.sleep(_SYNC_SECONDS)
+            if users := {uid for info in self._cache.infos() for uid in info.pod_uids}:
+                self._health_changed(users)
 
     async def _wipe(self) -> None:
         # Upstream too wipes at its start: better to offer nothing than pods that wait for a driver in vain.

@@ -4,8 +4,8 @@ constraints are forgotten, and counters are summed up over all their sets.
 Asked once, at the first step back: what fails here would be tried in all combinations otherwise.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.allocator.allocated_state import AllocatedState
 from scheduler.allocator.candidates import Option, Preparation, PreparedClaim
@@ -43,7 +43,9 @@ class Relaxation:
             wishes = list(self._wishes())
         except AllocationError:
             return False
-        return not _can_all_be_granted(wishes, self._shareable()) or self._needs_too_much(wishes)
+        return not all(wishes) or not (
+            _can_all_be_granted(wishes, self._shareable()) and not self._needs_too_much(wishes)
+        )
 
     def _wishes(self) -> Iterator[_Wish]:
         """For every device that must be found, the candidates; not for admin access, which takes nothing."""
@@ -82,8 +84,11 @@ class Relaxation:
                 seen.add(key)
                 for (_, counter), amount in self._counters.supply(device, self._pools).available.items():
                     left[counter] += max(amount, 0)
+        numbers = Counter(id(wish) for wish in wishes)
+        different = {id(wish): wish for wish in wishes}
         return any(
-            sum(min((needs[i].get(counter, 0) for i in wish), default=0) for wish in wishes) > amount
+            sum(numbers[key] * min(needs[i].get(counter, 0) for i in wish) for key, wish in different.items())
+            > amount
             for counter, amount in left.items()
         )
 
@@ -102,19 +107,57 @@ def _taken(device: Device) -> dict[str, int]:
 
 
 def _can_all_be_granted(wishes: Sequence[_Wish], shareable: set[int]) -> bool:
-    """Whether every wish can have a candidate of its own: a matching, by augmenting paths."""
-    owner: dict[int, int] = {}  # candidate → wish
+    """Whether every wish can have a candidate of its own.
 
-    def grant(wish: int, asked: set[int]) -> bool:
-        for position in wishes[wish]:
-            if position in shareable:
-                return True
-            if position in asked:
+    Wishes for the same candidates are one, and so are candidates that the same wishes want: a maximal flow
+    between few groups.
+    """
+    demand = Counter(id(wish) for wish in wishes)
+    wanted = {id(wish): wish for wish in wishes if shareable.isdisjoint(wish)}
+    wanted_by: dict[int, list[int]] = defaultdict(list)  # candidate → wishes
+    for wish, positions in wanted.items():
+        for position in positions:
+            wanted_by[position].append(wish)
+    flow = _Flow(Counter(map(tuple, wanted_by.values())))
+    return all(flow.grant(wish, demand[wish]) for wish in wanted)
+
+
+class _Flow:
+    """How many candidates of each group go to each wish; a group is named by the wishes that want it."""
+
+    def __init__(self, supply: Mapping[tuple[int, ...], int]) -> None:
+        self._free = dict(supply)
+        self._groups: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        for group in supply:
+            for wish in group:
+                self._groups[wish].append(group)
+        self._given: dict[tuple[int, tuple[int, ...]], int] = defaultdict(int)
+
+    def grant(self, wish: int, number: int) -> bool:
+        """Give the wish that many candidates, taking some from other wishes that can have others instead."""
+        while number:
+            given = self._push(wish, number, set())
+            if not given:
+                return False
+            number -= given
+        return True
+
+    def _push(self, wish: int, number: int, asked: set[tuple[int, ...]]) -> int:
+        for group in self._groups[wish]:
+            if self._free[group]:
+                given = min(number, self._free[group])
+                self._free[group] -= given
+                self._given[wish, group] += given
+                return given
+        for group in self._groups[wish]:
+            if group in asked:
                 continue
-            asked.add(position)
-            if position not in owner or grant(owner[position], asked):
-                owner[position] = wish
-                return True
-        return False
-
-    return all(grant(wish, set()) for wish in range(len(wishes)))
+            asked.add(group)
+            for other in group:
+                has = self._given[other, group] if other != wish else 0
+                given = self._push(other, min(number, has), asked) if has else 0
+                if given:
+                    self._given[other, group] -= given
+                    self._given[wish, group] += given
+                    return given
+        return 0

@@ -8,7 +8,9 @@ tried again.
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go, 1.31 … 1.37.
 """
 
-from collections.abc import Hashable, Sequence
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 
 from scheduler.allocator.allocated_state import AllocatedState
 from scheduler.allocator.candidates import Option, Preparation, PreparedClaim
@@ -24,6 +26,18 @@ from scheduler.allocator.solution import ClaimSolution, Solution, Timer, no_limi
 from scheduler.allocator.taking import Taking, Undo
 
 _STEPS_BETWEEN_LOOKS = 256  # at the clock
+_CALLS_PER_STEP = 4  # from one device, request or claim to the next
+
+
+@contextmanager
+def _room_for(calls: int) -> Iterator[None]:
+    """Let that many calls be nested: a pod may have many claims. Calls within Python need no stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + calls)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class Search:
@@ -66,10 +80,13 @@ class Search:
         return None
 
     def _succeeds(self) -> bool:
-        try:
-            return self._next_claim(0)
-        except Hopeless:
-            return False
+        requests = [request for claim in self._claims for request in claim.requests]
+        devices = sum(max(option.count for option in request.options) for request in requests)
+        with _room_for(_CALLS_PER_STEP * (devices + len(requests) + len(self._claims))):
+            try:
+                return self._next_claim(0)
+            except Hopeless:
+                return False
 
     def _is_hopeless(self) -> bool:
         """Asked after the first step back, once."""

@@ -56,6 +56,15 @@ class Profile:
         self.post_filters = self._at("postFilter", interfaces.PostFilter)
         self.pre_scores = self._at("preScore", interfaces.PreScore)
         self.scores = self._at("score", interfaces.Score)
+        # Asking for a protocol is slow: once is enough.
+        self._scorers = [
+            (
+                plugin,
+                plugin if isinstance(plugin, interfaces.NormalizeScore) else None,
+                plugin if isinstance(plugin, interfaces.NormalizeStatefully) else None,
+            )
+            for plugin in self.scores
+        ]
         self.reserves = self._at("reserve", interfaces.Reserve)
         self.permits = self._at("permit", interfaces.Permit)
         self.pre_binds = self._at("preBind", interfaces.PreBind)
@@ -171,15 +180,15 @@ class Profile:
     def run_scores(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
         """The weighted sum per node."""
         totals = dict.fromkeys((node.name for node in nodes), 0)
-        for plugin in self.scores:
+        for plugin, normalize, normalize_with in self._scorers:
             if plugin.name in state.skip_score:
                 continue
             began = self.monotonic()
             scores = {node.name: plugin.score(state, pod, node) for node in nodes}
-            if isinstance(plugin, interfaces.NormalizeScore):
-                plugin.normalize(scores)
-            elif isinstance(plugin, interfaces.NormalizeStatefully):
-                plugin.normalize_with(state, pod, scores)
+            if normalize is not None:
+                normalize.normalize(scores)
+            elif normalize_with is not None:
+                normalize_with.normalize_with(state, pod, scores)
             if state.recorded:
                 self._record(plugin.name, "Score", SUCCESS, began)
             weight = self._weights.get(plugin.name, 1)

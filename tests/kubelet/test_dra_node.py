@@ -300,3 +300,14 @@ async def test_a_kubelet_that_cannot_read_its_checkpoint_does_not_start(node):
 
     assert not node.agent.ready
     assert node.agent.state()["error"].endswith("checkpoint is corrupted")
+
+
+async def test_health_that_nobody_tells_any_more_is_not_told_for_long(node):
+    """Within a minute after a device was last heard of, its pods say that nothing is known."""
+    await node.start("1.36")
+    await extended_pod(node)
+    pod = await node.running()
+    woken = []
+    node.agent._dra._health_changed = woken.append
+    await asyncio.sleep(61)
+    assert woken == [{pod["metadata"]["uid"]}]

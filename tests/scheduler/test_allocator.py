@@ -305,6 +305,16 @@ def test_hopeless_search_ends_at_once():
     assert allocator.find(NODE, allocator.plan([claim]), lambda: lambda: True) is None
 
 
+def test_many_claims():
+    """A pod may have more claims than calls can usually be nested."""
+    devices = [_device(f"d{i}") for i in range(1280)]
+    claims = [_claim(_request(count=32), name=f"c{i}") for i in range(40)]
+    used = [("pool-1", "d0")]
+
+    assert _allocate([_slice(devices)], *claims, allocated=used) is None
+    assert _allocate([_slice(devices)], *claims[1:], allocated=used) is not None
+
+
 _indexes = st.integers(0, 3)
 _requests = st.lists(
     st.tuples(st.integers(1, 3), st.one_of(st.none(), _indexes), st.booleans()), min_size=1, max_size=3

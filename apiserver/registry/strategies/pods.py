@@ -49,8 +49,10 @@ def qos_class(spec: Object) -> str:
 
 def _positive(container: Object, field: str) -> dict[str, Any]:
     amounts = (container.get("resources") or {}).get(field) or {}
+    if not amounts:
+        return {}
     parsed = {name: Quantity.parse(amounts[name]) for name in _QOS_RESOURCES if name in amounts}
-    return {name: amount for name, amount in parsed.items() if amount > Quantity.parse("0")}
+    return {name: amount for name, amount in parsed.items() if amount.sign() > 0}
 
 
 def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
