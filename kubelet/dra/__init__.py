@@ -1,1 +1,1 @@
-"""Dynamic resource allocation on a node: manager, checkpoint, plugins, example driver."""
+"""Dynamic resource allocation on a node: manager, checkpoint, plugins, wiping of slices."""
