@@ -8,6 +8,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from apimachinery.errors import Object
@@ -17,7 +18,8 @@ Step = Callable[[Any], Iterator[Any]]
 _NAME = re.compile(r"(?:\\.|[^\s.\[\]$@{}\\])+")
 _QUOTED = re.compile(r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"")
 _NUMBERS = re.compile(r"(-?\d*)(?::(-?\d*))?(?::(-?\d*))?")
-_FILTER = re.compile(r"\?\(\s*(.+?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)", re.DOTALL)
+_OPERATOR = re.compile(r"==|!=|<=|>=|<|>")
+_MOST = 10_000  # values on the way: `..` after `..` finds the same ones again and again
 
 
 class JSONPathError(ValueError):
@@ -35,7 +37,7 @@ class JSONPath:
         """Everything the path leads to, in order."""
         found = [obj]
         for step in self._steps:
-            found = [value for one in found for value in step(one)]
+            found = list(islice((value for one in found for value in step(one)), _MOST))
         return found
 
 
@@ -109,9 +111,22 @@ def _bracket(inside: str) -> Step:
         return _filter(inside)
     if inside in {"*", ""}:
         return _children
-    parts = [part.strip() for part in re.split(r",(?=(?:[^'\"]*['\"][^'\"]*['\"])*[^'\"]*$)", inside)]
-    steps = [_element(part) for part in parts]
+    steps = [_element(part.strip()) for part in _parts(inside)]
     return steps[0] if len(steps) == 1 else _union(steps)
+
+
+def _parts(inside: str) -> list[str]:
+    """What stands between commas; quotes hide them."""
+    parts, start, quote = [], 0, ""
+    for position, char in enumerate(inside):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == ",":
+            parts.append(inside[start:position])
+            start = position + 1
+    return [*parts, inside[start:]]
 
 
 def _element(part: str) -> Step:
@@ -167,11 +182,14 @@ def _everything_below(value: Any) -> Iterator[Any]:
 
 
 def _filter(inside: str) -> Step:
-    found = _FILTER.fullmatch(inside)
-    if found is None:
+    said = inside[2:-1].strip()
+    if not said or not inside.startswith("?(") or not inside.endswith(")"):
         raise JSONPathError("unterminated filter")
-    left, how = _operand(found[1]), found[2]
-    right = _operand(found[3]) if found[3] else None
+    sign = _OPERATOR.search(said, 1)
+    after = said[sign.end() :].strip() if sign is not None else ""
+    how = sign[0] if sign is not None and after else ""
+    left = _operand(said[: sign.start()].strip() if sign is not None and after else said)
+    right = _operand(after) if after else None
 
     def step(value: Any) -> Iterator[Any]:
         for one in value if isinstance(value, list) else _children(value):

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 
 import pytest
 from server_in_process import MAPS, config_map
 
 from apimachinery import cel
 from apimachinery.cel.patience import ImpatienceError, patience
+from apiserver.tables.json_path import JSONPath, JSONPathError
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 NUMBERS = list(range(35))
@@ -99,7 +100,7 @@ async def test_selectors_over_many_objects(api):
     """Holding objects against thousands of conditions is done in turns, and gives the same page."""
     for n in range(60):
         await api.post(MAPS, config_map(f"m-{n:02}", labels={"a": str(n % 2)}))
-    terms = ",".join(f"a!=v{n}" for n in range(8_000))
+    terms = ",".join(f"a!=v{n}" for n in range(4_000))
     target = f"{MAPS}?labelSelector={terms},a%3D1"
     with turns() as had:
         page = await api.get(f"{target}&limit=10")
@@ -119,3 +120,26 @@ async def test_an_error_of_many_causes(api):
     body = json.loads(b"".join(pieces))
     assert len(body["details"]["causes"]) == 3_000
     assert (body["reason"], body["details"]["name"], body["code"]) == ("Invalid", "a", 422)
+
+
+LENGTH = 50_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"[{'a,' * LENGTH}]", f"[?({'==' * LENGTH}]", f"[?({' ' * LENGTH})]", "." * LENGTH],
+)
+def test_paths_of_columns_that_are_hostile(text):
+    """A path is read in one go, however long, and whether it is one or not."""
+    with suppress(JSONPathError):
+        JSONPath(text)
+
+
+def test_paths_that_find_the_same_again_and_again():
+    """What `..` after `..` finds is bounded."""
+    deep = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    assert len(JSONPath("..a" * 9).values(deep)) <= 10_000
+    assert JSONPath("[?(@.a == 'x,y')].b").values([{"a": "x,y", "b": 1}, {"a": "z", "b": 2}]) == [1]
+    assert JSONPath("['a','b']").values({"a": 1, "b": 2}) == [1, 2]
