@@ -25,7 +25,7 @@ def allocation_result(
         devices["config"] = config
     result: Object = {"devices": devices}
     try:
-        selector = _node_selector(solution.choices, node)
+        selector = _node_selector(solution.choices, node, rules)
     except AllocationError as error:
         name = plan.claim["metadata"]["name"]
         raise AllocationError(f"create NodeSelector for claim {name}: {error}") from None
@@ -94,14 +94,15 @@ def _without_all_names(entry: Object, options: Sequence[RequestPlan]) -> Object:
     return {key: value for key, value in entry.items() if key != "requests"}
 
 
-def _node_selector(choices: Sequence[Choice], node: str) -> Object | None:
+def _node_selector(choices: Sequence[Choice], node: str, rules: AllocatorRules) -> Object | None:
     """Where the devices can be used together; None is everywhere."""
     fields: list[Mapping[str, Any]] = []
     expressions: list[Mapping[str, Any]] = []
     for choice in choices:
         spec = choice.device.slice.spec
         selection = choice.device.spec if spec.get("perDeviceNodeSelection") else spec
-        if selection.get("nodeName") is not None or choice.device.spec.get("bindsToNode"):
+        binds = rules.knows_sharing and choice.device.spec.get("bindsToNode")
+        if binds or selection.get("nodeName") is not None:
             only = {"key": "metadata.name", "operator": "In", "values": [node]}
             return {"nodeSelectorTerms": [{"matchFields": [only]}]}
         selector = selection.get("nodeSelector")

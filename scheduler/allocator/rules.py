@@ -86,8 +86,8 @@ class AllocatorRules:
     running_counters: bool  # 1.34+: what the search has taken is added up, before it was looked for each time
     leaves_behind: bool  # 1.34 to 1.36: what a refused device has taken so far is not given back
     shared_devices_use_counters: bool  # 1.36.2+: shared devices of earlier cycles count, too
-    # The implementation knows consumable capacity: it refuses capacity requests if the gate is off, and has
-    # distinctAttribute and the value of `device.allowMultipleAllocations` in any case.
+    # The implementation knows consumable capacity and binding conditions: it refuses capacity requests if the
+    # gate is off; distinctAttribute, `device.allowMultipleAllocations` and bindsToNode it has in any case.
     knows_sharing: bool
     distinct_by_value: bool  # 1.35+; 1.34 compared identities
     distinct_remembers_all: bool  # 1.37+; before only the last device of each request

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apimachinery.gates import FeatureGates
+from apimachinery.quantity import Quantity
 from apimachinery.versions import Version
 from scheduler.allocator.allocated_state import AllocatedBook, AllocatedState, DeviceID
 from scheduler.allocator.allocator import Allocator
@@ -407,3 +408,37 @@ def test_alternatives_for_all_devices(version, expected):
 
     found = _allocate([_slice(devices)], claim, version=version, allocated=[("pool-1", "a")])
     assert _chosen(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("gates", "expected"),
+    [
+        pytest.param({}, "In", id="incubating"),
+        pytest.param(
+            {"DRAConsumableCapacity": False, "DRADeviceBindingConditions": False}, None, id="stable"
+        ),
+    ],
+)
+def test_device_that_binds_to_a_node(gates, expected):
+    """Its claim can be used on the chosen node only; upstream's stable allocator does not know the field."""
+    device = {**_device("a"), "bindsToNode": True}
+    found = _allocate([_slice([device], allNodes=True)], _claim(_request()), gates=gates)
+
+    selector = found[0].get("nodeSelector")
+    assert (selector and selector["nodeSelectorTerms"][0]["matchFields"][0]["operator"]) == expected
+
+
+def test_books_of_shares():
+    """Shares of a device add up, and leave the device free when the last one goes."""
+    book, device = AllocatedBook(), DeviceID(DRIVER, "pool-1", "a")
+    one, two = {"memory": Quantity.parse("1Gi")}, {"memory": Quantity.parse("2Gi")}
+    book.add(device, one)
+    book.add(device, two)
+    together = str(book.state.consumed[device]["memory"])
+    book.remove(device, one)
+    left = str(book.state.consumed[device]["memory"])
+    book.remove(device, two)
+
+    assert (together, left) == ("3Gi", "2Gi")
+    assert not book.state.uses(device)
+    assert book.state.releases() == 2
