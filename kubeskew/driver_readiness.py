@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from kubeskew.readiness import Probes
 
 
+# What a kubelet says that takes no such plugins; one that does has yet to answer.
+_TAKES_NONE = "no handler registered for plugin type"
+
+
 async def missing(probes: "Probes", state: State, process: Process) -> str:
     """What a driver still lacks: registered with the kubelets, its file in effect, its slices stored."""
     lacking = await probes.missing(process)
@@ -55,7 +59,8 @@ async def _unregistered(probes: "Probes", state: State, process: Process, told: 
             if entry is None or plugins is None or node in state.killed_nodes:
                 continue
             works = driver in plugins and entry["registered"]
-            if works != entry["shown"] and not entry["refused"]:
+            refused = entry["refused"] and _TAKES_NONE not in entry["refused"]
+            if works != entry["shown"] and not refused:
                 waiting.append(node)
     return f"not registered with the kubelets of: {', '.join(waiting)}" if waiting else ""
 
