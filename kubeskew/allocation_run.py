@@ -39,7 +39,8 @@ class AllocationRun:
         self._rules = AllocatorRules.of(version, gates)
         scheduler_rules = SchedulerRules.of(version, gates)
         if not scheduler_rules.dynamic_resources:
-            raise UserError(f"the scheduler of {version} allocates no devices (DynamicResourceAllocation)")
+            hint = "choose 1.31 or later" if version.minor < 31 else "set DynamicResourceAllocation=true"
+            raise UserError(f"the scheduler of {version} allocates no devices: {hint}")
         classes = DeviceClasses()
         for each in files.classes.values():
             classes.set_class(each)

@@ -53,16 +53,21 @@ def explain(
 ) -> Explanation:
     """What a search on the node meets; with its `solution` if it found one."""
     pools = slices.pools(node)
-    judge = _Judge(pools, node, state, rules, [] if solution is None else [each.choices for each in solution])
-    return Explanation(
-        [PoolVerdict(identity, _of_pool(pool, rules)) for identity, pool in slices.all_pools(node)],
-        [
-            RequestVerdicts(plan.key, option.name, judge.devices(index, plan, option))
-            for index, plan in enumerate(plans)
-            for entry in plan.entries
-            for option in entry.options
-        ],
-    )
+    chosen = [
+        (plan, choice) for plan, each in zip(plans, solution or (), strict=False) for choice in each.choices
+    ]
+    verdicts: list[RequestVerdicts] = []
+    for plan in plans:
+        for entry in plan.entries:
+            own = [choice for of, choice in chosen if of is plan and choice.request.base == entry.name]
+            others = [choice for _, choice in chosen if choice not in own]
+            judge = _Judge(pools, node, state, rules, own, others)
+            verdicts += [
+                RequestVerdicts(plan.key, option.name, judge.devices(plan, option))
+                for option in entry.options
+            ]
+    known = [PoolVerdict(identity, _of_pool(pool, rules)) for identity, pool in slices.all_pools(node)]
+    return Explanation(known, verdicts)
 
 
 def _of_pool(pool: Pool | None, rules: AllocatorRules) -> str:
@@ -81,7 +86,7 @@ def _of_pool(pool: Pool | None, rules: AllocatorRules) -> str:
 
 
 class _Judge:
-    """Looks at devices beside what is allocated and what the solution gives to others."""
+    """Looks at devices for one request, beside what is allocated and what the solution gives to others."""
 
     def __init__(
         self,
@@ -89,30 +94,27 @@ class _Judge:
         node: NodeView,
         state: AllocatedState,
         rules: AllocatorRules,
-        chosen: Sequence[Sequence[Choice]],
+        own: Sequence[Choice],
+        others: Sequence[Choice],
     ) -> None:
         self._candidates = pools.candidates
         self._state = state
         self._rules = rules
         self._preparation = Preparation(pools, node, state, rules)
         self._book = CounterBook(AvailableCounters(state, rules), pools)
-        self._chosen = [(claim, choice) for claim, choices in enumerate(chosen) for choice in choices]
+        self._own = own
+        self._others = others
         counted: set[DeviceID] = set(state.consumed)
-        for _, choice in self._chosen:
+        for choice in others:
             if choice.device.counters and choice.device.id not in counted:
                 self._book.take(choice.device)
                 counted.add(choice.device.id)
 
-    def devices(self, claim: int, plan: ClaimPlan, request: RequestPlan) -> list[DeviceVerdict]:
-        return [
-            DeviceVerdict(each.id, self._verdict(claim, plan, request, each)) for each in self._candidates
-        ]
+    def devices(self, plan: ClaimPlan, request: RequestPlan) -> list[DeviceVerdict]:
+        return [DeviceVerdict(each.id, self._verdict(plan, request, each)) for each in self._candidates]
 
-    def _verdict(self, claim: int, plan: ClaimPlan, request: RequestPlan, device: Device) -> str:
-        if any(
-            of == claim and choice.device is device and choice.request.name == request.name
-            for of, choice in self._chosen
-        ):
+    def _verdict(self, plan: ClaimPlan, request: RequestPlan, device: Device) -> str:
+        if any(choice.device is device and choice.request is request for choice in self._own):
             return CHOSEN
         return next((reason for reason in self._reasons(plan, request, device) if reason), USABLE)
 
@@ -138,7 +140,7 @@ class _Judge:
     def _in_use(self, request: RequestPlan, device: Device) -> str:
         if not request.admin_access and device.id in self._state.devices:
             return "in use"
-        for _, choice in self._chosen:
+        for choice in self._others:
             if choice.device is device and not device.shareable and not request.admin_access:
                 return f"given to request {choice.request.name} of claim {choice.request.claim}"
         if not device.usable:
@@ -146,7 +148,7 @@ class _Judge:
         return ""
 
     def _by_capacity(self, request: RequestPlan, device: Device) -> str:
-        shares = [choice.taken for _, choice in self._chosen if choice.device is device and choice.taken]
+        shares = [choice.taken for choice in self._others if choice.device is device and choice.taken]
         allocating = {name: share[name] for share in shares for name in share}
         for share in shares[:-1]:
             allocating = {name: amount + share[name] for name, amount in allocating.items()}
