@@ -34,6 +34,13 @@ class AffinityTerm:
         selector, namespaces = _selector(term.get("labelSelector")), _selector(term.get("namespaceSelector"))
         return cls(names, selector, term["topologyKey"], namespaces, weight)
 
+    @property
+    def key(self) -> str:
+        """What pods are meant, as text; namespace selectors have been resolved to some, all or none."""
+        everywhere = "*" if self.namespace_selector.is_empty() else ""
+        nobody = "" if self.selector.selectable else "!"
+        return f"{everywhere}{sorted(self.namespaces)}{nobody}{self.selector}"
+
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels, in a namespace with those, is meant."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):

@@ -49,16 +49,42 @@ class _Filtering:
 
     def count(self, pod: PodInfo, other: PodInfo, labels: _Labels, change: int) -> None:
         """Count `other` in (or out, with -1), on a node with these labels."""
-        if other.affinity.required_anti:
-            for term in other.affinity.required_anti:
-                if term.matches(pod.namespace, pod.labels, self.namespace_labels):
-                    _add(self.unwanted, term, labels, change)
+        self.count_unwanted(pod, other, labels, change)
         if self.near and match_all(self.near, other.namespace, other.labels):
             for term in self.near:
                 _add(self.matched, term, labels, change)
         for term in self.far:
             if term.matches(other.namespace, other.labels, {}):
                 _add(self.avoided, term, labels, change)
+
+    def count_unwanted(self, pod: PodInfo, other: PodInfo, labels: _Labels, change: int) -> None:
+        """The same of what `other` requires of its neighbours."""
+        for term in other.affinity.required_anti:
+            if term.matches(pod.namespace, pod.labels, self.namespace_labels):
+                _add(self.unwanted, term, labels, change)
+
+
+def _count_own(own: _Filtering, nodes: Sequence[NodeInfo]) -> None:
+    """How the pods of all nodes match the pod's own terms; nodes remember that until they change."""
+    near = (NAME, "all", *(term.key for term in own.near))
+    far = [(NAME, term.key) for term in own.far]
+    for node in nodes:
+        memo = node.memo
+        if own.near:
+            number = memo.get(near)
+            if number is None:
+                number = sum(match_all(own.near, each.namespace, each.labels) for each in node.pods.values())
+                memo[near] = number
+            if number:
+                for term in own.near:
+                    _add(own.matched, term, node.labels, number)
+        for key, term in zip(far, own.far, strict=True):
+            number = memo.get(key)
+            if number is None:
+                number = sum(term.matches(each.namespace, each.labels, {}) for each in node.pods.values())
+                memo[key] = number
+            if number:
+                _add(own.avoided, term, node.labels, number)
 
 
 def _add(counts: _Counts, term: AffinityTerm, labels: _Labels, change: int) -> None:
@@ -120,16 +146,13 @@ class InterPodAffinity:
             Counter(),
             Counter(),
         )
+        for node in others:
+            for other in node.repelling.values():
+                own.count_unwanted(pod, other, node.labels, 1)
         if own.near or own.far:
-            for node in nodes:
-                for other in node.pods.values():
-                    own.count(pod, other, node.labels, 1)
-        else:
-            for node in others:
-                for other in node.repelling.values():
-                    own.count(pod, other, node.labels, 1)
-            if not own.unwanted:
-                return PreFilterResult(SKIP)
+            _count_own(own, nodes)
+        elif not own.unwanted:
+            return PreFilterResult(SKIP)
         state.write(NAME, own)
         return PreFilterResult()
 

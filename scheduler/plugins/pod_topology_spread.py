@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread, 1.3
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,9 +57,9 @@ class _Filtering:
 
 @dataclass(slots=True)
 class _Scoring:
-    constraints: Sequence[Constraint]
-    counts: list[dict[str, int]]  # per constraint, by the value of its key
-    weights: list[float]  # per constraint: the more domains, the more a pod of difference counts
+    # Per constraint: its key, counts by the key's value, weight (the more domains, the more a pod counts),
+    # what counts on a host, and the skew allowed.
+    parts: list[tuple[str, dict[str, int], float, Callable[[NodeInfo], int], int]]
     ignored: set[str]  # nodes that lack a key
 
 
@@ -88,12 +88,16 @@ class PodTopologySpread:
         if not constraints:
             return PreFilterResult(SKIP)
         domains = [_Domains(each, int(each.selector.matches(pod.labels))) for each in constraints]
+        counted = [
+            (each, each.constraint.counter(pod.namespace), each.constraint.takes_all_nodes(pod))
+            for each in domains
+        ]
         for node in nodes:
             if not has_all_keys(node.labels, constraints):
                 continue
-            for each in domains:
-                if each.constraint.is_about(pod, node):
-                    number = each.constraint.count(pod.namespace, node)
+            for each, count, takes_all in counted:
+                if takes_all or each.constraint.is_about(pod, node):
+                    number = count(node)
                     value = node.labels[each.constraint.topology_key]
                     each.counts[value] = each.counts.get(value, 0) + number
         state.write(NAME, _Filtering(domains))
@@ -137,23 +141,31 @@ class PodTopologySpread:
             for each, values in zip(constraints, counts, strict=True)
         ]
         self._fill(pod, constraints, counts, strict=strict)
-        state.write(_SCORING, _Scoring(constraints, counts, weights, ignored))
+        parts = [
+            (each.topology_key, values, weight, each.counter(pod.namespace), each.max_skew)
+            for each, values, weight in zip(constraints, counts, weights, strict=True)
+        ]
+        state.write(_SCORING, _Scoring(parts, ignored))
         return SUCCESS
 
     def _fill(
         self, pod: PodInfo, constraints: Sequence[Constraint], counts: list[dict[str, int]], *, strict: bool
     ) -> None:
         """Count the selected pods of all nodes, in the domains of the nodes that fit."""
-        wanted = [(each, values) for each, values in zip(constraints, counts, strict=True) if values]
+        wanted = [
+            (each, each.topology_key, values, each.counter(pod.namespace), each.takes_all_nodes(pod))
+            for each, values in zip(constraints, counts, strict=True)
+            if values
+        ]
         if not wanted:
             return
         for node in self._cache.nodes():
             if strict and not has_all_keys(node.labels, constraints):
                 continue
-            for constraint, values in wanted:
-                value = node.labels.get(constraint.topology_key, "")
-                if value in values and constraint.is_about(pod, node):
-                    values[value] += constraint.count(pod.namespace, node)
+            for constraint, key, values, count, takes_all in wanted:
+                value = node.labels.get(key, "")
+                if value in values and (takes_all or constraint.is_about(pod, node)):
+                    values[value] += count(node)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """How many pods it is near to already; less is better."""
@@ -161,12 +173,11 @@ class PodTopologySpread:
         if node.name in own.ignored:
             return 0
         score = 0.0
-        for constraint, values, weight in zip(own.constraints, own.counts, own.weights, strict=True):
-            value = node.labels.get(constraint.topology_key)
+        for key, values, weight, count, skew in own.parts:
+            value = node.labels.get(key)
             if value is not None:
-                host = constraint.topology_key == HOSTNAME
-                number = constraint.count(pod.namespace, node) if host else values[value]
-                score += number * weight + (constraint.max_skew - 1)
+                number = count(node) if key == HOSTNAME else values[value]
+                score += number * weight + (skew - 1)
         return math.floor(score + 0.5)
 
     def normalize_with(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> None:

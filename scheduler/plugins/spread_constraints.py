@@ -3,7 +3,7 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread/common.go and plugin.go, 1.36.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,13 +45,23 @@ class Constraint:
         tolerations = pod.spec.get("tolerations") or ()
         return not self.honors_taints or untolerated(node.taints, tolerations) is None
 
-    def count(self, namespace: str, node: NodeInfo) -> int:
-        """How many pods of the namespace on the node are selected; those on their way out do not count."""
-        memo = (self.key, namespace)
-        known: int | None = node.memo.get(memo)
-        if known is None:
-            known = node.memo[memo] = self._count(namespace, node)
-        return known
+    def takes_all_nodes(self, pod: PodInfo) -> bool:
+        """Whether `is_about` is true of every node."""
+        spec = pod.spec
+        restricted = spec.get("nodeSelector") or node_affinity.required(spec) is not None
+        return not self.honors_taints and not (self.honors_affinity and restricted)
+
+    def counter(self, namespace: str) -> Callable[[NodeInfo], int]:
+        """Tells how many pods of the namespace on a node are selected; those on their way out are not."""
+        key = (self.key, namespace)
+
+        def count(node: NodeInfo) -> int:
+            known: int | None = node.memo.get(key)
+            if known is None:
+                known = node.memo[key] = self._count(namespace, node)
+            return known
+
+        return count
 
     def _count(self, namespace: str, node: NodeInfo) -> int:
         if self.selector.is_empty():
