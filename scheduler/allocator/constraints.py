@@ -6,7 +6,8 @@ there before it came. That is upstream's, and answers depend on it.
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/{constraint,allocator_*}.go, 1.31 … 1.37.
 """
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -64,47 +65,61 @@ class Constraint:
         return not self.requests or request.base in self.requests or request.name in self.requests
 
 
-class _Matching:
+class _State(ABC):
+    """Lets devices pass that the constraint does not concern, and refuses those without the attribute."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
+        self._rules = constraint.rules
+
+    def add(self, request: RequestName, device: Device) -> bool:
+        if not self._constraint.concerns(request):
+            return True
+        attribute = device.attribute(self._constraint.attribute)
+        return attribute is not None and self._join(request, device, attribute)
+
+    def remove(self, request: RequestName) -> bool:
+        return not self._constraint.concerns(request) or self._leave(request)
+
+    @abstractmethod
+    def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
+        """As `add`."""
+
+    @abstractmethod
+    def _leave(self, request: RequestName) -> bool:
+        """As `remove`."""
+
+
+class _Matching(_State):
     """Scalars: the first device sets the value."""
 
     def __init__(self, constraint: Constraint) -> None:
-        self._constraint = constraint
+        super().__init__(constraint)
         self._value: tuple[str, Any] | None = None
         self._devices = 0
 
-    def add(self, request: RequestName, device: Device) -> bool:
-        if not self._constraint.concerns(request):
-            return True
-        attribute = device.attribute(self._constraint.attribute)
-        if attribute is None:
-            return False
+    def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
         value = scalar(attribute)
         if self._devices and (value is None or value != self._value):
             return False
-        self._value = value if not self._devices else self._value
+        self._value = value
         self._devices += 1
         return True
 
-    def remove(self, request: RequestName) -> bool:
-        if self._constraint.concerns(request):
-            self._devices -= 1
+    def _leave(self, request: RequestName) -> bool:
+        self._devices -= 1
         return True
 
 
-class _MatchingLists:
+class _MatchingLists(_State):
     """Sets: what all have in common must not become empty, and never grows back."""
 
     def __init__(self, constraint: Constraint) -> None:
-        self._constraint = constraint
+        super().__init__(constraint)
         self._common: Values | None = None
         self._before: list[Values | None] = []  # what there was in common when each device came
 
-    def add(self, request: RequestName, device: Device) -> bool:
-        if not self._constraint.concerns(request):
-            return True
-        attribute = device.attribute(self._constraint.attribute)
-        if attribute is None:
-            return False
+    def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
         values = value_set(attribute)
         common = _common(self._common, values) if self._before else values
         if common is None:
@@ -113,67 +128,56 @@ class _MatchingLists:
         self._common = common
         return True
 
-    def remove(self, request: RequestName) -> bool:
-        return not self._constraint.concerns(request) or self._before.pop() == self._common
+    def _leave(self, request: RequestName) -> bool:
+        return self._before.pop() == self._common
 
 
-class _Distinct:
+class _Distinct(_State):
     """Remembers one device per request: the last."""
 
     def __init__(self, constraint: Constraint) -> None:
-        self._constraint = constraint
+        super().__init__(constraint)
         self._others: dict[str, tuple[Device, Attribute]] = {}
         self._replaced: list[bool] = []  # for each device, whether one of its request had to go
 
-    def add(self, request: RequestName, device: Device) -> bool:
-        if not self._constraint.concerns(request):
-            return True
-        attribute = device.attribute(self._constraint.attribute)
-        if attribute is None:
-            return False
-        rules = self._constraint.rules
-        if self._replaced and not all(
-            _differ(device, attribute, other, theirs, rules) for other, theirs in self._others.values()
-        ):
-            return False
-        if self._replaced and rules.features.list_attributes and value_set(attribute) is None:
+    def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
+        others = self._others.values()
+        if self._replaced and not _is_new(device, attribute, others, self._rules):
             return False
         self._replaced.append(request.base in self._others)
         self._others[request.base] = (device, attribute)
         return True
 
-    def remove(self, request: RequestName) -> bool:
-        if not self._constraint.concerns(request):
-            return True
+    def _leave(self, request: RequestName) -> bool:
         self._others.pop(request.base, None)
         return not self._replaced.pop()
 
 
-class _DistinctFromAll:
+class _DistinctFromAll(_State):
     """Remembers every device."""
 
     def __init__(self, constraint: Constraint) -> None:
-        self._constraint = constraint
+        super().__init__(constraint)
         self._others: list[tuple[Device, Attribute]] = []
 
-    def add(self, request: RequestName, device: Device) -> bool:
-        if not self._constraint.concerns(request):
-            return True
-        attribute = device.attribute(self._constraint.attribute)
-        if attribute is None:
-            return False
-        rules = self._constraint.rules
-        if rules.features.list_attributes and value_set(attribute) is None:
-            return False
-        if not all(_differ(device, attribute, other, theirs, rules) for other, theirs in self._others):
+    def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
+        if not _is_new(device, attribute, self._others, self._rules):
             return False
         self._others.append((device, attribute))
         return True
 
-    def remove(self, request: RequestName) -> bool:
-        if self._constraint.concerns(request):
-            self._others.pop()
+    def _leave(self, request: RequestName) -> bool:
+        self._others.pop()
         return True
+
+
+def _is_new(
+    device: Device, attribute: Attribute, others: Iterable[tuple[Device, Attribute]], rules: AllocatorRules
+) -> bool:
+    """Whether the value differs from all others."""
+    if rules.features.list_attributes and value_set(attribute) is None:
+        return False
+    return all(_differ(device, attribute, other, theirs, rules) for other, theirs in others)
 
 
 def _differ(
