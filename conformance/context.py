@@ -1,7 +1,7 @@
 """What one running cell has at hand."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apimachinery.client.refs import PODS
@@ -34,6 +34,10 @@ class CellContext:
     def timeout(self, operation: str) -> float:
         """Seconds that an operation may take."""
         return self.timeouts.get(operation, DEFAULT_TIMEOUTS.get(operation, 30.0))
+
+    def as_user(self, user: Mapping[str, Any]) -> "CellContext":
+        """The same cell, seen by another user: `{user, extra: {key: value}}`."""
+        return replace(self, client=self.client.impersonating(user["user"], user.get("extra") or {}))
 
     async def remember_pods(self) -> None:
         """Note how every pod and every node's claims are; the first note of a pod stays.

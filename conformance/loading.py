@@ -19,6 +19,8 @@ spec:
   steps:
   - name: …
     try: [{apply: …}, {assert: …, continueOnError: true}, {upgrade: {to: ($versions.to)}}]
+    - as: {user: system:serviceaccount:kube-system:d, extra: {authentication.kubernetes.io/node-name: n}}
+      patch: {resource: …, subresource: status, expect: [{check: {($error): its whole message}}]}
     catch: []       # when an operation of the step failed
     finally: []     # after the step, whatever happened
     cleanup: []     # at the end of the test, whatever happened
@@ -48,7 +50,7 @@ from conformance.scenario import (
 CHAINSAW = "chainsaw.kyverno.io/v1alpha1"
 HEADER = "kubeskew.io/v1alpha1"
 
-_BESIDE_OPERATION = {"description", "continueOnError"}
+_BESIDE_OPERATION = {"description", "continueOnError", "as"}
 
 
 def load(path: Path) -> Scenario:
@@ -185,6 +187,9 @@ def _operation(value: Any, where: str) -> Operation:
         raise ScenarioError(f"{where}: unknown operation {kind}; known are {', '.join(RUN_KINDS)}")
     if not isinstance(value[kind], dict):
         raise ScenarioError(f"{where}.{kind}: expected a mapping")
+    user = value.get("as")
+    if user is not None and not (isinstance(user, dict) and user.get("user")):
+        raise ScenarioError(f"{where}.as: expected `user`")
     return Operation(
-        kind, value[kind], where, value.get("description") or "", value.get("continueOnError") is True
+        kind, value[kind], where, value.get("description") or "", value.get("continueOnError") is True, user
     )

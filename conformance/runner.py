@@ -154,6 +154,8 @@ async def _run_operation(ctx: CellContext, operation: Operation, block: str) -> 
     started = ctx.clock.monotonic()
     outcome = OperationResult(operation.title, operation.kind, 0.0, block=block)
     try:
+        if operation.user is not None:
+            ctx = ctx.as_user(bind(dict(operation.user), ctx.bindings))
         await RUN[operation.kind](ctx, operation)
     except StepError as error:
         outcome.expected, outcome.found = error.expected, error.found

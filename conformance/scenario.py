@@ -28,6 +28,7 @@ class Operation:
     where: str
     description: str = ""
     continue_on_error: bool = False  # its failure fails the cell, but what follows runs
+    user: Mapping[str, Any] | None = None  # as whom: `{user, extra}`; else as the administrator
 
     @property
     def title(self) -> str:

@@ -8,7 +8,8 @@ from conformance.context import CellContext, Object
 from conformance.durations import seconds
 from conformance.errors import ScenarioError, StepError
 from conformance.matching import mismatches
-from conformance.operations.objects import POLL_SECONDS, bind_outputs, describe, find
+from conformance.operations.objects import POLL_SECONDS, describe, find
+from conformance.operations.outputs import bind_outputs
 from conformance.scenario import Operation
 
 

@@ -8,7 +8,8 @@ from conformance.bindings import bind
 from conformance.context import CellContext
 from conformance.durations import seconds
 from conformance.errors import ScenarioError, StepError
-from conformance.operations.objects import POLL_SECONDS, bind_outputs
+from conformance.operations.objects import POLL_SECONDS
+from conformance.operations.outputs import bind_outputs
 from conformance.scenario import Operation
 
 

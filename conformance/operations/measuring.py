@@ -9,7 +9,8 @@ from conformance.bindings import bind, evaluate, expression
 from conformance.context import CellContext
 from conformance.durations import seconds
 from conformance.errors import ScenarioError, StepError
-from conformance.operations.objects import POLL_SECONDS, bind_outputs, find
+from conformance.operations.objects import POLL_SECONDS, find
+from conformance.operations.outputs import bind_outputs
 from conformance.scenario import Operation
 
 

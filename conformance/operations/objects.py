@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -13,6 +12,7 @@ from conformance.bindings import bind
 from conformance.context import CellContext, Object
 from conformance.durations import seconds
 from conformance.errors import ScenarioError, StepError
+from conformance.operations.writing import write
 from conformance.scenario import Operation
 
 POLL_SECONDS = 0.05
@@ -42,70 +42,53 @@ def placed(ctx: CellContext, ref: Ref, obj: Object) -> Object:
 
 async def apply(ctx: CellContext, operation: Operation) -> None:
     """Create the object, or merge it into the one that is there."""
-    for resource in resources(ctx, operation):
-        ref = await ctx.kinds.ref(resource["apiVersion"], resource["kind"])
-        obj = placed(ctx, ref, resource)
-        metadata = obj["metadata"]
+    for ref, obj in await _placed(ctx, operation):
 
-        async def write(ref: Ref = ref, obj: Object = obj, metadata: Object = metadata) -> Object:
+        async def send(ref: Ref = ref, obj: Object = obj) -> Object:
             try:
                 return await ctx.client.create(ref, obj)
             except StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
-            namespace = metadata.get("namespace", "")
-            return await ctx.client.patch(ref, metadata["name"], namespace, obj, MERGE_PATCH)
+            return await _merge(ctx, operation, ref, obj)
 
-        await _expecting(ctx, operation, write, f"apply of {describe(obj)}")
+        await write(ctx, operation, obj, send, f"apply of {describe(obj)}")
 
 
 async def create(ctx: CellContext, operation: Operation) -> None:
     """Create the object; one that exists is a failure."""
-    for resource in resources(ctx, operation):
-        ref = await ctx.kinds.ref(resource["apiVersion"], resource["kind"])
-        obj = placed(ctx, ref, resource)
+    for ref, obj in await _placed(ctx, operation):
 
-        async def write(ref: Ref = ref, obj: Object = obj) -> Object:
+        async def send(ref: Ref = ref, obj: Object = obj) -> Object:
             return await ctx.client.create(ref, obj)
 
-        await _expecting(ctx, operation, write, f"create of {describe(obj)}")
+        await write(ctx, operation, obj, send, f"create of {describe(obj)}")
 
 
 async def patch(ctx: CellContext, operation: Operation) -> None:
-    """Merge the object into the one that is there."""
+    """Merge the object into the one that is there, or into its `subresource`, such as status."""
+    for ref, obj in await _placed(ctx, operation):
+
+        async def send(ref: Ref = ref, obj: Object = obj) -> Object:
+            return await _merge(ctx, operation, ref, obj)
+
+        await write(ctx, operation, obj, send, f"patch of {describe(obj)}")
+
+
+async def _placed(ctx: CellContext, operation: Operation) -> list[tuple[Ref, Object]]:
+    """The operation's objects where they belong, each with its resource."""
+    found = []
     for resource in resources(ctx, operation):
         ref = await ctx.kinds.ref(resource["apiVersion"], resource["kind"])
-        obj = placed(ctx, ref, resource)
-        metadata = obj["metadata"]
-
-        async def write(ref: Ref = ref, obj: Object = obj, metadata: Object = metadata) -> Object:
-            namespace = metadata.get("namespace", "")
-            return await ctx.client.patch(ref, metadata["name"], namespace, obj, MERGE_PATCH)
-
-        await _expecting(ctx, operation, write, f"patch of {describe(obj)}")
+        found.append((ref, placed(ctx, ref, resource)))
+    return found
 
 
-async def _expecting(ctx: CellContext, operation: Operation, write: Any, what: str) -> None:
-    """Run one write; `expect: [{check: {($error != null): true}}]` turns a refusal into what is wanted."""
-    wants_error = any("$error" in str(entry.get("check")) for entry in operation.body.get("expect") or [])
-    try:
-        written = await write()
-    except StatusError as error:
-        if wants_error:
-            return
-        raise StepError(f"{what} to succeed", f"{error.code} {error.reason}: {error.message}") from error
-    if wants_error:
-        raise StepError(f"{what} to be refused", "success")
-    bind_outputs(ctx, operation, written)
-
-
-def bind_outputs(ctx: CellContext, operation: Operation, found: Any) -> None:
-    """Bind `outputs: [{name, value: (expression of what was found)}]` for later steps."""
-    from conformance.bindings import evaluate, expression
-
-    for output in operation.body.get("outputs") or []:
-        text = expression(output["value"])
-        ctx.bindings[output["name"]] = evaluate(text, ctx.bindings, found) if text else output["value"]
+async def _merge(ctx: CellContext, operation: Operation, ref: Ref, obj: Object) -> Object:
+    metadata, subresource = obj["metadata"], operation.body.get("subresource", "")
+    return await ctx.client.patch(
+        ref, metadata["name"], metadata.get("namespace", ""), obj, MERGE_PATCH, subresource=subresource
+    )
 
 
 async def delete(ctx: CellContext, operation: Operation) -> None:

@@ -1,0 +1,14 @@
+"""What an operation found, bound to names for later ones."""
+
+from typing import Any
+
+from conformance.bindings import evaluate, expression
+from conformance.context import CellContext
+from conformance.scenario import Operation
+
+
+def bind_outputs(ctx: CellContext, operation: Operation, found: Any) -> None:
+    """Bind `outputs: [{name, value: (expression of what was found)}]` for later steps."""
+    for output in operation.body.get("outputs") or []:
+        text = expression(output["value"])
+        ctx.bindings[output["name"]] = evaluate(text, ctx.bindings, found) if text else output["value"]

@@ -1,0 +1,48 @@
+"""One write to the API server, and what a scenario expects of its answer."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from apimachinery.errors import StatusError
+from conformance.context import CellContext, Object
+from conformance.errors import StepError
+from conformance.matching import mismatches
+from conformance.operations.outputs import bind_outputs
+from conformance.scenario import Operation
+
+
+async def write(
+    ctx: CellContext, operation: Operation, obj: Object, send: Callable[[], Awaitable[Object]], what: str
+) -> None:
+    """Send it; without `expect` it has to succeed.
+
+    `expect: [{match: {kind: Pod}, check: {($error != null): true}}]` holds the answer against the checks
+    whose `match` fits the object: in them `$error` is the message of a refusal, or null. Raises StepError.
+    """
+    error: str | None = None
+    answer: Object = {}
+    refusal = ""
+    try:
+        answer = await send()
+    except StatusError as failure:
+        error, refusal = failure.message, f"{failure.code} {failure.reason}: {failure.message}"
+    checks = [
+        entry.get("check") or {}
+        for entry in operation.body.get("expect") or []
+        if not list(mismatches(entry.get("match") or {}, obj, ctx.bindings))
+    ]
+    if not checks and error is not None:
+        raise StepError(f"{what} to succeed", refusal)
+    for check in checks:
+        _hold(check, answer, {**ctx.bindings, "error": error}, refusal, what)
+    if error is None:
+        bind_outputs(ctx, operation, answer)
+
+
+def _hold(check: Any, answer: Object, bindings: Object, refusal: str, what: str) -> None:
+    differing = "; ".join(mismatches(check, answer, bindings))
+    if not differing:
+        return
+    if not refusal and "$error" in str(check):
+        raise StepError(f"{what} to be refused", "success")
+    raise StepError(f"{what} to be answered as expected", refusal or differing)
