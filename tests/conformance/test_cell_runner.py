@@ -52,7 +52,12 @@ class LoopClock:
 class Served(FakeServer):
     """The server in memory, with discovery of pods."""
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.seen: list[Request] = []
+
     async def __call__(self, request: Request) -> Any:
+        self.seen.append(request)
         if request.target == "/api/v1":
             answer = await super().__call__(Request("GET", "/api/v1/none"))
             answer._content = orjson.dumps(
@@ -193,6 +198,45 @@ async def test_a_refused_write_can_be_expected():
         control,
     )
     assert result.failure == "one: create: expected create of Pod t/b to be refused; found success"
+
+
+async def test_a_refusal_is_held_against_its_text():
+    """`$error` is the whole message; a `match` that does not fit leaves the refusal a failure."""
+    refused = 'pods "a" already exists'
+    steps = f"""
+  - name: one
+    try:
+    - create: {{resource: {POD}}}
+    - create: {{resource: {POD}, expect: [{{check: {{($error): '%s'}}}}]}}
+    - create: {{resource: {POD}, expect: [{{match: {{kind: %s}}, check: {{($error != null): true}}}}]}}
+"""
+    assert (await run(steps % (refused, "Pod"), Control())).failure == ""
+    assert "to be answered as expected; found 409" in (await run(steps % ("other", "Pod"), Control())).failure
+    assert "create of Pod t/a to succeed" in (await run(steps % (refused, "Node"), Control())).failure
+
+
+async def test_an_operation_is_done_as_another_user():
+    """`as` has the server take the request for that user's, with what else is known of them."""
+    control = Control()
+    result = await run(
+        f"""
+  - name: one
+    try:
+    - as: {{user: bob, extra: {{example.com/at: n}}}}
+      create: {{resource: {POD}}}
+    - patch:
+        resource: {{apiVersion: v1, kind: Pod, metadata: {{name: a}}, status: {{phase: Failed}}}}
+        subresource: status
+""",
+        control,
+    )
+    assert result.failure == ""
+    [create] = [each for each in control.server.seen if each.method == "POST" and "pods" in each.target]
+    assert create.headers["Impersonate-User"] == "bob"
+    assert create.headers["Impersonate-Extra-example.com%2Fat"] == "n"
+    [patch] = [each for each in control.server.seen if each.method == "PATCH"]
+    assert patch.target.endswith("/pods/a/status")
+    assert "Impersonate-User" not in patch.headers
 
 
 async def test_a_cluster_that_does_not_start_is_the_cells_failure():
