@@ -189,10 +189,10 @@ async def wait_until(
     check: Callable[[], None] = lambda: None,
     tell: Progress = silent,
 ) -> None:
-    """Ask until nothing is missing. Raises what `check` raises, and ClusterError where nothing happens any more.
+    """Ask until nothing is missing; `tell` hears what is, if it takes long. Raises what `check` raises.
 
-    That is: what is missing is the same for START_SECONDS, or it takes ten times as long in all. `tell` hears what is missing, if it
-    takes long.
+    Raises ClusterError where nothing happens any more: what is missing is the same for START_SECONDS, or it
+    takes ten times as long in all.
     """
     loop = asyncio.get_running_loop()
     started = changed = told = loop.time()
