@@ -7,6 +7,7 @@ from apimachinery.versions import Version
 from scheduler.diagnosis import Diagnosis
 from scheduler.extended_resources import IndexedExtendedResources
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.events import EventResource
 from scheduler.framework.profile import Profile, ProfileError
 from scheduler.framework.status import Code, unschedulable
 from scheduler.nodes import NodeInfo
@@ -183,6 +184,53 @@ def test_extended_resources_are_left_to_dra(allocatable, fits):
     pod = _pod(requests={"example.com/gpu": "2"})
 
     assert _run(NodeResourcesFit(extended), pod, _node(allocatable=allocatable)).is_success is fits
+
+
+def _allocatable(**resources):
+    return {"status": {"allocatable": {"pods": "9", "cpu": "4", **resources}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "helps"),
+    [
+        pytest.param(None, _allocatable(), True, id="new"),
+        pytest.param(None, _allocatable(cpu="1"), False, id="new-and-too-small"),
+        pytest.param(_allocatable(cpu="3"), _allocatable(), True, id="more-cpu"),
+        pytest.param(_allocatable(cpu="8"), _allocatable(), True, id="dra-may-have-more"),
+        pytest.param(
+            _allocatable(**{"example.com/gpu": "3"}),
+            _allocatable(**{"example.com/gpu": "3"}),
+            False,
+            id="same",
+        ),
+        pytest.param(
+            _allocatable(**{"example.com/gpu": "1"}),
+            _allocatable(**{"example.com/gpu": "2"}),
+            True,
+            id="more",
+        ),
+        pytest.param(
+            _allocatable(**{"example.com/gpu": "2"}),
+            _allocatable(**{"example.com/gpu": "1"}),
+            False,
+            id="less",
+        ),
+    ],
+)
+def test_which_changes_of_a_node_help(old, new, helps):
+    """A pod that lacked resources is tried again if the empty node suffices and has more of what it wants."""
+    extended = IndexedExtendedResources()
+    extended.set_class(
+        None, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    )
+    nodes = [
+        each
+        for each in NodeResourcesFit(extended).events_to_register()
+        if each.event.resource is EventResource.NODE
+    ]
+    pod = _pod(requests={"cpu": "2", "example.com/gpu": "2"}).pod
+
+    assert nodes[0].hint(pod, old, new) is helps
 
 
 @pytest.mark.parametrize(
