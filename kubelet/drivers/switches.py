@@ -9,7 +9,7 @@ As the driver's file and the scenario operation `driver` write it; every key is 
     hang: true                      no answer until this is taken back
     garbage: claims | bytes         answers for claims nobody asked for, or bytes that are no message
     vanish: true                    the sockets are gone, as if the driver had died; its slices stay
-    instances: [old, new]           the sockets of several instances, as in a rolling update: they come in this
+    instances: [old, new]           sockets of several instances, as in a rolling update: they come in this
                                     order, and then those go that are not named any more
     devices: 4                      fewer or more devices, in a new generation of the pool
     generation: 7                   the pool's generation, if it is newer than what is published
