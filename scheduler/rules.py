@@ -20,7 +20,7 @@ class SchedulerRules:
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
-    claim_metric: bool  # 1.35+: scheduler_resourceclaim_creates_total
+    claim_metric: str  # what counts the creation of special claims (1.35+), without `_total`; "" is nothing
     queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
     async_preemption: bool
     pops_from_backoff: bool  # with nothing else to do, pods are tried before their backoff ends
@@ -40,9 +40,10 @@ class SchedulerRules:
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "SchedulerRules":
         dynamic = gates.enabled("DynamicResourceAllocation") and version.minor >= _STRUCTURED_SINCE
+        extended = gates.enabled("DRAExtendedResource")
         return cls(
             dynamic_resources=dynamic,
-            extended_resources=dynamic and gates.enabled("DRAExtendedResource"),
+            extended_resources=dynamic and extended,
             filter_timeout_seconds=FILTER_SECONDS if gates.enabled("DRASchedulerFilterTimeout") else None,
             extended_resource_index=version.minor >= 35,
             taint_in_reason=version.minor < 35,
@@ -50,7 +51,7 @@ class SchedulerRules:
             device_taint_rules=dynamic
             and gates.enabled("DRADeviceTaints")
             and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),
-            claim_metric=version.minor >= 35,
+            claim_metric=_claim_metric(version.minor) if dynamic and extended else "",
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
             pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),
@@ -65,3 +66,10 @@ class SchedulerRules:
             double_full_stop=version.minor <= 28,
             fit_resolvable=version.minor <= 31,
         )
+
+
+def _claim_metric(minor: int) -> str:
+    """Pull requests 134523 and 138542."""
+    if minor >= 37:  # shared with the controller manager
+        return "dynamic_resource_allocation_resourceclaim_creates"
+    return "scheduler_resourceclaim_creates" if minor >= 35 else ""

@@ -25,9 +25,7 @@ FAILURES = (StatusError, ClaimError, *CONNECTION_ERRORS)
 class ClaimBinder:
     """Methods raise one of FAILURES, except `undo`, which logs."""
 
-    def __init__(
-        self, claims: ClaimTracker, writer: ClaimWriter, entropy: Entropy, metrics: Metrics | None
-    ) -> None:
+    def __init__(self, claims: ClaimTracker, writer: ClaimWriter, entropy: Entropy, metrics: Metrics) -> None:
         self._claims = claims
         self._writer = writer
         self._entropy = entropy
@@ -78,8 +76,7 @@ class ClaimBinder:
             text = f"create claim for extended resources {display(claim)}: {error.message}"
             raise StatusError(error.code, error.reason, text, error.details) from error
         finally:
-            if self._metrics is not None:
-                self._metrics.claim_creates.labels(status=status).inc()
+            self._metrics.count_claim(status)
         return created
 
     async def undo(self, own: PodState, pod: PodInfo) -> None:

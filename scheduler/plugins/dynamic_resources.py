@@ -71,7 +71,7 @@ class DynamicResources:
         self._seconds = rules.filter_timeout_seconds
         self._classes = classes
         self._special = SpecialClaims(rules, claims, extended, entropy) if extended is not None else None
-        self._binder = ClaimBinder(claims, writer, entropy, metrics if rules.claim_metric else None)
+        self._binder = ClaimBinder(claims, writer, entropy, metrics)
         self._allocator = Allocator(allocator_rules, classes, slices, claims.allocated, entropy.uid)
 
     def events_to_register(self) -> Sequence[EventHint]:

@@ -234,8 +234,8 @@ def _class_for(resource):
                 ("container-3-request-0", "class-of-r", 1),
             ],
             [
-                ("i", "x/init", "container-1-request-0"),
                 ("s", "x/init", "container-1-request-0"),
+                ("i", "x/init", "container-1-request-0"),
                 ("j", "x/init", "container-2-request-0"),
                 ("c", "x/r", "container-3-request-0"),
             ],
