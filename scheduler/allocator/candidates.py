@@ -36,6 +36,11 @@ class PreparedClaim:
     chosen: dict[int, RequestPlan] = field(default_factory=dict)  # request index → alternative
 
 
+def wants_all(claim: PreparedClaim) -> bool:
+    """Whether a request or alternative wants all devices."""
+    return any(option.fixed is not None for request in claim.requests for option in request.options)
+
+
 class CapacityCheck:
     """Whether devices have the capacity that requests need, beside what is allocated."""
 

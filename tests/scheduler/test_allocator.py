@@ -138,6 +138,29 @@ def test_incomplete_pool(version, expected):
     assert _chosen(_allocate(slices, _claim(_request()), version=version)) == expected
 
 
+def test_all_devices_meet_a_constraint_after_another_claim_chose_otherwise():
+    """Devices that look the same are tried one after the other, up to the one that makes it an error."""
+    slices = [_slice([_device(name) for name in ("d1", "d2", "d3")])]
+    everything = _claim(_all(), name="claim-1", constraints=[{"matchAttribute": f"{DRIVER}/model"}])
+    with pytest.raises(AllocationError, match=r"cannot add device gpu\.example\.com/pool-1/d1 because"):
+        _allocate(slices, _claim(_request(count=2)), everything)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "request_", "expected"),
+    [
+        ({}, {"capacity": {"requests": {"memory": "1"}}}, None),
+        ({"memory": {"value": "4"}}, {"capacity": {"requests": {"memory": "5"}}}, None),
+        ({"memory": {"value": "4"}}, {"capacity": {"requests": {"memory": "4"}}}, [[("req-0", "d1")]]),
+        ({"memory": {"value": "4", "requestPolicy": {"validRange": {"min": "1", "max": "2"}}}}, {}, None),
+    ],
+)
+def test_a_device_for_one_user_must_have_the_capacity_too(capacity, request_, expected):
+    """Also a device that nobody can share has to have what is asked for, within its policy."""
+    slices = [_slice([_device("d1") | {"capacity": capacity}])]
+    assert _chosen(_allocate(slices, _claim(_request(**request_)))) == expected
+
+
 def test_incomplete_pool_with_all_devices():
     """How many devices all are is unknown while a pool is being updated."""
     with pytest.raises(
