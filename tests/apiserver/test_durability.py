@@ -111,6 +111,7 @@ async def test_kill_under_writers(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # 150 s on an idle machine: as many servers start
 async def test_a_hundred_kills(tmp_path):
     """The same a hundred times on one log, which in the end replays to what is stored."""
     await killed_again_and_again(tmp_path, 100)
