@@ -107,7 +107,7 @@ class SchedulerService:
         for each in settings.profiles:
             recorder = self._recorders[each.scheduler_name]
             own = replace(handle, filters=[], recorder=recorder)
-            context = PluginContext(own, dynamic.extended, plugin)
+            context = PluginContext(own, dynamic.extended, dynamic.totals, plugin)
             profile = profiles.build(each, context, settings.percentage_of_nodes_to_score)
             profile.observe_plugin, profile.monotonic = self.metrics.observe_plugin, handle.clock.monotonic
             filters[profile.name] = NodeFilter(profile, handle.nominator, handle.clock)

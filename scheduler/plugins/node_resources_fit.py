@@ -6,6 +6,7 @@ Extended resources that a DRA driver backs on a node are left to DynamicResource
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scheduler.device_totals import DeviceTotals
 from scheduler.extended_resources import ExtendedResources, class_may_help
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
@@ -26,14 +27,16 @@ class NodeResourcesFit:
         extended: ExtendedResources | None,
         args: Mapping[str, Any] | None = None,
         *,
+        totals: DeviceTotals | None = None,
         always_resolvable: bool = False,
     ) -> None:
-        """`extended` is None if extended resources are not backed by DRA (gate off).
+        """`extended` is None if DRA backs no extended resources (gate off); `totals` count them for scores.
 
         `args` are NodeResourcesFitArgs. `always_resolvable`: a node too small for the pod counts as one
         that preemption may help.
         """
         self._extended = extended
+        self._totals = totals
         self._strategy = Strategy.of(args or {})
         self._ignored = frozenset((args or {}).get("ignoredResources") or ())
         self._ignored_groups = frozenset((args or {}).get("ignoredResourceGroups") or ())
@@ -98,7 +101,7 @@ class NodeResourcesFit:
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         if not self._scores_only_size:
-            return self._strategy.score(pod, node)
+            return self._strategy.score(pod, node, self._totals)
         key = (self._strategy, pod.scored_size)
         known: int | None = node.memo.get(key)
         if known is None:
