@@ -3,6 +3,7 @@
 import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 
+from apiserver.accounts import USER_PREFIX
 from apiserver.authorization.default_roles import DefaultRoles
 from apiserver.authorization.rules import Rule
 from apiserver.request import Peer
@@ -263,7 +264,7 @@ async def test_roles_are_put_right(tmp_path):
         await close_server(server)
 
 
-async def test_parts_of_a_claim_status(api, eve):
+async def test_parts_of_a_claim_status(api, eve, server):
     """From 1.36 on the allocation takes a right of its own, and so does each driver's status of devices."""
     group, claims = "resource.k8s.io", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
     status = rule("get update", group, "resourceclaims resourceclaims/status")
@@ -295,4 +296,9 @@ async def test_parts_of_a_claim_status(api, eve):
     assert 'resource="resourceclaims/driver", verb="[arbitrary-node:update]"' in refused.body["message"]
     more = rule("arbitrary-node:update", group, "resourceclaims/driver", "d.example.com")
     await api.put(f"{HERE}/roles/r", role("r", status, more))
-    assert (await eve.put(f"{claims}/a/status", told)).status == 200
+    told = await eve.put(f"{claims}/a/status", told)
+    assert told.status == 200
+    # what is told of a device goes with the device, whoever takes it away
+    controller = Caller(server, Peer(f"{USER_PREFIX}kube-system:resource-claim-controller", ()))
+    freed = await controller.put(f"{claims}/a/status", {**told.body, "status": {"devices": [device]}})
+    assert freed.body["status"] == {}

@@ -1,7 +1,8 @@
 """Who may write which part of a claim's status, from 1.36 on.
 
 Source: k8s.io/kubernetes/pkg/registry/resource (AuthorizedForBinding, AuthorizedForDeviceStatus), 1.36. The
-field path of the former is from memory.
+field path of the former is from memory, and so is that the status of devices which the same update gives back
+may go without the driver's right: else no controller could deallocate a claim that a driver wrote to.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from apimachinery.field import FieldError
 from apiserver.accounts import USER_PREFIX
 from apiserver.authorization import refusal
 from apiserver.registry.strategy import StrategyContext
+from apiserver.registry.validation.claim_status import kept_devices
 from apiserver.request_info import RequestInfo
 
 _NODE_NAME = "authentication.kubernetes.io/node-name"
@@ -31,7 +33,7 @@ def claim_access_errors(new: Object, old: Object, ctx: StrategyContext) -> Itera
     if _is_on(ctx, _node_of(after.get("allocation") or {})):
         verbs.insert(0, f"associated-node:{ctx.verb}")
     namespace = new["metadata"].get("namespace") or ""
-    for driver in sorted(_changed_drivers(after, before)):
+    for driver in sorted(_changed_drivers(after, before | {"devices": kept_devices(before, after, before)})):
         refusals = [_refused(ctx, verb, "driver", namespace, driver) for verb in verbs]
         if all(refusals):
             right = f'resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission'

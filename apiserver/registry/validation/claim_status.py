@@ -142,14 +142,17 @@ def _allocation(allocation: Object, spec: Object, rules: DeviceRules) -> Iterato
 def drop_deallocated(new: Object, old: Object) -> None:
     """Remove the status of devices that this update deallocates."""
     status = new.get("status") or {}
-    before = {device_id(result) for result in results((old.get("status") or {}).get("allocation"))}
-    gone = before - {device_id(result) for result in results(status.get("allocation"))}
-    if gone and status.get("devices"):
-        kept = [device for device in status["devices"] if device_id(device) not in gone]
-        if kept:
-            status["devices"] = kept
-        else:
+    if status.get("devices"):
+        status["devices"] = kept_devices(status, status, old.get("status") or {})
+        if not status["devices"]:
             del status["devices"]
+
+
+def kept_devices(told: Object, after: Object, before: Object) -> list[Object]:
+    """What a status tells of devices, without those that go with the allocation of the status before."""
+    gone = {device_id(result) for result in results(before.get("allocation"))}
+    gone -= {device_id(result) for result in results(after.get("allocation"))}
+    return [device for device in told.get("devices") or () if device_id(device) not in gone]
 
 
 def admin_results_errors(new: Object, old: Object, label: str) -> list[FieldError]:
