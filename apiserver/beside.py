@@ -2,15 +2,13 @@
 
 import asyncio
 import concurrent.futures
-import gc
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 from apimachinery.cel.patience import ImpatienceError, patience
+from apiserver.garbage import LARGE, garbage
 
-_LARGE = 64 * 1024  # bytes of JSON; checking and converting so many takes some ten milliseconds
-_COLLECTED_AFTER = 32 << 20  # bytes of large objects worked on
 _Made = TypeVar("_Made")
 
 
@@ -19,10 +17,13 @@ async def beside(size: int, work: Callable[[], _Made]) -> _Made:
 
     In a thread `work` may change what is its request's alone, and read what is replaced but never changed.
     """
-    if size <= _LARGE:
+    if size <= LARGE:
         return work()
-    _collected.count(size)
-    return await asyncio.to_thread(work)
+    garbage.begin(size)
+    try:
+        return await asyncio.to_thread(work)
+    finally:
+        garbage.end(size)
 
 
 _PATIENCE = 50_000  # units of CEL's cost: some ten milliseconds
@@ -75,23 +76,3 @@ class Turn:
         """Let others have theirs; then another begins."""
         await asyncio.sleep(0)
         self._end = self._now() + _TURN_SECONDS
-
-
-class _Collected:
-    """Large garbage does not wait for its turn.
-
-    The collector counts objects, not bytes, and looks at old ones rarely here: errors refer to their frames,
-    and these to bodies of megabytes.
-    """
-
-    def __init__(self) -> None:
-        self._bytes = 0
-
-    def count(self, size: int) -> None:
-        self._bytes += size
-        if self._bytes > _COLLECTED_AFTER:
-            self._bytes = 0
-            gc.collect(1)
-
-
-_collected = _Collected()

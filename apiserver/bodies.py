@@ -9,6 +9,7 @@ from apimachinery.resources import Resource, Subresource
 from apimachinery.schema import Schema
 from apiserver import media_types
 from apiserver.beside import beside
+from apiserver.garbage import garbage
 from apiserver.request import BodyBrokenError, BodyTooLargeError, Request
 from apiserver.services import Scope
 
@@ -28,6 +29,7 @@ async def read(request: Request) -> bytes:
     except BodyBrokenError as error:
         raise errors.bad_request(f"the body cannot be read: {error}") from None
     request.size = len(body)
+    garbage.begin(request.size)
     return body
 
 

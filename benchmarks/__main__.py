@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import uvloop
 
-from benchmarks import apiserver, clusters, scheduling
+from benchmarks import apiserver, clusters, scheduling, stalls
 from benchmarks.row import Row
 from benchmarks.server import running_server
 
@@ -18,6 +18,11 @@ async def _apiserver(_options: argparse.Namespace) -> AsyncIterator[Row]:
     async with running_server() as server:
         for row in await apiserver.all_rows(server):
             yield row
+
+
+async def _stalls(_options: argparse.Namespace) -> AsyncIterator[Row]:
+    async with running_server() as server:
+        yield await stalls.stalls(server)
 
 
 async def _up(_options: argparse.Namespace) -> AsyncIterator[Row]:
@@ -38,6 +43,7 @@ def _load(load: scheduling.Load) -> Part:
 
 PARTS: dict[str, tuple[Part, ...]] = {
     "apiserver": (_apiserver,),
+    "stalls": (_stalls,),
     "up": (_up,),
     "claims": (_load(scheduling.CLAIMS),),
     "extended": (_load(scheduling.EXTENDED),),
@@ -45,7 +51,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "scheduler": (_load(scheduling.CLAIMS), _load(scheduling.EXTENDED)),
     "cell": (_cell,),
 }
-_ALL = ("apiserver", "up", "scheduler", "cell")
+_ALL = ("apiserver", "stalls", "up", "scheduler", "cell")
 
 
 def _options() -> argparse.Namespace:

@@ -33,9 +33,11 @@ class Connection:
     ) -> None:
         self._writer.close()
 
-    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    async def request(
+        self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
+    ) -> tuple[int, bytes]:
         """Status and body of the answer."""
-        length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+        length = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n" if body else ""
         self._writer.write(f"{method} {path} HTTP/1.1\r\n{self._head}{length}\r\n".encode() + body)
         status, headers = await self._read_head()
         if b"transfer-encoding: chunked" in headers:

@@ -4,6 +4,7 @@ import logging
 
 from apimachinery.errors import StatusError
 from apiserver import statuses
+from apiserver.garbage import garbage
 from apiserver.request import Handler, Request, Response
 
 log = logging.getLogger(__name__)
@@ -20,5 +21,7 @@ def with_panic_recovery(handler: Handler) -> Handler:
         except Exception:
             log.exception("%s %r", request.method, request.path)
             return statuses.panic(request)
+        finally:
+            garbage.end(request.size)  # it began when the body had been read
 
     return recover

@@ -24,9 +24,9 @@ async def create(request: Request, scope: Scope) -> Response:
     bodies.check_namespace(obj, scope, request.info.namespace)
     bodies.wipe_system_metadata(obj)
     write = write_of(request, scope, dry_run=options.dry_run)
-    deduplicate(obj, write.warnings)
 
     def made() -> Object:
+        deduplicate(obj, write.warnings)
         new = managed(request, scope, None, obj, write, options.field_manager)
         return scope.services.codec.convert(new, scope.registry.resource)
 

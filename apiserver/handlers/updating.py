@@ -23,7 +23,7 @@ async def update(request: Request, scope: Scope) -> Response:
     bodies.check_namespace(obj, scope, request.info.namespace)
     bodies.check_name(obj, request.info.name)
     write = write_of(request, scope, dry_run=options.dry_run)
-    deduplicate(obj, write.warnings)
+    await beside(write.size, lambda: deduplicate(obj, write.warnings))
     codec, registry = scope.services.codec, scope.registry
 
     def made(current: Object | None) -> Object:

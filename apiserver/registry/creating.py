@@ -11,6 +11,7 @@ from apimachinery.errors import Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
 from apiserver.authorization import refusal
+from apiserver.beside import beside
 from apiserver.encoding import dumps, loads
 from apiserver.registry import checks
 from apiserver.registry.owner_references import deduplicate
@@ -32,7 +33,7 @@ async def create(registry: Registry, obj: Object, write: Write) -> Written:
     services = registry.services
     name = obj["metadata"].get("name") or ""
     await services.admission.admit(registry.attributes(admission.CREATE, write, name, obj, None))
-    deduplicate(obj, write.warnings, mutated=True)
+    await beside(write.size, partial(deduplicate, obj, write.warnings, mutated=True))
     metadata = obj["metadata"]  # admission may have made it anew
     if metadata.get("name") or not metadata.get("generateName"):
         return await _create(registry, obj, write)
@@ -136,6 +137,11 @@ def _exists(registry: Registry, current: Entry | None, metadata: Object) -> Stat
     if metadata.get("generateName"):
         error.message += ", the server was not able to generate a unique name for the object"
         error.details = {**(error.details or {}), "retryAfterSeconds": 1}
-    if current is not None and loads(current.value)["metadata"].get("deletionTimestamp"):
+    if current is not None and _is_ending(current.value):
         error.message = f"object is being deleted: {error.message}"
     return error
+
+
+def _is_ending(value: bytes) -> bool:
+    # Objects that do not name the field anywhere need not be decoded.
+    return b'"deletionTimestamp"' in value and bool(loads(value)["metadata"].get("deletionTimestamp"))

@@ -12,6 +12,7 @@ from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
+from apiserver.beside import beside
 from apiserver.registry import checks, creating
 from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
@@ -66,7 +67,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     strategy = registry.strategy_of(write.subresource)
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
-        deduplicate(new, write.warnings, mutated=True)
+        await beside(write.size, partial(deduplicate, new, write.warnings, mutated=True))
     _check_revision(registry, strategy, new, entry, (write.requested or registry.resource).version)
     effort = registry.effort(write, len(entry.value))
     async with registry.prepared(new, effort, partial(prepare, registry, strategy, new, old, write)):
