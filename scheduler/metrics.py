@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from scheduler.dynamic_metrics import DynamicMetrics
 from scheduler.framework.status import Status
 from scheduler.rules import SchedulerRules
 
@@ -19,6 +20,7 @@ class Metrics:
 
     def __init__(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
         self._count_attempts(registry)
+        self.dynamic = DynamicMetrics(registry, rules)
         self._time_plugins(registry)
         self._count_preemption(registry, rules)
         self._time_attempts(registry)
@@ -39,14 +41,6 @@ class Metrics:
             buckets=[1, 2, 4, 8, 16],
             registry=registry,
         )
-        self.claim_creates = Counter(
-            "scheduler_resourceclaim_creates",
-            "ResourceClaims that the scheduler asked the API server to create.",
-            ["status"],
-            registry=registry,
-        )
-        for status in ("success", "failure"):
-            self.claim_creates.labels(status=status)
 
     def _time_attempts(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Histogram
