@@ -29,16 +29,15 @@ class Derived(Generic[T]):
         self._read = read
         self._resources = tuple(resources)
         self._make = make
-        self._seen: tuple[int, ...] = ()
-        self._value: T | None = None
+        self._made: tuple[tuple[int, ...], T] | None = None  # what was seen, and what it came to
 
     def get(self) -> T:
-        """The value as of the newest revision this server has applied."""
+        """The value as of the newest revision this server has applied; threads may ask as well."""
         seen = tuple(map(self._store.changed, self._resources))
-        if self._value is None or seen != self._seen:
-            self._value = self._make(*map(self._objects, self._resources))
-            self._seen = seen
-        return self._value
+        made = self._made
+        if made is None or seen != made[0]:
+            self._made = made = seen, self._make(*map(self._objects, self._resources))
+        return made[1]
 
     def _objects(self, resource: str) -> list[Object]:
         found = (self._object(entry) for entry in self._store.list(resource).entries)

@@ -7,10 +7,10 @@ spec:
   parameters:                                            # the matrix runs one cell per combination
     naming: [{name: explicit, …}, {name: implicit, …}]
     versions: [{name: 1.35-1.36-1.35, from: "1.35", to: "1.36"}]
-    on: {subsets: [apiserver, scheduler]}                # all of them: none, apiserver, scheduler, all
-  baseline: {on: all}                                    # the cells the others are compared with
+    enabled: {subsets: [apiserver, scheduler]}           # all of them: none, apiserver, scheduler, all
+  baseline: {enabled: all}                               # the cells the others are compared with
   expectedFailures:                                      # where upstream fails too, and why
-  - {when: (contains($on.out, 'scheduler')), steps: [a new pod gets a device], reason: …}
+  - {when: (contains($enabled.out, 'scheduler')), steps: [a new pod gets a device], reason: …}
 ---
 apiVersion: chainsaw.kyverno.io/v1alpha1
 kind: Test
@@ -107,7 +107,11 @@ def _bindings(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {entry["name"]: entry["value"] for entry in spec.get("bindings") or []}
 
 
-def _parameter(name: str, values: Any, source: str) -> Parameter:
+def _parameter(name: Any, values: Any, source: str) -> Parameter:
+    if not isinstance(name, str):
+        raise ScenarioError(
+            f"{source}: parameters: {name!r} is no name; YAML reads on, off, yes and no as booleans"
+        )
     if isinstance(values, list) and values:
         return Parameter(name, tuple(values))
     members = values.get("subsets") if isinstance(values, dict) else None

@@ -1,6 +1,7 @@
 """Whether a node takes a pod bound to it (kubelet/lifecycle/predicate.go, scheduler.AdmissionCheck)."""
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any, NamedTuple
 
 from apimachinery.node_affinity import affinity_matches
@@ -11,6 +12,20 @@ from kubelet import pod_spec
 Object = dict[str, Any]
 
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+_IMPLICIT = "deviceclass.resource.kubernetes.io/"
+
+
+class LeftToDRA(Enum):
+    """Which resources of a pod may be devices of its claim, so that the node need not have them.
+
+    Cluster-level ones are let pass besides: extended resources that the node does not name. Implicit names of
+    device classes are none of these.
+    """
+
+    NOTHING = "nothing"  # DRAExtendedResource is off
+    UNNAMED = "unnamed"  # 1.34: whatever the node does not name
+    ABSENT = "absent"  # 1.35 (pull request 133784): whatever it has none of
+    MAPPED = "mapped"  # 1.36 (pull request 135725): what the pod's status maps to requests of its claim
 
 
 class Rejection(NamedTuple):
@@ -25,16 +40,15 @@ def admit(
     node: Object,
     others: Iterable[Object],
     *,
-    extended_by_dra: bool,
+    left_to_dra: LeftToDRA,
     plugged: Mapping[str, int] | None = None,
 ) -> Rejection | None:
     """None if the node takes the pod beside `others`, its active pods.
 
-    `extended_by_dra`: extended resources that the node's plugins do not offer may be devices of a claim.
     `plugged`: so many devices the node has at least, whatever its status says: they are in use.
     """
     return (
-        _resources(pod, node, others, plugged or {}, extended_by_dra=extended_by_dra)
+        _resources(pod, node, others, plugged or {}, left_to_dra)
         or _node_affinity(pod, node)
         or _node_name(pod, node)
         or _taints(pod, node)
@@ -46,8 +60,7 @@ def _resources(
     node: Object,
     others: Iterable[Object],
     plugged: Mapping[str, int],
-    *,
-    extended_by_dra: bool,
+    left_to_dra: LeftToDRA,
 ) -> Rejection | None:
     allocatable = {
         name: Quantity.parse(str(amount)).milli_value()
@@ -59,32 +72,55 @@ def _resources(
     for other in others:
         for name, amount in {**pod_spec.pod_requests(other), "pods": 1000}.items():
             used[name] = used.get(name, 0) + amount
-    for name, amount in {"pods": 1000, **pod_spec.pod_requests(pod)}.items():
-        if not _fits(name, amount, allocatable, used, extended_by_dra=extended_by_dra):
+    own = _for_node(pod, allocatable, left_to_dra)
+    for name, amount in {"pods": 1000, **pod_spec.pod_requests(own)}.items():
+        free = allocatable.get(name, 0) - used.get(name, 0)
+        if amount > free and not (amount == 0 or _is_left(name, allocatable, left_to_dra)):
             return _insufficient(name, amount, used.get(name, 0), allocatable.get(name, 0))
     return None
 
 
-def _fits(
-    name: str, amount: int, allocatable: Mapping[str, int], used: Mapping[str, int], *, extended_by_dra: bool
-) -> bool:
-    if amount == 0:
-        return True
-    if is_extended(name):
-        # Extended resources the node does not know are the cluster's business
-        # (removeMissingExtendedResources).
-        if name not in allocatable:
-            return True
-        if extended_by_dra and allocatable[name] <= 0:
-            return True
-    return amount <= allocatable.get(name, 0) - used.get(name, 0)
+def _for_node(pod: Object, allocatable: Mapping[str, int], left_to_dra: LeftToDRA) -> Object:
+    """The pod without the requests that are not the node's business (removeMissingExtendedResources)."""
+    mapped = set()
+    if left_to_dra is LeftToDRA.MAPPED:
+        status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+        for mapping in status.get("requestMappings") or ():
+            mapped.add((mapping["containerName"], mapping["resourceName"]))
+
+    def filtered(container: Object) -> Object:
+        resources = container.get("resources") or {}
+        requests = {
+            name: amount
+            for name, amount in (resources.get("requests") or {}).items()
+            if not (is_extended(name) and (container["name"], name) in mapped)
+            and not (_is_cluster_level(name) and name not in allocatable)
+        }
+        return {**container, "resources": {**resources, "requests": requests}}
+
+    spec = dict(pod["spec"])
+    for field in ("containers", "initContainers"):
+        spec[field] = [filtered(container) for container in spec.get(field) or ()]
+    return {**pod, "spec": spec}
+
+
+def _is_left(name: str, allocatable: Mapping[str, int], left_to_dra: LeftToDRA) -> bool:
+    if name in _NATIVE or name == "pods":
+        return False
+    if left_to_dra is LeftToDRA.UNNAMED:
+        return name not in allocatable
+    return left_to_dra is LeftToDRA.ABSENT and allocatable.get(name, 0) <= 0
+
+
+def _is_cluster_level(name: str) -> bool:
+    return is_extended(name) and not name.startswith(_IMPLICIT)
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is none of Kubernetes' own (v1helper.IsExtendedResourceName)."""
+    """Whether a device plugin or DRA may provide it (schedutil.IsDRAExtendedResourceName)."""
     if name in _NATIVE or "/" not in name or name.startswith("requests."):
         return False
-    return "kubernetes.io/" not in name or name.startswith("deviceclass.resource.kubernetes.io/")
+    return "kubernetes.io/" not in name or name.startswith(_IMPLICIT)
 
 
 def _insufficient(name: str, requested: int, used: int, capacity: int) -> Rejection:

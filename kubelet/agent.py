@@ -40,6 +40,7 @@ from kubelet.services import NodeServices
 from kubelet.sockets import NodeSockets
 from kubelet.status import owned_fields
 from kubelet.status_writer import StatusWriter
+from kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -133,9 +134,9 @@ class NodeAgent:
 
     # -- life
 
-    def start(self) -> None:
-        """Begin, in the background."""
-        self._tasks.append(asyncio.create_task(self._run(), name=f"kubelet {self.config.name}"))
+    def start(self, turns: Turns) -> None:
+        """Begin, in the background, when it is this node's turn to come up."""
+        self._tasks.append(asyncio.create_task(self._run(turns), name=f"kubelet {self.config.name}"))
 
     async def stop(self) -> None:
         """End in order: containers, devices and the Node object stay as they are."""
@@ -163,9 +164,10 @@ class NodeAgent:
         if self._listener is not None:
             await self._listener.stop()
 
-    async def _run(self) -> None:
+    async def _run(self, turns: Turns) -> None:
         try:
-            await self._bring_up()
+            async with turns.turn():
+                await self._bring_up()
         except Exception as error:
             # Upstream's kubelet exits; here the process goes on for its other nodes.
             log.exception("kubelet of node %s failed", self.config.name)

@@ -4,9 +4,13 @@ One table, read at construction.
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
+from kubelet.admission import LeftToDRA
+
+T = TypeVar("T")
 
 _CREATED = {0: "Created container {name}", 32: "Created container: {name}", 35: "Container created"}
 _STARTED = {0: "Started container {name}", 35: "Container started"}
@@ -24,8 +28,10 @@ _EMPTY_ALLOCATE_RESPONSE = {  # since 1.35 by another library
     35: "",
 }
 
+_LEFT_TO_DRA = {0: LeftToDRA.UNNAMED, 35: LeftToDRA.ABSENT, 36: LeftToDRA.MAPPED}
 
-def _since(table: dict[int, str], minor: int) -> str:
+
+def _since(table: dict[int, T], minor: int) -> T:
     """The entry of the newest minor that is not newer than `minor`."""
     return table[max(first for first in table if first <= minor)]
 
@@ -58,6 +64,7 @@ class Behaviour:
     backoff_seconds: tuple[float, float]  # first, longest
     dynamic_resources: bool
     extended_resources: bool
+    left_to_dra: LeftToDRA  # on admission
     claims_of_pod_groups: bool
     optional_node_operations: bool
     dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
@@ -96,6 +103,7 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),
         dynamic_resources=gate("DynamicResourceAllocation"),
         extended_resources=gate("DRAExtendedResource"),
+        left_to_dra=_since(_LEFT_TO_DRA, minor) if gate("DRAExtendedResource") else LeftToDRA.NOTHING,
         claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
         optional_node_operations=gate("DRAOptionalNodeOperations"),
         dra_validates_first=minor >= 34,

@@ -14,12 +14,17 @@ from kubelet.agent import NodeAgent, ServerSettings
 from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import NodeConfig, NodesFileError, load_nodes
 from kubelet.server.listening import Credentials
+from kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
 
 _METRICS_SECONDS = 5.0
+# Each costs a TLS connection. One would do, but for a write that an admission webhook holds up.
+_REQUESTS_PER_NODE = 2
+# Nodes that come up at a time: more would only wait for each other, up to their requests' timeouts.
+_ARRIVING_MAX, _ARRIVING_SECONDS = 32, 2.0
 
 
 class Host:
@@ -41,6 +46,7 @@ class Host:
         self._metrics = KubeletMetrics(ctx.health.registry)
         self._agents: dict[str, NodeAgent] = {}
         self._clients: dict[str, APIClient] = {}  # of nodes with credentials of their own
+        self._turns = Turns(_ARRIVING_MAX, _ARRIVING_SECONDS)
         self._reload = asyncio.Event()
         self._server = ServerSettings(ctx.health, credentials.context()) if credentials is not None else None
 
@@ -104,7 +110,9 @@ class Host:
         ctx, client = self._ctx, self._ctx.client
         if node.kubeconfig is not None:
             agent_name = user_agent("kubelet", ctx.world.version)
-            client = self._clients[node.name] = APIClient.from_kubeconfig(node.kubeconfig, agent_name)
+            client = self._clients[node.name] = APIClient.from_kubeconfig(
+                node.kubeconfig, agent_name, max_requests=_REQUESTS_PER_NODE
+            )
         registered = functools.partial(ctx.announce, f"kubelet/{node.name}", "started")
         port = ctx.options.secure_port
         agent = NodeAgent(
@@ -119,7 +127,7 @@ class Host:
             sockets=self._sockets,
         )
         self._agents[node.name] = agent
-        agent.start()
+        agent.start(self._turns)
         log.info("node %s starts", node.name)
 
     async def _told_to_reload(self) -> bool:

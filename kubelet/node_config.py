@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
@@ -40,7 +41,7 @@ class NodeConfig:
 def load_nodes(path: Path) -> list[NodeConfig]:
     """The nodes of a file; raises NodesFileError."""
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506 - a safe loader
     except (OSError, yaml.YAMLError) as error:
         raise NodesFileError(f"cannot read nodes file {path}: {error}") from error
     entries = content.get("nodes") if isinstance(content, dict) else None

@@ -177,9 +177,9 @@ class PodManager:
         uid = pod_spec.uid_of(pod)
         besides = self._waiting | {uid}
         others = [one.pod for one in workers if one.active and one.uid not in besides]
-        extended = self._services.behaviour.devices_of_none_are_inactive
+        left = self._services.behaviour.left_to_dra
         plugged = self._services.plugins.allocated_for(pod)
-        return admit(pod, self._node(), others, extended_by_dra=extended, plugged=plugged)
+        return admit(pod, self._node(), others, left_to_dra=left, plugged=plugged)
 
     def _end_orphan(self, sandbox: Sandbox) -> None:
         """Stop what runs of a pod that the API no longer has."""

@@ -22,7 +22,7 @@ from apimachinery.gates import FeatureGates
 from apimachinery.quota.names import is_extended, is_native
 from apimachinery.versions import DEFAULT_VERSION, Version
 from kubelet.drivers.profiles import PROFILES
-from kubelet.drivers.settings import offer
+from kubelet.drivers.settings import offer, plugin_apis
 from kubeskew.failures import UserError
 
 DEFAULT_NODES = 3
@@ -31,7 +31,9 @@ DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-stor
 _CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components"}
 _NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
 _PLUGIN_KEYS = {"resource", "devices", "deviceName"}
-_DRIVER_KEYS = {"name", "devices", "deviceName", "attributes", "capacity", "profile", "resources"}
+_DRIVER_KEYS = {
+    *("name", "devices", "deviceName", "attributes", "capacity", "profile", "resources", "pluginAPIs")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,7 @@ def _driver(value: Any, where: str) -> dict[str, Any]:
         raise UserError(f"{where}: a driver needs a name")
     try:
         made = offer("node", driver)
+        plugin_apis(driver)
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{where}: driver {driver['name']}: {error}") from error
     if made.profile not in PROFILES:

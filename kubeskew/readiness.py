@@ -13,8 +13,10 @@ from kubeskew.failures import ClusterError
 from kubeskew.state import Process, State, StateDir
 
 START_SECONDS = 60.0
-SLOW_SECONDS = 4.0  # after which a wait is told
+SLOW_SECONDS = 4.0  # after which a wait is told, again and again
 POLL_SECONDS = 0.03
+_POLL_SHARE = 0.02  # of the time waited so far: what takes long is asked for less often
+_NAMED = 5  # nodes in a message
 LEADING = frozenset({"controller-manager", "scheduler"})
 
 Missing = str  # what is not there yet; empty if nothing
@@ -99,7 +101,10 @@ class Probes:
     async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
         hosted = await self.hosted(process) or {}
         waiting = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("ready")]
-        return f"nodes not ready: {', '.join(waiting)}" if waiting else ""
+        if not waiting:
+            return ""
+        more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
+        return f"nodes not ready: {', '.join(waiting[:_NAMED])}{more}"
 
     async def default_account_missing(self, server: Process) -> Missing:
         """Whether namespace `default` has its service account, which the controller manager makes."""
@@ -184,22 +189,25 @@ async def wait_until(
     check: Callable[[], None] = lambda: None,
     tell: Progress = silent,
 ) -> None:
-    """Ask until nothing is missing. Raises ClusterError after START_SECONDS, or what `check` raises.
+    """Ask until nothing is missing; `tell` hears what is, if it takes long. Raises what `check` raises.
 
-    `tell` hears once what is missing, if it takes long.
+    Raises ClusterError where nothing happens any more: what is missing is the same for START_SECONDS, or it
+    takes ten times as long in all.
     """
     loop = asyncio.get_running_loop()
-    started = loop.time()
-    told = False
+    started = changed = told = loop.time()
+    last = ""
     while True:
         lacking = await missing()
         check()
         if not lacking:
             return
-        waited = loop.time() - started
-        if waited > START_SECONDS:
-            raise ClusterError(f"{what} is not ready after {START_SECONDS:.0f} s: {lacking}")
-        if waited > SLOW_SECONDS and not told:
-            told = True
+        now = loop.time()
+        if lacking != last:
+            last, changed = lacking, now
+        if now - changed > START_SECONDS or now - started > 10 * START_SECONDS:
+            raise ClusterError(f"{what} is not ready after {now - started:.0f} s: {lacking}")
+        if now - told > SLOW_SECONDS:
             tell(lacking)
-        await asyncio.sleep(POLL_SECONDS)
+            told = now
+        await asyncio.sleep(max(POLL_SECONDS, (now - started) * _POLL_SHARE))

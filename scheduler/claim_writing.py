@@ -65,7 +65,7 @@ class ClaimWriter:
                     seen(current)
             return await self._reserve(current, result, consumer)
 
-        return await self._retrying(claim, attempt)
+        return await self._retrying(claim, attempt, f"get updated claim {display(claim)} after conflict")
 
     async def _add_finalizer(self, claim: Object) -> Object:
         finalizers = [*(claim["metadata"].get("finalizers") or []), FINALIZER]
@@ -79,12 +79,12 @@ class ClaimWriter:
         if result is not None:
             status["allocation"] = dict(result)
         status["reservedFor"] = [*(status.get("reservedFor") or []), consumer]
+        what = "reservation" if result is None else "allocation and reservation"
         if self._stamps:
             self._stamp(claim, status)
         try:
             return await self._update({**claim, "status": status}, "status")
         except StatusError as error:
-            what = "allocation and reservation" if result is not None else "reservation"
             raise _explained(f"add {what} to claim {display(claim)}", error) from error
 
     def _stamp(self, claim: Object, status: Object) -> None:
@@ -112,39 +112,45 @@ class ClaimWriter:
         return await self._update({**claim, "status": status}, "status")
 
     async def delete(self, claim: Object) -> None:
-        """Remove the finalizer, then the claim; one that is gone already is fine."""
+        """Remove the finalizer by an update, which is written even without one, then the claim."""
+        what = f"resourceclaim {display(claim)}"
 
         async def attempt(current: Object) -> Object:
             finalizers = current["metadata"].get("finalizers") or []
-            if FINALIZER not in finalizers:
-                return current
             rest = [each for each in finalizers if each != FINALIZER]
-            return await self._update(_with_finalizers(current, rest))
+            try:
+                return await self._update(_with_finalizers(current, rest))
+            except StatusError as error:
+                raise _explained(f"update {what}", error) from error
 
         metadata = claim["metadata"]
-        try:
-            await self._retrying(claim, attempt)
-            await self._client.delete(
-                self._ref, metadata["name"], metadata["namespace"], preconditions={"uid": metadata["uid"]}
-            )
-        except StatusError as error:
-            if not is_reason(error, "NotFound"):
-                raise
+        await self._retrying(claim, attempt, f"get {what}")
+        await self._client.delete(
+            self._ref, metadata["name"], metadata["namespace"], preconditions={"uid": metadata["uid"]}
+        )
 
     async def announce(self, pod: PodInfo, claim: Object, mappings: Sequence[Object]) -> None:
         """Tell the kubelet, in the pod's status, which claim and requests its resources come from."""
+        where = f"pod {pod.key} ExtendedResourceClaimStatus"
         if not mappings:
-            raise ClaimError("nil or empty request mappings, no update of pod status")
+            raise ClaimError(f"nil or empty request mappings, no update of {where}")
         status = {"requestMappings": [*mappings], "resourceClaimName": claim["metadata"]["name"]}
         body = {"status": {"extendedResourceClaimStatus": status}}
-        await self._client.patch(PODS, pod.name, pod.namespace, body, STRATEGIC_PATCH, subresource="status")
+        try:
+            await self._client.patch(
+                PODS, pod.name, pod.namespace, body, STRATEGIC_PATCH, subresource="status"
+            )
+        except StatusError as error:
+            raise _explained(f"update {where}", error) from error
 
     async def _update(self, claim: Object, subresource: str = "") -> Object:
         written = await self._client.update(self._ref, self._edge.outgoing(self._ref, claim), subresource)
         return self._edge.incoming(self._ref, written)
 
-    async def _retrying(self, claim: Object, attempt: Callable[[Object], Awaitable[Object]]) -> Object:
-        """Again with the newest version after a conflict."""
+    async def _retrying(
+        self, claim: Object, attempt: Callable[[Object], Awaitable[Object]], reading: str
+    ) -> Object:
+        """Again with the newest version after a conflict; `reading` says in errors what getting it is."""
         current = claim
         for number in range(_TRIES):
             try:
@@ -153,15 +159,15 @@ class ClaimWriter:
                 if not is_reason(error, "Conflict") or number == _TRIES - 1:
                     raise
             await self._clock.sleep(_RETRY_SECONDS)
-            current = await self._refresh(claim)
+            current = await self._refresh(claim, reading)
         raise AssertionError("unreachable: the last try raises")
 
-    async def _refresh(self, claim: Object) -> Object:
+    async def _refresh(self, claim: Object, reading: str) -> Object:
         metadata = claim["metadata"]
         try:
             found = await self._client.get(self._ref, metadata["name"], metadata["namespace"])
         except StatusError as error:
-            raise _explained(f"get updated claim {display(claim)} after conflict", error) from error
+            raise _explained(reading, error) from error
         return self._edge.incoming(self._ref, found)
 
 

@@ -17,6 +17,7 @@ from scheduler.claim_users import ClaimUsers, group_of
 from scheduler.claim_writing import ClaimWriter
 from scheduler.device_classes import DeviceClasses
 from scheduler.device_taints import TaintedSlices, TaintRules
+from scheduler.device_totals import DeviceTotals
 from scheduler.dra_edge import DRAEdge
 from scheduler.extended_resources import (
     ExtendedResources,
@@ -50,7 +51,16 @@ class DynamicState:
         self.classes = DeviceClasses()
         self.slices = SliceIndex(self._allocator_rules)
         self.extended = _extended_resources(rules)
+        self.totals = self._device_totals()
         self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_rules.cel))
+
+    def _device_totals(self) -> DeviceTotals | None:
+        """What NodeResources plugins count for their scores, from 1.35 on."""
+        if self.extended is None or not self._rules.extended_resource_index:
+            return None
+        return DeviceTotals(
+            self.extended.class_for, self.slices, self.claims.allocated, self._allocator_rules.cel
+        )
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:
         """The plugin of one profile; raises ConfigurationError for arguments that cannot be."""

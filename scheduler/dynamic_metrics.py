@@ -34,8 +34,6 @@ class DynamicMetrics:
         self._more = {"admin_access": "false"} if name.startswith(_SHARED) else {}
         help_text = "ResourceClaims that the scheduler asked the API server to create."
         self._creates = Counter(name, help_text, ["status", *self._more], registry=registry)
-        for status in ("success", "failure"):
-            self._creates.labels(status=status, **self._more)
 
     def _time_binding(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Counter, Histogram

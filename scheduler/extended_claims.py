@@ -57,7 +57,7 @@ class _Container:
 class _Draft:
     class_for: ClassFor
     requests: list[Object] = field(default_factory=list)
-    mappings: list[tuple[int, Object]] = field(default_factory=list)
+    mappings: list[Object] = field(default_factory=list)
 
     def request(self, container: _Container, resource: str, count: int) -> str:
         name = container.request_name(resource)
@@ -74,12 +74,10 @@ class _Draft:
 
     def map(self, container: _Container, resource: str, request: str) -> None:
         mapping = {"containerName": container.name, "resourceName": resource, "requestName": request}
-        self.mappings.append((container.index, mapping))
+        self.mappings.append(mapping)
 
     def finish(self) -> ClaimRequests:
-        requests = sorted(self.requests, key=lambda request: str(request["name"]))
-        ordered = sorted(self.mappings, key=lambda each: each[0])
-        return ClaimRequests(requests, [mapping for _, mapping in ordered])
+        return ClaimRequests(sorted(self.requests, key=lambda request: str(request["name"])), self.mappings)
 
 
 def _containers(spec: Mapping[str, Any]) -> list[_Container]:
@@ -103,7 +101,8 @@ def per_container(spec: Mapping[str, Any], resources: Iterable[str], class_for: 
 
 def with_reuse(spec: Mapping[str, Any], resources: Iterable[str], class_for: ClassFor) -> ClaimRequests:
     """1.35 and later: short-lived init containers use what later containers will have; only what the
-    hungriest of them needs beyond that becomes one request, for all of them."""
+    hungriest of them needs beyond that becomes one request, for all of them. Mappings come by resource, those
+    of short-lived containers last."""
     draft = _Draft(class_for)
     for resource in sorted(resources):
         _share(draft, _containers(spec), resource)
@@ -119,17 +118,19 @@ def _share(draft: _Draft, containers: Sequence[_Container], resource: str) -> No
             draft.map(container, resource, name)
             lasting.append((container, name, count))
     short: list[tuple[_Container, int]] = []
+    brief: list[tuple[_Container, str]] = []  # "": the request that all of them share
     for container in containers:
         missing = container.requests.get(resource, 0) if container.brief else 0
         for later, name, count in lasting:
             if missing > 0 and later.index > container.index:
-                draft.map(container, resource, name)
+                brief.append((container, name))
                 missing -= count
         if missing > 0:
             short.append((container, missing))
-    if not short:
-        return
-    hungriest, extra = max(short, key=lambda each: each[1])
-    name = draft.request(hungriest, resource, extra)
-    for container, _ in short:
-        draft.map(container, resource, name)
+            brief.append((container, ""))
+    shared = ""
+    if short:
+        hungriest, extra = max(short, key=lambda each: each[1])
+        shared = draft.request(hungriest, resource, extra)
+    for container, name in brief:
+        draft.map(container, resource, name or shared)

@@ -1,14 +1,15 @@
-"""Which DeviceClass backs which extended resource (KEP-5004).
+"""Which DeviceClass backs which extended resource (KEP-5004), and on which nodes.
 
-Two lookups, as two releases have them. Both know the implicit name of a class too.
+Two lookups, as two releases have them: 1.34, and 1.35 to 1.37.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, Protocol
 
 from scheduler.framework.events import Object
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
 def implicit_name(class_name: str) -> str:
@@ -29,11 +30,29 @@ def is_extended_resource(name: str) -> bool:
 
 
 class ExtendedResources(Protocol):
-    """The lookup as plugins use it; classes are told to it as they change."""
+    """The lookup as plugins use it; classes are told to it as they change.
+
+    `tells_of_classes`: NodeResourcesFit tries pods again when a class comes or changes its name.
+    """
+
+    tells_of_classes: bool
 
     def class_for(self, resource: str) -> Object | None: ...
 
-    def class_may_help(self, pod: Object, old: Object | None, new: Object | None) -> bool: ...
+    def may_back(self, resource: str) -> bool:
+        """Whether DynamicResources looks for a class of that name at all."""
+        ...
+
+    def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
+        """Whether no device plugin of a node provides the resource, so that DRA may."""
+        ...
+
+    def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
+        """What NodeResourcesFit leaves to DRA where it is lacking, of all that a pod asks for.
+
+        `in_hints`: as queueing hints judge it.
+        """
+        ...
 
     def set_class(self, old: Object | None, new: Object) -> None: ...
 
@@ -41,13 +60,14 @@ class ExtendedResources(Protocol):
 
 
 def class_may_help(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """A new or changed class matters to pods that ask for one of its names."""
+    """A new class matters to pods that ask for one of its names, a changed one if that is its new name."""
     if new is None:
         return False
-    name = new["metadata"]["name"]
     if old is not None and explicit_name(old) == explicit_name(new):
         return False
-    wanted = {implicit_name(name), explicit_name(new)}
+    wanted = {explicit_name(new)}
+    if old is None:
+        wanted.add(implicit_name(new["metadata"]["name"]))
     spec = pod["spec"]
     return any(
         resource in wanted
@@ -68,9 +88,13 @@ def _is_newer(device_class: Object, other: Object) -> bool:
 class IndexedExtendedResources:
     """1.35 and later: an index kept by events (k8s.io/dynamic-resource-allocation, ExtendedResourceCache).
 
-    Its quirks are upstream's: a class that loses its explicit name is not registered under its implicit name
-    either and keeps its old entries; deleting a class removes the explicit name even if another owns it now.
+    Its quirks are upstream's (mended by pull request 141110, after 1.37): a class that loses its explicit
+    name is not registered under its implicit name either and keeps its old entries; an update that keeps the
+    explicit name is not noticed; a class that gives its explicit name up, or goes, takes the name away even
+    from the class that owns it now.
     """
+
+    tells_of_classes = True
 
     def __init__(self) -> None:
         self._by_resource: dict[str, Object] = {}
@@ -78,19 +102,25 @@ class IndexedExtendedResources:
     def class_for(self, resource: str) -> Object | None:
         return self._by_resource.get(resource)
 
-    def class_may_help(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        return class_may_help(pod, old, new)
+    def may_back(self, resource: str) -> bool:
+        return is_extended_resource(resource)
+
+    def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
+        """None at all, or what a device plugin that is gone left behind."""
+        return allocatable.get(resource, 0) <= 0
+
+    def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
+        return {each for each in resources if self.class_for(each) is not None}
 
     def set_class(self, old: Object | None, new: Object) -> None:
-        name, resource = new["metadata"]["name"], explicit_name(new)
-        if resource:
-            owner = self._by_resource.get(resource)
-            if owner is not None and owner["metadata"]["name"] != name and not _is_newer(new, owner):
-                return
-            self._by_resource[resource] = new
-        was = explicit_name(old)
-        if was and was != resource:
+        name, resource, was = new["metadata"]["name"], explicit_name(new), explicit_name(old)
+        owner = self._by_resource.get(resource) if resource else None
+        if owner is not None and not _is_newer(new, owner):
+            return
+        if was:
             self._by_resource.pop(was, None)
+        if resource:
+            self._by_resource[resource] = new
         self._by_resource[implicit_name(name)] = new
 
     def remove_class(self, device_class: Object) -> None:
@@ -101,8 +131,12 @@ class IndexedExtendedResources:
 class ListedExtendedResources:
     """1.34: a plain map of all classes; the implicit name exists only without an explicit one.
 
-    Which of several owners wins was up to Go's map order; here it is the last by name.
+    Which of several owners wins was up to Go's map order; here it is the last by name. DynamicResources does
+    not know implicit names yet (pull request 133363), while NodeResourcesFit leaves everything that a node
+    does not name to it, if the pod asks for no other extended resource: such a pod runs without devices.
     """
+
+    tells_of_classes = False
 
     def __init__(self) -> None:
         self._classes: dict[str, Object] = {}
@@ -116,8 +150,18 @@ class ListedExtendedResources:
             }
         return self._by_resource.get(resource)
 
-    def class_may_help(self, pod: Object, old: Object | None, new: Object | None) -> bool:
-        return class_may_help(pod, old, new)
+    def may_back(self, resource: str) -> bool:
+        return is_extended_resource(resource) and not resource.startswith(IMPLICIT_PREFIX)
+
+    def is_lacking(self, allocatable: Mapping[str, int], resource: str) -> bool:
+        """Not even named: what a device plugin left behind is the plugin's (before pull request 133784)."""
+        return resource not in allocatable
+
+    def delegated(self, resources: Iterable[str], *, in_hints: bool = False) -> Set[str]:
+        counted = {each for each in resources if each not in _NATIVE}
+        if in_hints or not any(map(self.may_back, counted)):
+            return counted
+        return {each for each in counted if self.class_for(each) is not None}
 
     def set_class(self, old: Object | None, new: Object) -> None:
         self._classes[new["metadata"]["name"]] = new

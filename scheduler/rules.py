@@ -20,7 +20,7 @@ class SchedulerRules:
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
-    claim_metric: str  # that counts the special claims made, without _total; empty if there is none
+    claim_metric: str  # what counts the creation of special claims (1.35+), without `_total`; "" is nothing
     binding_metrics: bool  # 1.36+: how binding conditions went
     queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
     async_preemption: bool
@@ -41,9 +41,10 @@ class SchedulerRules:
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "SchedulerRules":
         dynamic = gates.enabled("DynamicResourceAllocation") and version.minor >= _STRUCTURED_SINCE
+        extended = gates.enabled("DRAExtendedResource")
         return cls(
             dynamic_resources=dynamic,
-            extended_resources=dynamic and gates.enabled("DRAExtendedResource"),
+            extended_resources=dynamic and extended,
             dynamic=DynamicRules.of(version, gates),
             extended_resource_index=version.minor >= 35,
             taint_in_reason=version.minor < 35,
@@ -51,9 +52,7 @@ class SchedulerRules:
             device_taint_rules=dynamic
             and gates.enabled("DRADeviceTaints")
             and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),
-            claim_metric=_claim_metric(version.minor)
-            if dynamic and gates.enabled("DRAExtendedResource")
-            else "",
+            claim_metric=_claim_metric(version.minor) if dynamic and extended else "",
             binding_metrics=dynamic and version.minor >= 36 and gates.enabled("DRADeviceBindingConditions"),
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
             pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
@@ -72,8 +71,7 @@ class SchedulerRules:
 
 
 def _claim_metric(minor: int) -> str:
-    if minor < 35:
-        return ""
-    # 1.37 shares it with the controller manager
-    component = "scheduler" if minor < 37 else "dynamic_resource_allocation"
-    return f"{component}_resourceclaim_creates"
+    """Pull requests 134523 and 138542."""
+    if minor >= 37:  # shared with the controller manager
+        return "dynamic_resource_allocation_resourceclaim_creates"
+    return "scheduler_resourceclaim_creates" if minor >= 35 else ""

@@ -106,7 +106,8 @@ class SchedulerService:
         for each in settings.profiles:
             recorder = self._recorders[each.scheduler_name]
             own = replace(handle, filters=[], recorder=recorder)
-            context = PluginContext(own, dynamic.extended, partial(dynamic.plugin, own, each.scheduler_name))
+            plugin = partial(dynamic.plugin, own, each.scheduler_name)
+            context = PluginContext(own, dynamic.extended, dynamic.totals, plugin)
             profile = profiles.build(each, context, settings.percentage_of_nodes_to_score)
             profile.observe_plugin, profile.monotonic = self.metrics.observe_plugin, handle.clock.monotonic
             filters[profile.name] = NodeFilter(profile, handle.nominator, handle.clock)

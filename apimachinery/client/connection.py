@@ -5,6 +5,7 @@ client is used to.
 """
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import cast
@@ -105,6 +106,11 @@ class Connection(asyncio.Protocol):
         self.closed = True
         if self._transport is not None:
             self._transport.close()
+
+    @property
+    def tls(self) -> ssl.SSLObject | None:
+        """Its TLS, where there is any."""
+        return self._transport.get_extra_info("ssl_object") if self._transport is not None else None
 
     # -- the parser's callbacks
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from apimachinery.client.resuming import ResumingContext, client_context
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -33,14 +35,11 @@ class Kubeconfig:
     token: str = ""
     insecure: bool = False
 
-    def ssl_context(self) -> ssl.SSLContext | None:
+    def ssl_context(self) -> ResumingContext | None:
         """None for a plain-text server."""
         if not self.server.startswith("https:"):
             return None
-        context = ssl.create_default_context(cadata=self.ca.decode() if self.ca else None)
-        if self.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
+        context = client_context(self.ca, insecure=self.insecure)
         if self.certificate:
             _load_pair(context, self.certificate, self.key)
         return context

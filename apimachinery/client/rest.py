@@ -16,7 +16,7 @@ import orjson
 
 from apimachinery.client.kubeconfig import load_kubeconfig
 from apimachinery.client.refs import Ref
-from apimachinery.client.transport import HTTPTransport, Request, Response, Transport
+from apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
 from apimachinery.clock import Clock, SystemClock
 from apimachinery.errors import StatusError
 from apimachinery.versions import Version
@@ -63,14 +63,23 @@ class APIClient:
 
     @classmethod
     def from_kubeconfig(
-        cls, path: str | Path, user_agent: str, *, clock: Clock | None = None, context: str = ""
+        cls,
+        path: str | Path,
+        user_agent: str,
+        *,
+        clock: Clock | None = None,
+        context: str = "",
+        max_requests: int = MAX_REQUESTS,
     ) -> "APIClient":
-        """Over HTTPS, as the kubeconfig's context says; raises KubeconfigError."""
+        """Over HTTPS, as the kubeconfig's context says; raises KubeconfigError.
+
+        `max_requests` are under way at a time, watches not counted.
+        """
         config = load_kubeconfig(path, context)
         headers = {"User-Agent": user_agent}
         if config.token:
             headers["Authorization"] = f"Bearer {config.token}"
-        transport = HTTPTransport(config.server, config.ssl_context())
+        transport = HTTPTransport(config.server, config.ssl_context(), max_requests=max_requests)
         return cls(transport, clock=clock, headers=headers)
 
     async def close(self) -> None:

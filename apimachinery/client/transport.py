@@ -1,13 +1,13 @@
 """How requests travel: the interface that an in-process server can implement too, and the one over HTTPS."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from apimachinery.client.connection import Connection
+from apimachinery.client.resuming import ResumingContext, client_context
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Requests under way at a time, watches not counted: a burst shares connections instead of opening its own.
@@ -100,16 +100,22 @@ class _HTTPResponse:
 class HTTPTransport:
     """Keeps connections for the next request; opens as many as are needed at a time."""
 
-    def __init__(self, base_url: str, ssl_context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        ssl_context: ResumingContext | None = None,
+        *,
+        max_requests: int = MAX_REQUESTS,
+    ) -> None:
         base = urlsplit(base_url)
-        self._tls = (ssl_context or ssl.create_default_context()) if base.scheme == "https" else None
+        self._tls = (ssl_context or client_context()) if base.scheme == "https" else None
         self._host = base.hostname or ""
         self._port = base.port or (443 if self._tls is not None else 80)
         self._prefix = base.path.rstrip("/")
         self._authority = base.netloc.rpartition("@")[2]
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
-        self._slots = asyncio.Semaphore(MAX_REQUESTS)
+        self._slots = asyncio.Semaphore(max_requests)
 
     async def __call__(self, request: Request) -> Response:
         if request.timeout is None:
@@ -123,10 +129,13 @@ class HTTPTransport:
             raise
 
     async def _send(self, request: Request, end: Callable[[], None]) -> _HTTPResponse:
-        connection = self._kept() or await self._opened()
+        kept = self._kept()
+        connection = kept or await self._opened()
         self._busy.add(connection)
         try:
             await connection.begin(self._message(request))
+            if kept is None and self._tls is not None:
+                self._tls.keep(connection.tls)
             if request.timeout is not None:
                 return _ReadResponse(connection, await connection.read(), self._done(connection, end))
         except BaseException:

@@ -112,7 +112,8 @@ class Registry:
 
     def effort(self, write: Write, stored: int = 0) -> int:
         """What preparing the write takes, as if it were about so many bytes; `stored` are those of now."""
-        return max(write.size, stored) * self.strategy.weight + self.strategy.effort
+        weight = self.strategy_of(write.subresource).weight
+        return max(write.size, stored) * weight + self.strategy.effort
 
     @asynccontextmanager
     async def prepared(self, obj: Object, effort: int, work: Callable[[], None]) -> AsyncIterator[None]:

@@ -1,4 +1,9 @@
-"""The current objects in memory, in the order of lists: per resource, per namespace, by name."""
+"""The current objects in memory, in the order of lists: per resource, per namespace, by name.
+
+The event loop alone changes them; a thread may read meanwhile (strategies of large objects do). It then sees
+each object as it was or is, and may or may not see one that comes or goes. So a reader takes each step from
+tables of single, uninterrupted operations, and believes no name until it has found its entry.
+"""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -7,6 +12,8 @@ from itertools import islice
 from apiserver.storage.interfaces import Entry, Key, Page
 
 Matches = Callable[[Entry], bool]
+
+STEP = 1000  # names taken at once
 
 
 class Shelf:
@@ -92,10 +99,13 @@ class Shelves:
 
     def _in(self, namespace: str, after: str | None) -> Iterator[Entry]:
         shelf = self._shelves.get(namespace)
-        if shelf is None:
-            return iter(())
-        names = shelf.names if after is None else shelf.names[bisect_right(shelf.names, after) :]
-        return map(shelf.entries.__getitem__, names)
+        while shelf is not None:
+            start = 0 if after is None else bisect_right(shelf.names, after)
+            names = shelf.names[start : start + STEP]
+            yield from filter(None, map(shelf.entries.get, names))
+            if len(names) < STEP:
+                return
+            after = names[-1]
 
     def behind(self, namespace: str | None, last: Key) -> int:
         """How many objects follow `last`."""
@@ -104,7 +114,8 @@ class Shelves:
         if namespace is not None:
             return here
         start = bisect_right(self._order, _prefix(last.namespace))
-        return here + sum(len(self._shelves[prefix[:-1]].names) for prefix in self._order[start:])
+        others = filter(None, (self._shelves.get(prefix[:-1]) for prefix in self._order[start:]))
+        return here + sum(len(one.names) for one in others)
 
 
 def _prefix(namespace: str) -> str:

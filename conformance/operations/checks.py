@@ -56,13 +56,15 @@ async def _matching(ctx: CellContext, expected: Object) -> tuple[list[Object], l
     """The objects that match, and what the closest of the others lacks."""
     identity = bind(
         {
+            "apiVersion": expected["apiVersion"],
+            "kind": expected["kind"],
             "name": (expected.get("metadata") or {}).get("name", ""),
             "namespace": (expected.get("metadata") or {}).get("namespace", ""),
             "labels": (expected.get("metadata") or {}).get("labels", {}),
         },
         ctx.bindings,
     )
-    ref = await ctx.kinds.ref(expected["apiVersion"], expected["kind"])
+    ref = await ctx.kinds.ref(identity["apiVersion"], identity["kind"])
     namespace = (identity["namespace"] or ctx.namespace) if ref.namespaced else ""
     candidates = await find(ctx, ref, identity["name"], namespace, identity["labels"])
     lacking = [(list(mismatches(expected, obj, ctx.bindings)), obj) for obj in candidates]

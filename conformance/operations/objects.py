@@ -92,7 +92,10 @@ async def _merge(ctx: CellContext, operation: Operation, ref: Ref, obj: Object) 
 
 
 async def delete(ctx: CellContext, operation: Operation) -> None:
-    """Delete what `ref` names, or all that its labels select, and wait until it is gone."""
+    """Delete what `ref` names, or all that its labels select, and wait until it is gone.
+
+    `gracePeriodSeconds: 0` forces a pod's deletion, as kubectl's --force does.
+    """
     target = bind(operation.body.get("ref") or {}, ctx.bindings)
     if "apiVersion" not in target or "kind" not in target:
         raise ScenarioError(f"{operation.where}.ref: expected apiVersion and kind")
@@ -101,7 +104,13 @@ async def delete(ctx: CellContext, operation: Operation) -> None:
     found = await find(ctx, ref, target.get("name", ""), namespace, target.get("labels") or {})
     for obj in found:
         try:
-            await ctx.client.delete(ref, obj["metadata"]["name"], namespace, propagation="Background")
+            await ctx.client.delete(
+                ref,
+                obj["metadata"]["name"],
+                namespace,
+                grace_period=operation.body.get("gracePeriodSeconds"),
+                propagation="Background",
+            )
         except StatusError as error:
             if error.reason != "NotFound":
                 raise StepError(f"delete of {describe(obj)} to succeed", error.message) from error

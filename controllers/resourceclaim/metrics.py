@@ -15,6 +15,7 @@ from controllers.resourceclaim.dialect import EXTENDED_RESOURCE_ANNOTATION, POD_
 # Since when creations are counted by outcome in one metric, and since when under the longer prefix
 # (dra-facts, and from memory).
 _BY_STATUS_SINCE, _LONG_PREFIX_SINCE = 34, 37
+_BY_SOURCE_SINCE = 35  # pull request 134523
 
 
 class ClaimMetrics(Collector):
@@ -52,13 +53,12 @@ class ClaimMetrics(Collector):
         for labels, count in self._creations.items():
             created.add_metric(labels, count)
         yield created
-        present = GaugeMetricFamily(
-            f"{prefix}resource_claims",
-            "Number of ResourceClaims.",
-            labels=("allocated", "admin_access", "source"),
-        )
-        for present_labels, count in Counts(_labels(claim) for claim in self._claims()).items():
-            present.add_metric(present_labels, count)
+        names = ["allocated", "admin_access", "source"]
+        if self._minor < _BY_SOURCE_SINCE:
+            names.pop()
+        present = GaugeMetricFamily(f"{prefix}resource_claims", "Number of ResourceClaims.", labels=names)
+        for values, count in Counts(_labels(claim)[: len(names)] for claim in self._claims()).items():
+            present.add_metric(values, count)
         yield present
 
     def _before_statuses(self) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/kubeletplugin; which services a relea
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from kubelet.protocols.messages.plugin_registration_v1_pb2 import (
 log = logging.getLogger(__name__)
 
 _LONGEST_PATH = 107  # bytes, of a Unix socket
-_HEALTH, _STABLE_HEALTH = "v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth"
+_HEALTH_SERVICE = ".DRAResourceHealth"
+_HEALTH, _STABLE_HEALTH = f"v1alpha1{_HEALTH_SERVICE}", f"v1{_HEALTH_SERVICE}"
 # From which minor on the library names these; before, a plain version meant v1alpha3.Node.
 _SUPPORTED = (
     (37, ("v1.DRAPlugin", "v1beta1.DRAPlugin", _STABLE_HEALTH, _HEALTH)),
@@ -44,23 +45,31 @@ class DriverEndpoints:
         directories: Directories,
         services: DriverServices,
         told: Callable[[], None],
+        apis: Sequence[str] = (),
+        instance: str = "",
     ) -> None:
-        """`told` is called once a kubelet has registered the driver."""
+        """`told` is called once a kubelet has registered the driver.
+
+        `apis` are the versions of the DRA plugin's API that are served, if not all that the library knows.
+        `instance` tells the sockets of one instance of the driver from another's (a rolling update).
+        """
         self._told = told
         self.registered = False
         self.refused = ""  # by the kubelet, and why
         self._driver = driver
         self._node = node
-        self._versions = next(names for minor, names in _SUPPORTED if library.minor >= minor)
-        self._socket = directories.plugins / driver / "dra.sock"
-        self._registrar = _registrar(directories.registrar, driver)
+        supported = next(names for minor, names in _SUPPORTED if library.minor >= minor)
+        self._versions = _chosen(supported, apis)
+        suffix = f"-{instance}" if instance else ""
+        self._socket = directories.plugins / driver / f"dra{suffix}.sock"
+        self._registrar = _registrar(directories.registrar, f"{driver}{suffix}")
         self._services = services
         self._servers: list[Any] = []
 
     async def start(self) -> None:
         """Raises OSError if a socket cannot be had."""
         plugin = calling.new_server()
-        self._services.serve(plugin)
+        self._services.serve(plugin, self._versions)
         await self._listen(plugin, self._socket)
         shown = calling.new_server()
         registration.GET_INFO.serve(shown, self._info)
@@ -98,6 +107,14 @@ class DriverEndpoints:
         else:
             log.error("node %s: the kubelet refused the plugin: %s", self._node, status.error)
         return RegistrationStatusResponse()
+
+
+def _chosen(supported: Sequence[str], apis: Sequence[str]) -> tuple[str, ...]:
+    """The names told to kubelets: all that are supported, or of the plugin's own service these versions."""
+    if not apis:
+        return tuple(supported)
+    others = [name for name in supported if name.endswith(_HEALTH_SERVICE)]
+    return (*(f"{api}.DRAPlugin" for api in apis), *others)
 
 
 def _make_room(socket: Path) -> None:

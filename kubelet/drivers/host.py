@@ -39,26 +39,47 @@ class NodeDriver:
         self.services = DriverServices(
             ctx.world.clock, self.claims, host.get_claim, self._health, node.switches
         )
-        version = ctx.options.emulated_version
-        self.endpoints = DriverEndpoints(
-            driver, node.name, version, node.directories, self.services, lambda: host.registered(node.name)
-        )
-        self.shown = False
+        self._driver, self._library = driver, ctx.options.emulated_version
+        self.instances: dict[str, DriverEndpoints] = {}  # those that are shown
 
     async def apply(self, node: DriverNode) -> None:
         """Have these switches and devices; raises OSError if a socket cannot be had."""
         self.node = node
         self.services.turn(node.switches)
-        if self.shown and node.switches.vanish:
-            self.shown = False
-            await self.endpoints.stop()
-        elif not self.shown and not node.switches.vanish:
-            await self.endpoints.start()
-            self.shown = True
+        wanted = () if node.switches.vanish else node.switches.instances
+        for name in wanted:
+            if name not in self.instances:
+                self.instances[name] = self._instance(name)
+                await self.instances[name].start()
+        for name in [name for name in self.instances if name not in wanted]:
+            await self.instances.pop(name).stop()
+
+    def _instance(self, name: str) -> DriverEndpoints:
+        node = self.node
+        return DriverEndpoints(
+            self._driver,
+            node.name,
+            self._library,
+            node.directories,
+            self.services,
+            lambda: self._host.registered(node.name),
+            node.apis,
+            name,
+        )
 
     async def stop(self) -> None:
-        if self.shown:
-            await self.endpoints.stop()
+        for endpoints in self.instances.values():
+            await endpoints.stop()
+
+    def state(self) -> dict[str, Any]:
+        """`{shown, registered, refused, prepared}`; registered is it if all instances are."""
+        shown = list(self.instances.values())
+        return {
+            "registered": bool(shown) and all(each.registered for each in shown),
+            "refused": next((each.refused for each in shown if each.refused), ""),
+            "shown": bool(shown),
+            "prepared": self.claims.all(),
+        }
 
     def _health(self) -> list[DeviceHealth]:
         return [*health_of(self.node, self._host.pools)]
@@ -127,15 +148,7 @@ class DriverHost:
             "revision": self._revision,
             "api": publisher.ref.api_version if publisher is not None else None,
             "pools": publisher.state() if publisher is not None else {},
-            "nodes": {
-                name: {
-                    "registered": node.endpoints.registered,
-                    "refused": node.endpoints.refused,
-                    "shown": node.shown,
-                    "prepared": node.claims.all(),
-                }
-                for name, node in self._nodes.items()
-            },
+            "nodes": {name: node.state() for name, node in self._nodes.items()},
         }
 
     def registered(self, node: str) -> None:

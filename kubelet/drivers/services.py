@@ -71,10 +71,11 @@ class DriverServices:
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
 
-    def serve(self, server: aio.Server) -> None:
-        """Add all services to a server."""
-        for service in (dra.V1, dra.V1BETA1, dra.V1ALPHA4):
-            self._serve_version(server, service)
+    def serve(self, server: aio.Server, versions: Sequence[str]) -> None:
+        """Add the services that these versions, as a plugin tells them, stand for; and those of health."""
+        for name, service in dra.REGISTERED.items():
+            if name in versions or service is dra.V1ALPHA4:
+                self._serve_version(server, service)
         for version in (dra_health.V1, dra_health.V1ALPHA1):
             self._serve_health(server, version)
 

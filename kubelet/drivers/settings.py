@@ -14,6 +14,7 @@ YAML or JSON, read again on SIGHUP:
       deviceName: gpu
       attributes: {zone: a, model: null}
       capacity: {memory: 40Gi}
+      pluginAPIs: [v1beta1]        # optional: the versions of the DRA plugin's API that it serves
       switches: {refusePrepare: true}
 """
 
@@ -60,6 +61,7 @@ class DriverNode:
     offer: Offer
     switches: Switches = field(default_factory=Switches)
     data: Path | None = None
+    apis: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,20 @@ def parse_node(entry: Any, where: str) -> DriverNode:
     try:
         chosen = parse(entry.get("switches") or {})
         offered = offer(name, entry)
+        apis = plugin_apis(entry)
     except (ValueError, TypeError, AttributeError) as error:
         raise DriverFileError(f"{where}: node {name}: {error}") from error
     paths = [Path(entry[key]) for key in ("registrarDir", "pluginsDir", "cdiDir")]
     data = Path(entry["dataDir"]) if entry.get("dataDir") else None
-    return DriverNode(name, Directories(*paths), offered, chosen, data)
+    return DriverNode(name, Directories(*paths), offered, chosen, data, apis)
+
+
+def plugin_apis(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """The versions of the DRA plugin's API that an entry asks for; none are all. Raises ValueError."""
+    found = entry.get("pluginAPIs") or []
+    if not isinstance(found, list) or not set(found) <= {"v1", "v1beta1"}:
+        raise ValueError(f"pluginAPIs: expected a list of v1 and v1beta1, found {found!r}")
+    return tuple(found)
 
 
 def offer(node: str, entry: Mapping[str, Any]) -> Offer:

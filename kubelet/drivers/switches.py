@@ -9,6 +9,8 @@ As the driver's file and the scenario operation `driver` write it; every key is 
     hang: true                      no answer until this is taken back
     garbage: claims | bytes         answers for claims nobody asked for, or bytes that are no message
     vanish: true                    the sockets are gone, as if the driver had died; its slices stay
+    instances: [old, new]           sockets of several instances, as in a rolling update: they come in this
+                                    order, and then those go that are not named any more
     devices: 4                      fewer or more devices, in a new generation of the pool
     generation: 7                   the pool's generation, if it is newer than what is published
     staleGeneration: true           slices of a new generation, beside the old ones
@@ -23,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m)")
+_INSTANCE = re.compile(r"[a-z0-9-]{1,12}")  # part of a socket's path
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _HEALTH = ("Healthy", "Unhealthy", "Unknown")
 _EFFECTS = ("None", "NoSchedule", "NoExecute")
@@ -51,6 +54,7 @@ class Switches:
     hang: bool = False
     garbage: str = ""
     vanish: bool = False
+    instances: tuple[str, ...] = ("",)
     devices: int | None = None
     generation: int = 0
     stale_generation: bool = False
@@ -109,6 +113,12 @@ def _seconds(value: Any) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
+def _instances(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(_INSTANCE.fullmatch(str(each)) for each in value):
+        raise ValueError(f"expected a list of short names, found {value!r}")
+    return tuple(map(str, value))
+
+
 def _garbage(value: Any) -> str:
     if value not in ("claims", "bytes"):
         raise ValueError(f"expected claims or bytes, found {value!r}")
@@ -150,6 +160,7 @@ _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "hang": ("hang", _flag),
     "garbage": ("garbage", _garbage),
     "vanish": ("vanish", _flag),
+    "instances": ("instances", _instances),
     "devices": ("devices", _number),
     "generation": ("generation", _number),
     "staleGeneration": ("stale_generation", _flag),

@@ -36,6 +36,11 @@ class PreparedClaim:
     chosen: dict[int, RequestPlan] = field(default_factory=dict)  # request index → alternative
 
 
+def wants_all(claim: PreparedClaim) -> bool:
+    """Whether a request or alternative wants all devices."""
+    return any(option.fixed is not None for request in claim.requests for option in request.options)
+
+
 class CapacityCheck:
     """Whether devices have the capacity that requests need, beside what is allocated."""
 
@@ -89,10 +94,9 @@ class Preparation:
             fixed = self._all_devices(plan) if plan.count is None else None
             count = len(fixed) if fixed is not None else plan.count or 0
             options.append(Option(plan, count, fixed))
+        self._verdicts.clear()  # the search asks anew
         if entry.error is not None:
             raise entry.error
-        if mixes:
-            self._verdicts |= {id(plan): own for plan, own in zip(entry.options, verdicts, strict=True)}
         return PreparedRequest(options, entry.prioritized)
 
     def _all_devices(self, request: RequestPlan) -> list[Device]:

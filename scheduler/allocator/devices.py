@@ -59,8 +59,11 @@ class Device:
         self.usable = (
             features.binding_conditions or not rules.knows_binding or not spec.get("bindingConditions")
         )
-        # nothing but selectors, nodes and who uses it decides about a plain device
-        self.plain = self.usable and not (self.counters or self.shareable or self.taints)
+        # selectors, nodes, who uses it and what capacity is asked for decide about a plain device
+        policies = features.consumable_capacity and any(
+            each.get("requestPolicy") is not None for each in (spec.get("capacity") or {}).values()
+        )
+        self.plain = self.usable and not (self.counters or self.shareable or self.taints or policies)
 
     @property
     def capacities(self) -> Mapping[str, Capacity]:

@@ -38,7 +38,7 @@ class FirstFit:
             device = known.device
             if device is None:
                 return None
-            if device.plain and device.id not in self._state.devices:
+            if device.plain and device.id not in self._state.devices and not request.capacity:
                 return [ClaimSolution((Choice(request, device),), (request,))]
             start = known.position
         position, found = self._first(request, pools, node, start)
@@ -56,7 +56,7 @@ class FirstFit:
                 continue
             if device.per_node and not device.is_on(node.labels, node.name):
                 continue
-            if device.plain and not (device.capacities and device.id in self._state.consumed):
+            if device.plain and not request.capacity and device.id not in self._state.consumed:
                 return position, device
             if device.usable and self._can_have(request, device, pools):
                 return position, device

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from scheduler.allocator.allocated_state import DeviceID
-from scheduler.allocator.candidates import Preparation, PreparedClaim
+from scheduler.allocator.candidates import Preparation, PreparedClaim, wants_all
 from scheduler.allocator.constraints import value_set
 from scheduler.allocator.devices import Device
 from scheduler.allocator.errors import AllocationError
@@ -33,7 +33,9 @@ class Pruning:
                 if not isinstance(each, AllocationError)
             }
         )
-        self._alone = any(request.admin_access for request in self._requests)
+        # Who of equal devices is taken first decides whether a constraint on all devices is ever asked.
+        strict = any(claim.constraints and wants_all(claim) for claim in claims)
+        self._alone = strict or any(request.admin_access for request in self._requests)
         self._likenesses: dict[DeviceID, Hashable] = {}
         self.hopeless: set[Hashable] = set()
 

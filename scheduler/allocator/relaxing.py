@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.allocator.allocated_state import AllocatedState
-from scheduler.allocator.candidates import Option, Preparation, PreparedClaim
+from scheduler.allocator.candidates import Option, Preparation, PreparedClaim, wants_all
 from scheduler.allocator.counters import AvailableCounters
 from scheduler.allocator.devices import Device
 from scheduler.allocator.errors import AllocationError
@@ -37,7 +37,7 @@ class Relaxation:
     def is_hopeless(self) -> bool:
         """False also where a selector fails or all devices must satisfy a constraint: such errors are to be
         met in their turn."""
-        if any(claim.constraints and _wants_all(claim) for claim in self._claims):
+        if any(claim.constraints and wants_all(claim) for claim in self._claims):
             return False
         try:
             wishes = list(self._wishes())
@@ -91,10 +91,6 @@ class Relaxation:
             > amount
             for counter, amount in left.items()
         )
-
-
-def _wants_all(claim: PreparedClaim) -> bool:
-    return any(option.fixed is not None for request in claim.requests for option in request.options)
 
 
 def _taken(device: Device) -> dict[str, int]:

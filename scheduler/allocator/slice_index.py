@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from scheduler.allocator.devices import Device, on_node
 from scheduler.allocator.pools import NodePools, Pool, node_pools, view
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.slices import NodeView, PoolID, Slice
@@ -75,6 +76,15 @@ class SliceIndex:
         """Every pool of the cluster with what the node sees of it, None if nothing."""
         for identity in sorted(self._pools):
             yield identity, view(list(self._pools[identity].values()), node, self._rules)
+
+    def devices(self, node: NodeView) -> Iterator[Device]:
+        """Every device that is for the node, whatever the state of its pool."""
+        for identity in {**self._local.get(node.name, {}), **self._shared}:
+            for each in self._pools[identity].values():
+                if each.spec.get("perDeviceNodeSelection"):
+                    yield from (one for one in each.devices if one.is_on(node.labels, node.name))
+                elif on_node(each.spec, node.labels, node.name):
+                    yield from each.devices
 
     def slices(self) -> Iterator[Object]:
         """The specs of all slices."""

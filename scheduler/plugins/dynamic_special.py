@@ -8,7 +8,7 @@ from apimachinery.clock import Entropy
 from scheduler import extended_claims
 from scheduler.claim_tracker import ClaimTracker
 from scheduler.extended_claims import ClaimRequests, ClassFor
-from scheduler.extended_resources import ExtendedResources, is_extended_resource
+from scheduler.extended_resources import ExtendedResources
 from scheduler.framework.status import Status, unresolvable
 from scheduler.nodes import NodeInfo
 from scheduler.plugins.dynamic_state import PodState, SpecialClaim, SpecialPlan
@@ -36,7 +36,7 @@ class SpecialClaims:
         resources = tuple(
             (name, self._extended.class_for(name) is not None)
             for name, asked in sorted(pod.requests.items())
-            if asked and is_extended_resource(name)
+            if asked and self._extended.may_back(name)
         )
         if not any(has_class for _, has_class in resources):
             return None
@@ -49,7 +49,10 @@ class SpecialClaims:
     def on_node(
         self, own: PodState, special: SpecialClaim, pod: PodInfo, node: NodeInfo
     ) -> SpecialPlan | Status | None:
-        """The claim as the node needs it; None if device plugins there have all that is asked for."""
+        """The claim as the node needs it; None if device plugins there have all that is asked for.
+
+        A pod that has other claims too gets one without requests then, as upstream, and cannot be bound.
+        """
         if special.exists:
             return unresolvable("cannot schedule extended resource claim")
         backed: list[str] = []
@@ -57,9 +60,9 @@ class SpecialClaims:
             if not has_class:
                 if resource not in node.extended_resources:
                     return unresolvable("cannot fit resource")
-            elif node.allocatable.get(resource, 0) == 0:
+            elif self._extended.is_lacking(node.allocatable, resource):
                 backed.append(resource)
-        if not backed:
+        if not backed and not own.claims:
             return None
         resources = tuple(backed)
         plan = own.special_plans.get(resources)

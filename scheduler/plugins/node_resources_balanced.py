@@ -6,11 +6,12 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/balanced
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scheduler.device_totals import DeviceTotals
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.interfaces import MAX_NODE_SCORE
 from scheduler.framework.status import SKIP, SUCCESS, Status
 from scheduler.nodes import NodeInfo
-from scheduler.plugins.resource_scoring import weighted
+from scheduler.plugins.resource_scoring import supply, weighted
 from scheduler.pods import PodInfo
 
 NAME = "NodeResourcesBalancedAllocation"
@@ -21,8 +22,9 @@ _SIZE = ("cpu", "memory")
 class NodeResourcesBalancedAllocation:
     name = NAME
 
-    def __init__(self, args: Mapping[str, Any] | None = None) -> None:
-        """`args` are NodeResourcesBalancedAllocationArgs."""
+    def __init__(self, args: Mapping[str, Any] | None = None, totals: DeviceTotals | None = None) -> None:
+        """`args` are NodeResourcesBalancedAllocationArgs; `totals` count what DRA backs."""
+        self._totals = totals
         self._resources = tuple(name for name, _ in weighted((args or {}).get("resources")))
         self._only_size = self._resources == _SIZE
 
@@ -32,7 +34,7 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         if not self._only_size:
-            return balance(pod, node, self._resources)
+            return balance(pod, node, self._resources, self._totals)
         key = (NAME, pod.size)
         known: int | None = node.memo.get(key)
         if known is None:
@@ -40,13 +42,18 @@ class NodeResourcesBalancedAllocation:
         return known
 
 
-def balance(pod: PodInfo, node: NodeInfo, resources: Sequence[str] = _SIZE) -> int:
+def balance(
+    pod: PodInfo, node: NodeInfo, resources: Sequence[str] = _SIZE, totals: DeviceTotals | None = None
+) -> int:
     """The more alike the shares in use are, the better: 1 less their standard deviation."""
-    shares = [
-        min(1.0, (node.requested.get(name, 0) + pod.requests.get(name, 0)) / has)
-        for name in resources
-        if (has := node.allocatable.get(name, 0)) > 0 and (name in _SIZE or pod.requests.get(name))
-    ]
+    shares = []
+    for name in resources:
+        asked = pod.requests.get(name, 0)
+        if name not in _SIZE and not asked:
+            continue
+        has, used = supply(node, name, node.requested, totals)
+        if has > 0:
+            shares.append(min(1.0, (used + asked) / has))
     deviation = 0.0
     if len(shares) == 2:
         deviation = abs(shares[0] - shares[1]) / 2

@@ -6,7 +6,8 @@ Extended resources that a DRA driver backs on a node are left to DynamicResource
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.extended_resources import ExtendedResources
+from scheduler.device_totals import DeviceTotals
+from scheduler.extended_resources import ExtendedResources, class_may_help
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
 from scheduler.framework.interfaces import PreFilterResult
@@ -26,14 +27,16 @@ class NodeResourcesFit:
         extended: ExtendedResources | None,
         args: Mapping[str, Any] | None = None,
         *,
+        totals: DeviceTotals | None = None,
         always_resolvable: bool = False,
     ) -> None:
-        """`extended` is None if extended resources are not backed by DRA (gate off).
+        """`extended` is None if DRA backs no extended resources (gate off); `totals` count them for scores.
 
         `args` are NodeResourcesFitArgs. `always_resolvable`: a node too small for the pod counts as one
         that preemption may help.
         """
         self._extended = extended
+        self._totals = totals
         self._strategy = Strategy.of(args or {})
         self._ignored = frozenset((args or {}).get("ignoredResources") or ())
         self._ignored_groups = frozenset((args or {}).get("ignoredResourceGroups") or ())
@@ -45,16 +48,16 @@ class NodeResourcesFit:
         pods = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
         nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
         hints = [EventHint(pods), EventHint(nodes, self._node_may_fit)]
-        if self._extended is not None:
+        if self._extended is not None and self._extended.tells_of_classes:
             classes = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE)
-            hints.append(EventHint(classes, self._extended.class_may_help))
+            hints.append(EventHint(classes, class_may_help))
         return hints
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        wanted = {name: amount for name, amount in pod.requests.items() if amount and name != "pods"}
+        delegated = self._extended.delegated(wanted) if self._extended is not None else frozenset()
         asked = [
-            (name, amount, self._has_class(name))
-            for name, amount in pod.requests.items()
-            if amount and name != "pods" and not self._is_ignored(name)
+            (name, amount, name in delegated) for name, amount in wanted.items() if not self._is_ignored(name)
         ]
         state.write(NAME, asked)
         return PreFilterResult()
@@ -67,11 +70,15 @@ class NodeResourcesFit:
 
     def _enough(self, state: CycleState, node: NodeInfo) -> bool:
         allocatable, requested = node.allocatable, node.requested
-        for name, asked, has_class in state.read(NAME):
-            has = allocatable.get(name, 0)
-            if asked > has - requested.get(name, 0) and not (has_class and has <= 0):
+        for name, asked, delegated in state.read(NAME):
+            if asked > allocatable.get(name, 0) - requested.get(name, 0) and not (
+                delegated and self._is_lacking(allocatable, name)
+            ):
                 return False
         return True
+
+    def _is_lacking(self, allocatable: Mapping[str, int], name: str) -> bool:
+        return self._extended is not None and self._extended.is_lacking(allocatable, name)
 
     def _missing(self, state: CycleState, node: NodeInfo) -> tuple[tuple[str, ...], bool]:
         """Everything that is missing; not resolvable if even an empty node would not have it."""
@@ -79,9 +86,11 @@ class NodeResourcesFit:
         resolvable = True
         if len(node.pods) + 1 > node.max_pods:
             reasons.append("Too many pods")
-        for name, asked, has_class in state.read(NAME):
+        for name, asked, delegated in state.read(NAME):
             has = node.allocatable.get(name, 0)
-            if asked > has - node.requested.get(name, 0) and not (has_class and has <= 0):
+            if asked > has - node.requested.get(name, 0) and not (
+                delegated and self._is_lacking(node.allocatable, name)
+            ):
                 reasons.append(f"Insufficient {name}")
                 resolvable = resolvable and (self._always_resolvable or asked <= has)
         return tuple(reasons), resolvable
@@ -90,13 +99,9 @@ class NodeResourcesFit:
         group, slash, _ = name.partition("/")
         return bool(slash) and (name in self._ignored or group in self._ignored_groups)
 
-    def _has_class(self, name: str) -> bool:
-        """Whether DRA provides the resource on nodes where no device plugin has any of it."""
-        return self._extended is not None and self._extended.class_for(name) is not None
-
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         if not self._scores_only_size:
-            return self._strategy.score(pod, node)
+            return self._strategy.score(pod, node, self._totals)
         key = (self._strategy, pod.scored_size)
         known: int | None = node.memo.get(key)
         if known is None:
@@ -104,16 +109,18 @@ class NodeResourcesFit:
         return known
 
     def _node_may_fit(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        """The empty node would take the pod, and it is new or has more than before of what the pod wants."""
         if new is None:
             return False
+        wanted = {name: amount for name, amount in pod_requests(pod["spec"]).items() if amount}
+        wanted["pods"] = 1
+        extended = self._extended
+        left = extended.delegated(wanted, in_hints=True) if extended is not None else frozenset()
         has = amounts((new.get("status") or {}).get("allocatable"))
-        return all(
-            asked <= has.get(name, 0)
-            or (
-                self._extended is not None
-                and not has.get(name)
-                and self._extended.class_for(name) is not None
-            )
-            for name, asked in pod_requests(pod["spec"]).items()
-            if asked and name != "pods"
-        )
+        left = {name for name in left if self._is_lacking(has, name)}
+        if any(amount > has.get(name, 0) and name not in left for name, amount in wanted.items()):
+            return False
+        if old is None or left:
+            return True
+        had = amounts((old.get("status") or {}).get("allocatable"))
+        return any(has.get(name, 0) > had.get(name, 0) for name in wanted)

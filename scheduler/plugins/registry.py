@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.configuration.settings import PluginRef
+from scheduler.device_totals import DeviceTotals
 from scheduler.extended_resources import ExtendedResources
 from scheduler.framework.interfaces import Plugin
 from scheduler.handle import Handle
@@ -40,6 +41,7 @@ class PluginContext:
 
     handle: Handle
     extended: ExtendedResources | None
+    totals: DeviceTotals | None
     dynamic_resources: Callable[[Arguments], Plugin]  # needs more of the scheduler than the others
 
     @property
@@ -56,7 +58,7 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "NodeAffinity": lambda _, args: NodeAffinity(args.get("addedAffinity")),
     "NodePorts": lambda _, __: NodePorts(),
     "NodeResourcesFit": lambda ctx, args: NodeResourcesFit(
-        ctx.extended, args, always_resolvable=ctx.rules.fit_resolvable
+        ctx.extended, args, totals=ctx.totals, always_resolvable=ctx.rules.fit_resolvable
     ),
     "VolumeRestrictions": lambda ctx, _: VolumeRestrictions(ctx.handle),
     "NodeVolumeLimits": lambda ctx, _: NodeVolumeLimits(ctx.handle),
@@ -66,7 +68,7 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "InterPodAffinity": lambda ctx, args: InterPodAffinity(ctx.handle, args),
     "DynamicResources": lambda ctx, args: ctx.dynamic_resources(args),
     "DefaultPreemption": lambda ctx, args: DefaultPreemption(ctx.handle, **_minima(args)),
-    "NodeResourcesBalancedAllocation": lambda _, args: NodeResourcesBalancedAllocation(args),
+    "NodeResourcesBalancedAllocation": lambda ctx, args: NodeResourcesBalancedAllocation(args, ctx.totals),
     "ImageLocality": lambda ctx, _: ImageLocality(ctx.handle),
     "DefaultBinder": lambda ctx, _: DefaultBinder(ctx.handle.client),
 }

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler.device_totals import DeviceTotals
 from scheduler.framework.interfaces import MAX_NODE_SCORE
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
@@ -36,15 +37,16 @@ class Strategy:
             tuple((point["utilization"], point["score"] * _SHAPE_SCALE) for point in shape),
         )
 
-    def score(self, pod: PodInfo, node: NodeInfo) -> int:
+    def score(self, pod: PodInfo, node: NodeInfo, totals: DeviceTotals | None = None) -> int:
         total = weights = 0
         for name, weight in self.resources:
-            has = node.allocatable.get(name, 0)
             asked = pod.scored_requests.get(name, 0)
-            if has <= 0 or (name not in _BASIC and not asked):
+            if name not in _BASIC and not asked:
                 continue  # a resource that the pod does not ask for says nothing about the node
-            used = node.scored.get(name, 0) + asked
-            score = self._one(used, has)
+            has, used = supply(node, name, node.scored, totals)
+            if has <= 0:
+                continue
+            score = self._one(used + asked, has)
             if self.kind == "RequestedToCapacityRatio" and score <= 0:
                 continue
             total += score * weight
@@ -61,6 +63,16 @@ class Strategy:
         if self.kind == "RequestedToCapacityRatio":
             return _on(self.shape, _MAX_UTILISATION if used > has else used * _MAX_UTILISATION // has)
         return 0 if used > has else (has - used) * MAX_NODE_SCORE // has
+
+
+def supply(
+    node: NodeInfo, name: str, used: Mapping[str, int], totals: DeviceTotals | None
+) -> tuple[int, int]:
+    """What the node has of a resource, by itself or in devices of DRA drivers, and how much is in use."""
+    has = node.allocatable.get(name, 0)
+    if has == 0 and totals is not None and name not in _BASIC:
+        return totals.of(name, node)
+    return has, used.get(name, 0)
 
 
 def weighted(resources: Sequence[Mapping[str, Any]] | None) -> tuple[tuple[str, int], ...]:

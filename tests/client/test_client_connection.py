@@ -17,19 +17,23 @@ class _Server:
         self._answers = [*answers]
         self.connections = 0
         self.requests = []
+        self._serving = []
 
     async def __aenter__(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
-        self.transport = HTTPTransport(f"http://127.0.0.1:{port}/base")
+        self.url = f"http://127.0.0.1:{port}/base"
+        self.transport = HTTPTransport(self.url)
         return self
 
     async def __aexit__(self, *_):
         await self.transport.close()
         self._server.close()
+        await asyncio.gather(*self._serving)
 
     async def _serve(self, reader, writer):
         self.connections += 1
+        self._serving.append(asyncio.current_task())
         while self._answers:
             try:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -115,3 +119,13 @@ async def test_a_stream_that_is_not_read_holds_the_server_back():
         await response.close()
 
         assert lines == [999_999] * 8
+
+
+async def test_only_so_many_requests_at_a_time():
+    """The others wait for a connection instead of opening their own."""
+    async with _Server(*[OK + b"Content-Length: 2\r\n\r\nhi"] * 6) as server:
+        server.transport = HTTPTransport(server.url, max_requests=2)
+        answers = await asyncio.gather(*(server.ask() for _ in range(6)))
+
+        assert answers == [(200, b"hi")] * 6
+        assert server.connections == 2

@@ -62,7 +62,8 @@ def test_a_cell_fails_where_the_feature_is_off(tmp_path: Path):
     """With the gate off the class loses the name it was given, and the report tells who wrote what."""
     text = bundled()[NAME].read_text().replace("DRAExtendedResource: true", "DRAExtendedResource: false")
     text = text.replace("assert: 30s", "assert: 1s")
-    text = re.sub(r"    - name: implicit\n.*\n.*\n", "", text)
+    text = re.sub(r"(?m)^    - name: implicit\n.*\n.*\n", "", text)
+    text = re.sub(r"(?m)^    - \{name: (?!1\.35-1\.36).*\n", "", text)  # one cell shows it
     (tmp_path / "off.yaml").write_text(text)
     done = Local(tmp_path / "state").run("run", str(tmp_path / "off.yaml"), "-o", "json", code=1)
 

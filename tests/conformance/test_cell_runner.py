@@ -1,116 +1,16 @@
 """Running a cell against an API server in memory, in virtual time."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
-import orjson
 import pytest
-import yaml
+from cell_in_memory import POD, Control, run
 
-from apimachinery.client.fake import FakeServer
 from apimachinery.client.refs import PODS
-from apimachinery.client.rest import APIClient
-from apimachinery.client.transport import Request
-from apimachinery.clock import SeededEntropy
-from conformance.evidence.log import Logged
-from conformance.loading import parse
-from conformance.results import CellResult
-from conformance.runner import run_cell
 
 pytestmark = pytest.mark.looptime
-
-HEAD = """
-apiVersion: kubeskew.io/v1alpha1
-kind: Scenario
-spec: {cluster: {}}
----
-apiVersion: chainsaw.kyverno.io/v1alpha1
-kind: Test
-metadata: {name: t}
-spec:
-  timeouts: {assert: 2s, error: 2s, delete: 2s}
-  steps:
-"""
-POD = "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: a}}, spec: {}}"
-
-
-class LoopClock:
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-class Served(FakeServer):
-    """The server in memory, with discovery of pods."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.seen: list[Request] = []
-
-    async def __call__(self, request: Request) -> Any:
-        self.seen.append(request)
-        if request.target == "/api/v1":
-            answer = await super().__call__(Request("GET", "/api/v1/none"))
-            answer._content = orjson.dumps(
-                {"resources": [{"name": "pods", "namespaced": True, "kind": "Pod"}]}
-            )
-            return answer
-        return await super().__call__(request)
-
-
-class Control:
-    """A cluster that notes what was asked of it; `changing` is called by an upgrade."""
-
-    kubeconfig = Path("/nowhere")
-
-    def __init__(self) -> None:
-        self.server = Served(LoopClock(), SeededEntropy(1))
-        self.calls: list[Any] = []
-        self.changing: Any = None
-        self.text = ""
-
-    def client(self) -> APIClient:
-        return self.server.client()
-
-    async def start(self, cluster: Mapping[str, Any]) -> None:
-        self.calls.append(("start", dict(cluster)))
-
-    async def stop(self) -> None:
-        self.calls.append("stop")
-
-    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
-        self.calls.append(("upgrade", to, list(components)))
-        if self.changing:
-            await self.changing()
-
-    async def prepared(self) -> Mapping[str, Sequence[str]]:
-        return {}
-
-    async def revision(self) -> int:
-        return self.server.revision
-
-    async def metrics(self, component: str, path: str) -> str:
-        return self.text
-
-    async def log(self) -> Sequence[Logged]:
-        return []
-
-    async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
-        return [{"revision": since + 1}]
-
-
-async def run(steps: str, control: Control) -> CellResult:
-    [cell] = parse(list(yaml.safe_load_all(HEAD + steps)), "file").cells()
-    return await run_cell(cell, control, LoopClock(), lambda _: None)
 
 
 async def test_a_cell_that_holds_passes():
@@ -403,35 +303,3 @@ async def test_what_is_observed_is_noted():
     )
 
     assert result.observations == {"pods": 1, "none": None}
-
-
-METRICS = """
-# TYPE queued gauge
-queued{queue="active"} 2
-queued{queue="gated"} 1
-# TYPE made_total counter
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "failure"),
-    [
-        ("name: queued, value: 3", ""),
-        ("name: queued, labels: {queue: active}, atLeast: 2, atMost: 2", ""),
-        ("name: queued, labels: {queue: lost}, value: 0", ""),
-        ("name: made_total, value: 0", ""),
-        ("name: queued, value: 4", "expected queued{} of scheduler to have value 4; found 3"),
-        ("name: made, atLeast: 1", "expected made{} of scheduler to have atLeast 1; found 0"),
-        (
-            "name: unknown, value: 0",
-            "expected unknown{} of scheduler to have value 0; found no metric unknown",
-        ),
-    ],
-)
-async def test_metrics_are_added_up_and_compared(body: str, failure: str):
-    """The series with the labels are summed; a metric that is not known is not taken for 0."""
-    control = Control()
-    control.text = METRICS
-    result = await run(f"\n  - name: one\n    try: [{{metric: {{component: scheduler, {body}}}}}]\n", control)
-
-    assert result.failure == (f"one: metric: {failure}" if failure else "")

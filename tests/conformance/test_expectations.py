@@ -80,6 +80,7 @@ def test_minimal_failing_sets_leave_out_what_follows_from_them():
         ({"expectedFailures": [{**SERVER_OUT, "steps": ["ends"]}]}, "there is no step ends"),
         ({"expectedFailures": [{**SERVER_OUT, "reason": ""}]}, "expected `when`"),
         ({"parameters": {"on": {"subsets": []}}}, "expected a list of values"),
+        ({"parameters": {True: ["a"]}}, "True is no name"),
     ],
 )
 def test_headers_are_checked(header: dict[str, Any], text: str):

@@ -79,7 +79,7 @@ class RealCluster:
             controller.start()
         await self.until(lambda: all(controller.ready for controller in self.controllers))
 
-    async def until(self, condition, seconds=15):
+    async def until(self, condition, seconds=45):
         """Return what `condition` (async or not) gives, once it gives something true."""
         async with asyncio.timeout(seconds):
             while True:

@@ -318,6 +318,7 @@ async def test_a_rejected_claim_is_told_with_the_reason(cluster):
     ("version", "line"),
     [
         ("1.33", "resourceclaim_controller_allocated_resource_claims 1.0"),
+        ("1.34", 'resourceclaim_controller_resource_claims{admin_access="false",allocated="true"} 1.0'),
         (
             "1.35",
             'resourceclaim_controller_resource_claims{admin_access="false",allocated="true",source=""} 1.0',
@@ -335,6 +336,25 @@ async def test_metrics_have_the_names_of_the_release(make_cluster, version, line
     lines = generate_latest(cluster.context.registry).decode().splitlines()
 
     assert any(found.startswith(line) and found.endswith(" 1.0") for found in lines)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "source"),
+    [
+        ({}, ""),
+        ({"resource.kubernetes.io/pod-claim-name": "gpu"}, "resource_claim_template"),
+        ({"resource.kubernetes.io/extended-resource-claim": "true"}, "extended_resource"),
+        ({"resource.kubernetes.io/extended-resource-claim": "p"}, ""),
+    ],
+)
+async def test_metrics_tell_who_made_claims(cluster, annotation, source):
+    """By annotation; the values have underscores, where KEP-5004 writes hyphens."""
+    made = claim()
+    made["metadata"]["annotations"] = annotation
+    await cluster.client.create(REFS.claims, made)
+    await cluster.start(ResourceClaimController)
+
+    assert f'source="{source}"}} 1.0' in generate_latest(cluster.context.registry).decode()
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from apimachinery.versions import Version
 from kubelet.agent import NodeAgent
 from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import NodeConfig
+from kubelet.turns import Turns
 
 
 class LoopClock:
@@ -118,7 +119,7 @@ class Node:
         self.server.version = world.version
         metrics = KubeletMetrics(CollectorRegistry())
         self.agent = NodeAgent(self.config, self.root, world, self.client, metrics, sockets=self.sockets)
-        self.agent.start()
+        self.agent.start(Turns(1, 1.0))
         await self.until(lambda: self.agent.ready or self.agent.failure)
 
     def world(self, version="1.36", gates=""):

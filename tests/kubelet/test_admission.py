@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubelet.admission import admit
+from kubelet.admission import LeftToDRA, admit
 
 NODE = {
     "metadata": {"name": "node-1", "labels": {"zone": "a", "size": "4"}},
@@ -18,8 +18,8 @@ def pod(requests=None, **spec):
     }
 
 
-def check(wanted, node=NODE, others=(), *, gate=True):
-    return admit(wanted, node, others, extended_by_dra=gate)
+def check(wanted, node=NODE, others=(), *, left=LeftToDRA.MAPPED):
+    return admit(wanted, node, others, left_to_dra=left)
 
 
 @pytest.mark.parametrize(
@@ -46,23 +46,37 @@ def test_resources_must_suffice(wanted, others, reason, numbers):
     assert rejection is None or numbers in rejection.message
 
 
+_IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
+
+
 @pytest.mark.parametrize(
-    ("name", "allocatable", "gate", "fits"),
+    ("name", "allocatable", "mapped", "fits"),
     [
-        pytest.param("example.com/new", None, False, True, id="unknown to the node"),
-        pytest.param("example.com/new", "0", True, True, id="left over from a plugin, gate on"),
-        pytest.param("example.com/new", "0", False, False, id="left over from a plugin, gate off"),
-        pytest.param("example.com/new", "1", True, True, id="offered by a plugin"),
-        pytest.param("deviceclass.resource.kubernetes.io/gpu", None, True, True, id="implicit name"),
-        pytest.param("my-kubernetes.io/gpu", None, True, False, id="looks like Kubernetes' own"),
+        pytest.param("example.com/new", None, False, "nuam", id="unknown to the node"),
+        pytest.param("example.com/new", "0", False, "a", id="left over from a plugin"),
+        pytest.param("example.com/new", "0", True, "am", id="left over from a plugin, and a claim's"),
+        pytest.param("example.com/new", "1", False, "nuam", id="offered by a plugin"),
+        pytest.param(_IMPLICIT, None, False, "ua", id="implicit name"),
+        pytest.param(_IMPLICIT, None, True, "uam", id="implicit name, and a claim's"),
+        pytest.param("my-kubernetes.io/gpu", None, False, "ua", id="looks like Kubernetes' own"),
     ],
 )
-def test_extended_resources_may_be_devices_of_a_claim(name, allocatable, gate, fits):
-    """What no plugin offers is left to dynamic resource allocation."""
+@pytest.mark.parametrize("left", LeftToDRA)
+def test_extended_resources_may_be_devices_of_a_claim(name, allocatable, mapped, fits, left):
+    """What is left to dynamic resource allocation differs by release: nothing without the gate, then more or
+    less; `fits` has the first letters of the ways in which the pod is taken."""
+    letter = {"nothing": "n", "unnamed": "u", "absent": "a", "mapped": "m"}[left.value]
     amounts = {} if allocatable is None else {name: allocatable}
     node = {**NODE, "status": {"allocatable": {"pods": "1", **amounts}}}
+    wanted = pod({name: "1"})
+    if mapped:
+        mapping = {"containerName": "c", "resourceName": name, "requestName": "r"}
+        status = {"resourceClaimName": "x", "requestMappings": [mapping]}
+        wanted["status"] = {"extendedResourceClaimStatus": status}
+    rejection = check(wanted, node, left=left)
 
-    assert (check(pod({name: "1"}), node, gate=gate) is None) == fits
+    assert (rejection is None) == (letter in fits)
+    assert rejection is None or rejection.reason == f"OutOf{name}"
 
 
 def test_init_containers_count_at_their_peak():

@@ -191,15 +191,25 @@ async def test_without_its_plugin_a_restarted_kubelet_has_nothing_to_give(node, 
     assert devices(node) == {"main": "gpu-0"}
 
 
-async def test_with_dra_for_extended_resources_a_resource_of_nothing_is_not_the_plugins(node, plugin, clock):
-    """The way of a node from device plugin to DRA: once nothing is allocatable, pods are not held up."""
-    await node.start("1.36")
+@pytest.mark.parametrize(("version", "gates"), [("1.35", "DRAExtendedResource=true"), ("1.36", "")])
+async def test_with_dra_for_extended_resources_a_resource_of_nothing_is_not_the_plugins(
+    node, plugin, version, gates
+):
+    """The way of a node from device plugin to DRA: once nothing is allocatable, pods are not held up.
+
+    From 1.36 on they must have a claim, though.
+    """
+    await node.start(version, gates)
     await published(node, "2", "2")
     await plugin.stop()
     await published(node, "2", "0")
     await node.create(containers=[using(1)])
-    await node.running()
-    assert devices(node) == {"main": None}
+    if version == "1.35":
+        await node.running()
+        assert devices(node) == {"main": None}
+    else:
+        pod = await node.until_pod(lambda status: status.get("phase") == "Failed", seconds=10)
+        assert pod["status"]["reason"] == f"OutOf{GPU}"
 
 
 async def test_an_unhealthy_device_shows_in_the_pods_status(node, plugin):

@@ -337,6 +337,33 @@ async def test_a_driver_that_vanished_leaves_its_slices(driver):
     assert (await driver.info()).name == DRIVER
 
 
+async def test_instances_have_sockets_of_their_own(driver):
+    """In a rolling update the new instance's sockets come before the old one's go."""
+    there = []
+
+    async def instances(*names):
+        await driver.switch(instances=list(names))
+        there.append(sorted(path.name for path in (driver.directory / "reg").iterdir()))
+
+    await instances("a")
+    await instances("a", "b")
+    await instances("b")
+    a, b = f"{DRIVER}-a-reg.sock", f"{DRIVER}-b-reg.sock"
+    assert there == [[a], [a, b], [b]]
+
+
+async def test_only_some_versions_of_the_api_are_served(driver):
+    """What the driver's file says is told to the kubelet, and nothing else is answered."""
+    await driver.stop()
+    driver.entry["pluginAPIs"] = ["v1beta1"]
+    await driver.start()
+    info = await driver.info()
+    assert list(info.supported_versions) == ["v1beta1.DRAPlugin", "v1alpha1.DRAResourceHealth"]
+    await driver.call("Unprepare", "u", dra.V1BETA1)
+    with pytest.raises(RpcError):
+        await driver.call("Unprepare", "u", dra.V1)
+
+
 async def test_another_version_is_spoken_when_the_server_changes(driver):
     """The newest that is served; a server without the resource does not keep the driver from being ready."""
     assert driver.host.state()["api"] == "resource.k8s.io/v1"

@@ -43,7 +43,8 @@ class Cluster:
         self.client = self.server.client()
         world = World(self.version, FeatureGates(self.version, gates), clock, entropy)
         self.registry = CollectorRegistry()
-        self.service = SchedulerService(world, self.server.client(), self.registry, settings=settings)
+        self.connection = self.server.client()  # the scheduler's
+        self.service = SchedulerService(world, self.connection, self.registry, settings=settings)
 
     async def node(self, name="n0", devices=0, labels=None, **allocatable):
         resources = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
@@ -128,6 +129,14 @@ class Cluster:
             return None
 
         self.server.outage = outage
+
+
+async def extended(version="1.36", **gates):
+    """With a node of two devices, and a class that names them as an extended resource."""
+    cluster = Cluster(version, **gates)
+    await cluster.node(devices=2)
+    await cluster.device_class(extendedResourceName=RESOURCE)
+    return cluster
 
 
 @contextlib.asynccontextmanager

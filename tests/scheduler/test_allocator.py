@@ -138,6 +138,57 @@ def test_incomplete_pool(version, expected):
     assert _chosen(_allocate(slices, _claim(_request()), version=version)) == expected
 
 
+def test_all_devices_meet_a_constraint_after_another_claim_chose_otherwise():
+    """Devices that look the same are tried one after the other, up to the one that makes it an error."""
+    slices = [_slice([_device(name) for name in ("d1", "d2", "d3")])]
+    everything = _claim(_all(), name="claim-1", constraints=[{"matchAttribute": f"{DRIVER}/model"}])
+    with pytest.raises(AllocationError, match=r"cannot add device gpu\.example\.com/pool-1/d1 because"):
+        _allocate(slices, _claim(_request(count=2)), everything)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "request_", "expected"),
+    [
+        ({}, {"capacity": {"requests": {"memory": "1"}}}, None),
+        ({"memory": {"value": "4"}}, {"capacity": {"requests": {"memory": "5"}}}, None),
+        ({"memory": {"value": "4"}}, {"capacity": {"requests": {"memory": "4"}}}, [[("req-0", "d1")]]),
+        ({"memory": {"value": "4", "requestPolicy": {"validRange": {"min": "1", "max": "2"}}}}, {}, None),
+    ],
+)
+def test_a_device_for_one_user_must_have_the_capacity_too(capacity, request_, expected):
+    """Also a device that nobody can share has to have what is asked for, within its policy."""
+    slices = [_slice([_device("d1") | {"capacity": capacity}])]
+    assert _chosen(_allocate(slices, _claim(_request(**request_)))) == expected
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.35", ["d1", "d1"]), ("1.36", ["d1", "d2"])])
+def test_shares_of_one_device_for_one_request(version, expected):
+    """Up to 1.35 a request for two devices gets two shares of one; since 1.36 only later devices are tried."""
+    shared = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4"}}}
+    slices = [_slice([_device(name) | shared for name in ("d1", "d2")])]
+    claim = _claim(_request(count=2, capacity={"requests": {"memory": "1"}}))
+    (found,) = _allocate(slices, claim, version=version, gates={"DRAConsumableCapacity": True})
+    assert [result["device"] for result in found["devices"]["results"]] == expected
+
+
+def test_alternatives_are_looked_at_anew_by_the_search():
+    """Up to 1.35 alternatives that want all devices share verdicts while devices are counted, not later."""
+    devices = [_device("d1", size=1), _device("d2", size=2)]
+    kinds = [("small", "ExactCount", 1), ("every", "All", 2)]
+    alternatives = [
+        {
+            "name": name,
+            "deviceClassName": "gpu",
+            "allocationMode": mode,
+            "count": 1 if mode == "ExactCount" else 0,
+            "selectors": [{"cel": {"expression": f"device.attributes['{DRIVER}'].size == {size}"}}],
+        }
+        for name, mode, size in kinds
+    ]
+    claim = _claim({"name": "req-0", "firstAvailable": alternatives})
+    assert _chosen(_allocate([_slice(devices)], claim, version="1.35")) == [[("req-0/small", "d1")]]
+
+
 def test_incomplete_pool_with_all_devices():
     """How many devices all are is unknown while a pool is being updated."""
     with pytest.raises(

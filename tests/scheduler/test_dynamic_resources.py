@@ -47,6 +47,16 @@ async def _claim(cluster):
     return claim
 
 
+async def _allocation(cluster):
+    return (await _claim(cluster))["status"].get("allocation")
+
+
+async def _until(condition):
+    """Wait, in virtual time, for what no watch tells."""
+    while not await condition():  # noqa: ASYNC110 - the loop's time is virtual
+        await asyncio.sleep(0.1)
+
+
 # -- before any node is looked at
 
 
@@ -99,7 +109,8 @@ async def test_alternatives_need_their_gate():
         await cluster.pod(resourceClaims=CLAIM)
 
         assert (
-            "resource claim default/c0, request r: has subrequests, but the DRAPrioritizedList feature is disabled"
+            "resource claim default/c0, request r: has subrequests, "
+            "but the DRAPrioritizedList feature is disabled"
         ) in (await cluster.message())[1]
 
 
@@ -364,14 +375,16 @@ def _said(kind, *, device="gpu-0", **more):
 async def _waiting(cluster):
     """A pod whose PreBind waits for its device."""
     await cluster.pod(resourceClaims=CLAIM)
-    while not await cluster.events("BindingConditionsPending"):
-        await asyncio.sleep(0.1)
+    await _until(lambda: cluster.events("BindingConditionsPending"))
 
 
 async def _given_up(cluster):
     """Wait until the scheduler has deallocated a claim."""
-    while not any("deallocation of" in note for note in await cluster.events("FailedScheduling")):
-        await asyncio.sleep(0.1)
+
+    async def seen():
+        return any("deallocation of" in note for note in await cluster.events("FailedScheduling"))
+
+    await _until(seen)
 
 
 async def test_a_pod_is_bound_when_its_device_is_ready():
@@ -412,8 +425,7 @@ async def test_a_device_that_fails_is_given_up(version, text):
         )
 
         await _given_up(cluster)
-        while not (await _claim(cluster))["status"].get("allocation"):
-            await asyncio.sleep(0.1)
+        await _until(lambda: _allocation(cluster))
         assert "devices" not in (await _claim(cluster))["status"]
         await cluster.set_claim_status(devices=_said("ready"))
         await _bound(cluster)
@@ -465,8 +477,10 @@ async def test_conditions_need_both_gates():
             "1.35",
             {},
             {"bindingTimeout": "1m"},
-            ("bindingTimeout: Forbidden: DRADeviceBindingConditions or DRAResourceClaimDeviceStatus "
-            "feature gate is disabled"),
+            (
+                "bindingTimeout: Forbidden: DRADeviceBindingConditions or DRAResourceClaimDeviceStatus "
+                "feature gate is disabled"
+            ),
         ),
         ("1.34", {}, {"bindingTimeout": "1m"}, 'strict decoding error: unknown field "bindingTimeout"'),
     ],

@@ -11,6 +11,7 @@ from scheduler.extended_claims import per_container, with_reuse
 from scheduler.extended_resources import (
     IndexedExtendedResources,
     ListedExtendedResources,
+    class_may_help,
     is_extended_resource,
 )
 
@@ -58,6 +59,78 @@ def test_losing_class_has_no_implicit_name():
     index.set_class(None, _class("old", "x/r"))
 
     assert index.class_for("deviceclass.resource.kubernetes.io/old") is None
+
+
+def test_handing_a_name_over_loses_it():
+    """Upstream's quirk (pull request 141110): the old class's update takes the name from the new one, as does
+    its deletion, until the new one changes its name or the scheduler starts again."""
+    index, old, new = IndexedExtendedResources(), _class("old", "x/r"), _class("new", "x/r", "2026-02-01")
+    cleared = _class("old")
+    index.set_class(None, old)
+    index.set_class(None, new)
+    assert _name(index.class_for("x/r")) == "new"
+    index.set_class(old, cleared)
+    assert index.class_for("x/r") is None
+
+    index.set_class(new, _class("new"))
+    index.set_class(_class("new"), new)
+    index.remove_class(old)
+    assert index.class_for("x/r") is None
+
+
+def test_an_update_that_keeps_the_name_is_not_noticed():
+    """Upstream's quirk: the owner of a name is not newer than itself, so the class stays as it was."""
+    index = IndexedExtendedResources()
+    first = _class("gpu", "x/r")
+    index.set_class(None, first)
+    index.set_class(first, {**first, "spec": {**first["spec"], "selectors": []}})
+
+    assert index.class_for("x/r") is first
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "asked", "helps"),
+    [
+        pytest.param(None, _class("gpu"), "deviceclass.resource.kubernetes.io/gpu", True, id="implicit"),
+        pytest.param(None, _class("gpu", "x/r"), "x/r", True, id="explicit"),
+        pytest.param(None, _class("gpu", "x/r"), "x/other", False, id="other"),
+        pytest.param(_class("gpu"), _class("gpu", "x/r"), "x/r", True, id="named"),
+        pytest.param(_class("gpu", "x/r"), _class("gpu", "x/r"), "x/r", False, id="unchanged"),
+        pytest.param(
+            _class("gpu"),
+            _class("gpu", "x/r"),
+            "deviceclass.resource.kubernetes.io/gpu",
+            False,
+            id="was-known-before",
+        ),
+        pytest.param(_class("gpu", "x/r"), None, "x/r", False, id="deleted"),
+    ],
+)
+def test_which_classes_help(old, new, asked, helps):
+    """A new class helps those who ask for one of its names, an update those who ask for the new name."""
+    pod = {"spec": {"containers": [{"name": "c", "resources": {"requests": {asked: "1"}}}]}}
+
+    assert class_may_help(pod, old, new) is helps
+
+
+@pytest.mark.parametrize(
+    ("asked", "delegated"),
+    [
+        pytest.param({"x/r", "cpu"}, {"x/r"}, id="explicit"),
+        pytest.param({"deviceclass.resource.kubernetes.io/plain", "cpu"}, None, id="only-implicit"),
+        pytest.param({"x/r", "x/unknown"}, {"x/r"}, id="no-class"),
+    ],
+)
+def test_what_the_first_release_leaves_to_dra(asked, delegated):
+    """In 1.34 all that a pod with implicit names alone wants is left to DRA, and DRA does not look at it."""
+    listed = ListedExtendedResources()
+    listed.set_class(None, _class("gpu", "x/r"))
+    listed.set_class(None, _class("plain"))
+
+    assert listed.delegated(asked) == (asked - {"cpu"} if delegated is None else delegated)
+    assert listed.delegated(asked, in_hints=True) == asked - {"cpu"}
+    assert not listed.may_back("deviceclass.resource.kubernetes.io/plain")
+    assert not listed.is_lacking({"x/r": 0}, "x/r")
 
 
 def test_renamed_class_gives_up_its_old_name():
@@ -161,8 +234,8 @@ def _class_for(resource):
                 ("container-3-request-0", "class-of-r", 1),
             ],
             [
-                ("i", "x/init", "container-1-request-0"),
                 ("s", "x/init", "container-1-request-0"),
+                ("i", "x/init", "container-1-request-0"),
                 ("j", "x/init", "container-2-request-0"),
                 ("c", "x/r", "container-3-request-0"),
             ],

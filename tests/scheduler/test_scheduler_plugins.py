@@ -4,9 +4,14 @@ import pytest
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
+from scheduler.allocator.allocated_state import AllocatedBook, DeviceID
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slice_index import SliceIndex
+from scheduler.device_totals import DeviceTotals
 from scheduler.diagnosis import Diagnosis
 from scheduler.extended_resources import IndexedExtendedResources
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.events import EventResource
 from scheduler.framework.profile import Profile, ProfileError
 from scheduler.framework.status import Code, unschedulable
 from scheduler.nodes import NodeInfo
@@ -185,6 +190,53 @@ def test_extended_resources_are_left_to_dra(allocatable, fits):
     assert _run(NodeResourcesFit(extended), pod, _node(allocatable=allocatable)).is_success is fits
 
 
+def _allocatable(**resources):
+    return {"status": {"allocatable": {"pods": "9", "cpu": "4", **resources}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "helps"),
+    [
+        pytest.param(None, _allocatable(), True, id="new"),
+        pytest.param(None, _allocatable(cpu="1"), False, id="new-and-too-small"),
+        pytest.param(_allocatable(cpu="3"), _allocatable(), True, id="more-cpu"),
+        pytest.param(_allocatable(cpu="8"), _allocatable(), True, id="dra-may-have-more"),
+        pytest.param(
+            _allocatable(**{"example.com/gpu": "3"}),
+            _allocatable(**{"example.com/gpu": "3"}),
+            False,
+            id="same",
+        ),
+        pytest.param(
+            _allocatable(**{"example.com/gpu": "1"}),
+            _allocatable(**{"example.com/gpu": "2"}),
+            True,
+            id="more",
+        ),
+        pytest.param(
+            _allocatable(**{"example.com/gpu": "2"}),
+            _allocatable(**{"example.com/gpu": "1"}),
+            False,
+            id="less",
+        ),
+    ],
+)
+def test_which_changes_of_a_node_help(old, new, helps):
+    """A pod that lacked resources is tried again if the empty node suffices and has more of what it wants."""
+    extended = IndexedExtendedResources()
+    extended.set_class(
+        None, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    )
+    nodes = [
+        each
+        for each in NodeResourcesFit(extended).events_to_register()
+        if each.event.resource is EventResource.NODE
+    ]
+    pod = _pod(requests={"cpu": "2", "example.com/gpu": "2"}).pod
+
+    assert nodes[0].hint(pod, old, new) is helps
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -222,6 +274,63 @@ def test_least_allocated_prefers_the_empty_node():
     fit, balanced = NodeResourcesFit(None), NodeResourcesBalancedAllocation()
     assert fit.score(CycleState(), pod, empty) > fit.score(CycleState(), pod, full)
     assert balanced.score(CycleState(), pod, empty) > balanced.score(CycleState(), pod, full)
+
+
+def _slice(name, devices, **spec):
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    listed = [{"name": each} for each in devices]
+    return {"metadata": {"name": name}, "spec": {"driver": "d", "pool": pool, "devices": listed, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "scores"),
+    [("LeastAllocated", (75, 33)), ("MostAllocated", (25, 66))],
+)
+def test_devices_of_dra_count_for_scores(strategy, scores):
+    """Of an extended resource that DRA backs, devices of the class and those in use make the score; what a
+    device plugin has counts as ever."""
+    version = Version(36)
+    rules = AllocatorRules.of(version, FeatureGates(version))
+    book, slices, extended = AllocatedBook(), SliceIndex(rules), IndexedExtendedResources()
+    selectors = [{"cel": {"expression": "device.driver == 'd'"}}]
+    spec = {"extendedResourceName": "example.com/gpu", "selectors": selectors}
+    extended.set_class(None, {"metadata": {"name": "gpu"}, "spec": spec})
+    slices.set_slice(_slice("a", "wxyz", nodeName="n0"))
+    slices.set_slice(_slice("b", "xyz", nodeName="n1"))
+    slices.set_slice(_slice("c", "z", nodeName="n1", driver="other"))
+    book.add(DeviceID("d", "b", "x"), None)
+    totals = DeviceTotals(extended.class_for, slices, book.state, rules.cel)
+    args = {"scoringStrategy": {"type": strategy, "resources": [{"name": "example.com/gpu", "weight": 1}]}}
+    fit = NodeResourcesFit(extended, args, totals=totals)
+    pod = _pod("q", {"example.com/gpu": "1"})
+
+    nodes = [_node("n0"), _node("n1"), _node("n2")]
+    assert tuple(fit.score(CycleState(), pod, node) for node in nodes) == (*scores, 0)
+    plugged = _node("n0", allocatable={"example.com/gpu": "2"})
+    assert fit.score(CycleState(), pod, plugged) == 50
+    assert NodeResourcesFit(extended, args).score(CycleState(), pod, nodes[0]) == 0
+    broken = {**spec, "selectors": [{"cel": {"expression": "device.attributes['x'].y == 1"}}]}
+    extended.remove_class({"metadata": {"name": "gpu"}, "spec": spec})
+    extended.set_class(None, {"metadata": {"name": "gpu"}, "spec": broken})
+    assert totals.of("example.com/gpu", nodes[0]) == (0, 0)
+
+
+def test_devices_of_dra_count_for_balance():
+    """Half of the devices and half of the cpu in use are in balance."""
+    version = Version(36)
+    rules = AllocatorRules.of(version, FeatureGates(version))
+    slices, extended = SliceIndex(rules), IndexedExtendedResources()
+    extended.set_class(
+        None, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    )
+    slices.set_slice(_slice("a", "xy", nodeName="n0"))
+    totals = DeviceTotals(extended.class_for, slices, AllocatedBook().state, rules.cel)
+    resources = [{"name": "cpu"}, {"name": "example.com/gpu"}]
+    balanced = NodeResourcesBalancedAllocation({"resources": resources}, totals)
+
+    pod = _pod("q", {"cpu": "2", "example.com/gpu": "1"})
+    assert balanced.score(CycleState(), pod, _node("n0")) == 100
+    assert balanced.score(CycleState(), _pod("q", {"cpu": "2", "example.com/gpu": "2"}), _node("n0")) == 75
 
 
 def test_soft_taints_lower_the_score():

@@ -97,6 +97,7 @@ class ClaimStatusStrategy(StatusStrategy):
 class ClaimStrategy(BuiltIn):
     """A claim's spec never changes."""
 
+    weight = 16  # selectors: a millisecond each
     status = ClaimStatusStrategy
     returns_deleted_object = True
     _spec: ClassVar[tuple[str, ...]] = ("spec",)
@@ -146,6 +147,7 @@ class ClaimTemplateStrategy(ClaimStrategy):
 
 
 class DeviceClassStrategy(BuiltIn):
+    weight = 16
     returns_deleted_object = True
 
     def counts_generation(self, ctx: StrategyContext) -> bool:

@@ -1,0 +1,68 @@
+"""How many devices of DRA drivers a node has of an extended resource, and how many are in use: for scores.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/resource_allocation.go
+(calculateDRAExtendedResourceAllocatableRequest), 1.36; from 1.35 on (pull request 134058).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from apimachinery.cel.device_features import DeviceFeatures
+from apimachinery.cel.devices import Selector, compile_selector
+from apimachinery.cel.errors import CELError
+from scheduler.allocator.allocated_state import AllocatedState
+from scheduler.allocator.slice_index import SliceIndex
+from scheduler.allocator.slices import NodeView
+
+Object = dict[str, Any]
+
+
+class Total(NamedTuple):
+    """Numbers of devices."""
+
+    present: int
+    in_use: int
+
+
+_NONE = Total(0, 0)
+
+
+class DeviceTotals:
+    """Counts what the selectors of a resource's class hold for, whatever the state of pools and devices.
+
+    `class_for` tells the class of an extended resource.
+    """
+
+    def __init__(
+        self,
+        class_for: Callable[[str], Object | None],
+        slices: SliceIndex,
+        allocated: AllocatedState,
+        features: DeviceFeatures,
+    ) -> None:
+        self._class_for = class_for
+        self._slices = slices
+        self._allocated = allocated
+        self._features = features
+
+    def of(self, resource: str, node: NodeView) -> Total:
+        """Nothing if no class backs the resource, or a selector of the class does not work."""
+        device_class = self._class_for(resource)
+        if device_class is None:
+            return _NONE
+        present = in_use = 0
+        try:
+            selectors = self._selectors(device_class)
+            for device in self._slices.devices(node):
+                if all(device.meets(each) for each in selectors):
+                    present += 1
+                    in_use += self._allocated.uses(device.id)
+        except CELError:
+            return _NONE
+        return Total(present, in_use)
+
+    def _selectors(self, device_class: Object) -> list[Selector]:
+        listed = (device_class.get("spec") or {}).get("selectors") or ()
+        return [
+            compile_selector(each["cel"]["expression"], self._features) for each in listed if each.get("cel")
+        ]

@@ -1,0 +1,117 @@
+"""A cell's cluster in memory: a server that keeps objects, a control that notes what is asked of it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from apimachinery.client.fake import FakeServer
+from apimachinery.client.rest import APIClient
+from apimachinery.client.transport import Request
+from apimachinery.clock import SeededEntropy
+from conformance.evidence.log import Logged
+from conformance.loading import parse
+from conformance.results import CellResult
+from conformance.runner import run_cell
+
+HEAD = """
+apiVersion: kubeskew.io/v1alpha1
+kind: Scenario
+spec: {cluster: {}}
+---
+apiVersion: chainsaw.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: t}
+spec:
+  timeouts: {assert: 2s, error: 2s, delete: 2s}
+  steps:
+"""
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: a}}, spec: {}}"
+
+
+class LoopClock:
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Served(FakeServer):
+    """The server in memory, with discovery of pods."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.seen: list[Request] = []
+        self.logs: str | None = None  # of every pod
+
+    async def __call__(self, request: Request) -> Any:
+        self.seen.append(request)
+        if request.target == "/api/v1":
+            answer = await super().__call__(Request("GET", "/api/v1/none"))
+            answer._content = orjson.dumps(
+                {"resources": [{"name": "pods", "namespaced": True, "kind": "Pod"}]}
+            )
+            return answer
+        if self.logs is not None and "/log" in request.target:
+            answer = await super().__call__(Request("GET", "/api/v1/none"))
+            answer._content, answer.headers = self.logs.encode(), {"Content-Type": "text/plain"}
+            return answer
+        return await super().__call__(request)
+
+
+class Control:
+    """A cluster that notes what was asked of it; `changing` is called by an upgrade."""
+
+    kubeconfig = Path("/nowhere")
+
+    def __init__(self) -> None:
+        self.server = Served(LoopClock(), SeededEntropy(1))
+        self.calls: list[Any] = []
+        self.changing: Any = None
+        self.text = ""
+        self.held: dict[str, list[str]] = {}  # by node, the claims it holds prepared
+
+    def client(self) -> APIClient:
+        return self.server.client()
+
+    async def start(self, cluster: Mapping[str, Any]) -> None:
+        self.calls.append(("start", dict(cluster)))
+
+    async def stop(self) -> None:
+        self.calls.append("stop")
+
+    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        self.calls.append(("upgrade", to, list(components)))
+        if self.changing:
+            await self.changing()
+
+    async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None:
+        self.calls.append(("gates", dict(gates), list(components)))
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        return self.held
+
+    async def revision(self) -> int:
+        return self.server.revision
+
+    async def metrics(self, component: str, path: str) -> str:
+        return self.text
+
+    async def log(self) -> Sequence[Logged]:
+        return []
+
+    async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
+        return [{"revision": since + 1}]
+
+
+async def run(steps: str, control: Control) -> CellResult:
+    [cell] = parse(list(yaml.safe_load_all(HEAD + steps)), "file").cells()
+    return await run_cell(cell, control, LoopClock(), lambda _: None)

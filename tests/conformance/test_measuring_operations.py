@@ -1,0 +1,115 @@
+"""Operations that wait for what is told: metrics, logs, prepared claims, numbers of objects."""
+
+import pytest
+from cell_in_memory import POD, Control, run
+
+pytestmark = pytest.mark.looptime
+
+METRICS = """
+# TYPE queued gauge
+queued{queue="active"} 2
+queued{queue="gated"} 1
+# TYPE made_total counter
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "failure"),
+    [
+        ("name: queued, value: 3", ""),
+        ("name: queued, labels: {queue: active}, atLeast: 2, atMost: 2", ""),
+        ("name: queued, labels: {queue: lost}, value: 0", ""),
+        ("name: made_total, value: 0", ""),
+        ("name: queued, value: 4", "expected queued{} of scheduler to have value 4; found 3"),
+        ("name: made, atLeast: 1", "expected made{} of scheduler to have atLeast 1; found 0"),
+        (
+            "name: unknown, value: 0",
+            "expected unknown{} of scheduler to have value 0; found no metric unknown",
+        ),
+    ],
+)
+async def test_metrics_are_added_up_and_compared(body: str, failure: str):
+    """The series with the labels are summed; a metric that is not known is not taken for 0."""
+    control = Control()
+    control.text = METRICS
+    result = await run(f"\n  - name: one\n    try: [{{metric: {{component: scheduler, {body}}}}}]\n", control)
+
+    assert result.failure == (f"one: metric: {failure}" if failure else "")
+
+
+async def one(operation: str, control: Control) -> str:
+    """The failure of a cell that creates a pod and does one operation; empty if it did not fail."""
+    operations = f"[{{apply: {{resource: {POD}}}}}, {{{operation}}}]"
+    result = await run(f"\n  - name: one\n    try: {operations}\n", control)
+    return result.failure.removeprefix("one: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "failure"),
+    [
+        ("matches: ^B=2$", ""),
+        ("lacks: C=", ""),
+        ("matches: ^C=", "podLogs: expected a's log with ^C=; found A=1\nB=2\n"),
+        ("lacks: ^B", "podLogs: expected no line of a's log to match ^B; found B=2"),
+    ],
+)
+async def test_logs_are_searched_by_line(body: str, failure: str):
+    """A line of the log matches, or none does."""
+    control = Control()
+    control.server.logs = "A=1\nB=2\n"
+
+    assert await one(f"podLogs: {{name: a, {body}}}", control) == failure
+
+
+async def test_a_log_that_cannot_be_had_fails_in_time():
+    """What the API server says is what was found."""
+    failure = await one("podLogs: {name: a, matches: x}", Control())
+
+    assert failure.startswith("podLogs: expected a's log with x; found ")
+
+
+@pytest.mark.parametrize(
+    ("body", "failure"),
+    [
+        ("node: n, count: 2", ""),
+        ("node: other, count: 0", ""),
+        ("node: n, count: 1", "prepared: expected 1 claims prepared on n; found t/a, t/b"),
+    ],
+)
+async def test_prepared_claims_are_counted(body: str, failure: str):
+    """So many claims are prepared on the node."""
+    control = Control()
+    control.held = {"n": ["t/a", "t/b"]}
+
+    assert await one(f"prepared: {{{body}}}", control) == failure
+
+
+@pytest.mark.parametrize(
+    ("count", "failure"),
+    [
+        (1, ""),
+        (0, "assert: expected 0 Pod as asserted; found 1: Pod t/a"),
+        (2, "assert: expected 2 Pod as asserted; found 1: Pod t/a"),
+    ],
+)
+async def test_an_assertion_may_count(count: int, failure: str):
+    """With a count just so many objects match."""
+    failed = await one(f"assert: {{resource: {{apiVersion: v1, kind: Pod}}, count: {count}}}", Control())
+
+    assert failed == failure
+
+
+@pytest.mark.parametrize(
+    ("components", "calls"),
+    [
+        (", components: [scheduler]", [({"A": True}, ["scheduler"])]),
+        (", components: []", []),
+        ("", [({"A": True}, [])]),
+    ],
+)
+async def test_gates_of_no_components_change_nothing(components: str, calls: list[object]):
+    """An empty list means none of them, no list all of them."""
+    control = Control()
+    await one(f"gates: {{set: {{A: true}}{components}}}", control)
+
+    assert [call[1:] for call in control.calls if call[0] == "gates"] == calls

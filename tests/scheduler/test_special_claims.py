@@ -1,0 +1,303 @@
+"""The special claim of a pod with extended resources: made, undone, left over and deleted, and counted."""
+
+import asyncio
+
+import pytest
+from prometheus_client import generate_latest
+from scheduling_cluster import RESOURCE, Cluster, extended, running
+
+from apimachinery.client.refs import PODS
+from apimachinery.errors import StatusError
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_extended_resource_comes_from_dra():
+    """The scheduler makes the claim, and the pod's status names it."""
+    async with running(await extended()) as cluster:
+        await cluster.pod(requests={"cpu": "1", RESOURCE: "1"})
+        await cluster.node_of()
+
+        (claim,) = await cluster.claims()
+        status = (await cluster.read())["status"]["extendedResourceClaimStatus"]
+        assert claim["metadata"]["name"].startswith("p0-extended-resources-")
+        assert claim["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+        assert status == {
+            "requestMappings": [
+                {"containerName": "c", "resourceName": RESOURCE, "requestName": "container-0-request-1"}
+            ],
+            "resourceClaimName": claim["metadata"]["name"],
+        }
+        text = generate_latest(cluster.registry).decode()
+        assert 'scheduler_resourceclaim_creates_total{status="success"} 1.0' in text
+
+
+async def test_device_plugin_resource_needs_no_claim():
+    """On a node whose device plugin has the resource, nothing of DRA happens."""
+    cluster = Cluster()
+    await cluster.node(**{RESOURCE: "1"})
+    await cluster.device_class(extendedResourceName=RESOURCE)
+    async with running(cluster):
+        await cluster.pod(requests={RESOURCE: "1"})
+
+        assert await cluster.node_of() == "n0"
+        assert await cluster.claims() == []
+
+
+async def test_class_that_comes_later_helps():
+    """A pod that found no resource is tried again when a class with its name appears."""
+    cluster = Cluster()
+    await cluster.node(devices=1)
+    async with running(cluster):
+        await cluster.pod(requests={RESOURCE: "1"})
+        await cluster.message()
+        await cluster.device_class(extendedResourceName=RESOURCE)
+
+        assert await cluster.node_of() == "n0"
+
+
+async def test_devices_are_shared_between_claims_and_extended_resources():
+    """Two devices serve one claim and one extended resource, not two."""
+    async with running(await extended()) as cluster:
+        await cluster.claim()
+        await cluster.pod("claiming", resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])
+        await cluster.pod("extended", requests={RESOURCE: "1"})
+        await cluster.node_of("claiming")
+        await cluster.node_of("extended")
+        await cluster.pod("late", requests={RESOURCE: "1"})
+
+        assert (await cluster.message("late"))[1].startswith(
+            "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: "
+        )
+
+
+_CALLS = [
+    pytest.param("POST", "/resourceclaims", id="create-claim"),
+    pytest.param("PUT", "/resourceclaims/", id="add-finalizer"),
+    pytest.param("PUT", "/status", id="write-allocation"),
+    pytest.param("PATCH", "/pods/p0/status", id="patch-pod"),
+    pytest.param("POST", "/binding", id="bind"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), _CALLS)
+async def test_failed_call_leaks_nothing(method, path):
+    """Whichever write fails once: the pod is bound in the end, with one claim and one device in use."""
+    async with running(await extended()) as cluster:
+        cluster.fail(method, path)
+        await cluster.pod(requests={RESOURCE: "1"})
+        await cluster.node_of()
+
+        (claim,) = await cluster.claims()
+        status = (await cluster.read())["status"]["extendedResourceClaimStatus"]
+        assert status["resourceClaimName"] == claim["metadata"]["name"]
+        assert len(cluster.service.dynamic.claims.allocated.devices) == 1
+        assert set(cluster.service.dynamic.claims.pending_uids) == set()
+
+
+@pytest.mark.parametrize(("method", "path"), _CALLS)
+async def test_call_that_never_succeeds_leaks_nothing(method, path):
+    """A pod that cannot be bound leaves no device behind, and no claim but one that goes with the pod.
+
+    Such a claim stays if its finalizers cannot be written: it is updated before it is deleted.
+    """
+    async with running(await extended()) as cluster:
+        cluster.fail(method, path, times=10**6)
+        await cluster.pod(requests={RESOURCE: "1"})
+        await asyncio.sleep(60)
+        cluster.server.outage = None
+        await cluster.client.delete(PODS, "p0", "default")
+        await asyncio.sleep(30)
+
+        left = await cluster.claims()
+        assert left == [] or (method, path) == ("PUT", "/resourceclaims/")
+        assert all(claim["metadata"]["ownerReferences"][0]["name"] == "p0" for claim in left)
+        assert set(cluster.service.dynamic.claims.allocated.devices) == set()
+        assert set(cluster.service.dynamic.claims.pending_uids) == set()
+
+
+async def test_leftover_claim_is_deleted_in_the_next_attempt():
+    """If even the clean-up fails, the next attempt finds the claim by its owner, deletes it, and goes on."""
+    async with running(await extended()) as cluster:
+        failures = {"/binding": 1, "PUT": 1}
+
+        def outage(request):
+            if request.target.endswith("/binding") and failures["/binding"]:
+                failures["/binding"] -= 1
+                return StatusError(500, "InternalError", "out of order")
+            if not failures["/binding"] and request.method in ("PUT", "DELETE") and failures["PUT"]:
+                failures["PUT"] -= 1
+                return StatusError(500, "InternalError", "still out of order")
+            return None
+
+        cluster.server.outage = outage
+        await cluster.pod(requests={RESOURCE: "1"})
+        await cluster.node_of()
+
+        assert failures == {"/binding": 0, "PUT": 0}
+        assert len(await cluster.claims()) == 1
+        assert len(cluster.service.dynamic.claims.allocated.devices) == 1
+
+
+async def test_a_deletion_that_fails_leaves_the_pod_waiting():
+    """PostFilter cannot delete the leftover: the pod is told so, and waits for an event, as upstream.
+
+    KEP-5004 promises an error and a requeue; upstream's schedulingAlgorithm logs the error only.
+    """
+    async with running(await extended()) as cluster:
+        failing = {"/binding", "PUT", "DELETE"}
+
+        def outage(request):
+            bind = request.target.endswith("/binding")
+            if bind and "/binding" in failing:
+                failing.discard("/binding")
+                return StatusError(500, "InternalError", "out of order")
+            if (
+                "/binding" not in failing
+                and request.method in failing
+                and "/resourceclaims/" in request.target
+            ):
+                return StatusError(500, "InternalError", "still out of order")
+            return None
+
+        cluster.server.outage = outage
+        await cluster.pod(requests={RESOURCE: "1"})
+        await asyncio.sleep(30)
+        reason, message = await cluster.message()
+        (claim,) = await cluster.claims()
+        name = f"default/{claim['metadata']['name']}"
+        assert reason == "Unschedulable"
+        assert message.startswith(
+            "0/1 nodes are available: 1 cannot schedule extended resource claim. "
+            f"update resourceclaim {name}: still out of order"
+        )
+        assert 'scheduler_pending_pods{queue="unschedulable"} 1.0' in cluster.metrics()
+
+        failing.clear()
+        await asyncio.sleep(400)  # the flush of pods that wait for long
+        assert await cluster.node_of() == "n0"
+        (claim,) = await cluster.claims()
+        status = (await cluster.read())["status"]["extendedResourceClaimStatus"]
+        assert status["resourceClaimName"] == claim["metadata"]["name"]
+
+
+async def test_an_answer_that_gets_lost_undoes_the_claim():
+    """The binding is stored but its answer lost: as upstream the scheduler takes the claim back, and the pod
+    is on its node with a status that names no claim any more, until somebody deletes it."""
+    async with running(await extended()) as cluster:
+        send = cluster.connection.create
+
+        async def create(ref, obj, *args, **options):
+            answer = await send(ref, obj, *args, **options)
+            if options.get("subresource") == "binding":
+                raise ConnectionResetError("gone")
+            return answer
+
+        cluster.connection.create = create
+        await cluster.pod(requests={RESOURCE: "1"})
+        assert await cluster.node_of() == "n0"
+        await asyncio.sleep(60)
+
+        assert await cluster.claims() == []
+        assert "extendedResourceClaimStatus" in (await cluster.read())["status"]
+        assert set(cluster.service.dynamic.claims.allocated.devices) == set()
+
+
+async def test_a_claim_beside_resources_of_a_plugin_cannot_be_bound():
+    """Upstream's bug: with a claim of its own, a pod whose extended resources all come from a device plugin
+    gets a special claim without requests, which no pod's status can map."""
+    cluster = Cluster()
+    await cluster.node(devices=2, **{RESOURCE: "1"})
+    await cluster.device_class(extendedResourceName=RESOURCE)
+    await cluster.claim()
+    async with running(cluster):
+        claims = [{"name": "x", "resourceClaimName": "c0"}]
+        await cluster.pod(requests={RESOURCE: "1"}, resourceClaims=claims)
+        await asyncio.sleep(10)
+
+        reason, message = await cluster.message()
+        assert reason == "SchedulerError"
+        assert message.endswith(
+            "nil or empty request mappings, no update of pod default/p0 ExtendedResourceClaimStatus"
+        )
+        await cluster.client.delete(PODS, "p0", "default")
+        await asyncio.sleep(30)
+        assert [each["metadata"]["name"] for each in await cluster.claims()] == ["c0"]
+
+
+async def test_a_claim_and_extended_resources_from_dra_go_together():
+    """Both claims are allocated on one node, and the pod's status names the special one."""
+    async with running(await extended()) as cluster:
+        await cluster.claim()
+        await cluster.pod(requests={RESOURCE: "1"}, resourceClaims=[{"name": "x", "resourceClaimName": "c0"}])
+
+        assert await cluster.node_of() == "n0"
+        assert len(cluster.service.dynamic.claims.allocated.devices) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "requests", "text"),
+    [
+        pytest.param(
+            "1.36",
+            {RESOURCE: "1", "example.com/unknown": "1"},
+            "1 Insufficient example.com/unknown",
+            id="no-class-for-another",
+        ),
+        pytest.param("1.36", {RESOURCE: "33"}, "number of requested devices 33 exceeds", id="too-many"),
+        pytest.param("1.36", {RESOURCE: "3"}, "1 cannot allocate all claims. still not", id="not-there"),
+    ],
+)
+async def test_why_an_extended_resource_cannot_be_had(version, requests, text):
+    """The pod's condition says it, and no claim is made."""
+    async with running(await extended(version, DRAExtendedResource=True)) as cluster:
+        await cluster.pod(requests=requests)
+
+        assert text in (await cluster.message())[1]
+        assert await cluster.claims() == []
+        assert "resourceclaim_creates" not in cluster.metrics().replace("# HELP", "").replace(
+            "# TYPE", ""
+        ) or ("creates_total{" not in cluster.metrics())
+
+
+@pytest.mark.parametrize(
+    ("version", "gate", "series"),
+    [
+        ("1.34", True, None),
+        ("1.35", True, 'scheduler_resourceclaim_creates_total{status="success"} 1.0'),
+        ("1.37", True, 'dynamic_resource_allocation_resourceclaim_creates_total{admin_access="false",'),
+        ("1.36", False, None),
+    ],
+)
+async def test_claims_are_counted_under_the_name_of_the_release(version, gate, series):
+    """1.35 began to count, 1.37 shares the name with the controller manager; the gate must be on."""
+    async with running(await extended(version, DRAExtendedResource=gate)) as cluster:
+        await cluster.pod(requests={RESOURCE: "1"})
+        await (cluster.node_of() if gate else cluster.message())
+
+        if series is None:
+            assert "resourceclaim_creates" not in cluster.metrics()
+        else:
+            assert series in cluster.metrics()
+
+
+async def test_the_first_release_runs_pods_with_implicit_names_without_devices():
+    """1.34 leaves the implicit name to DRA, which does not look at it: the pod is bound without a claim."""
+    cluster = Cluster("1.34", DRAExtendedResource=True)
+    await cluster.node(devices=1)
+    await cluster.device_class()
+    async with running(cluster):
+        await cluster.pod(requests={"deviceclass.resource.kubernetes.io/gpu": "1"})
+
+        assert await cluster.node_of() == "n0"
+        assert await cluster.claims() == []
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35"])
+async def test_extended_resources_in_alpha(version):
+    """With the gate on, the releases before 1.36 do it too."""
+    async with running(await extended(version, DRAExtendedResource=True)) as cluster:
+        await cluster.pod(requests={RESOURCE: "1"})
+
+        assert await cluster.node_of() == "n0"
+        assert len(await cluster.claims()) == 1
