@@ -17,8 +17,9 @@ from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.slice_index import SliceIndex
 from scheduler.device_classes import DeviceClasses
 from scheduler.device_taints import TaintRules
+from scheduler.dynamic_rules import FILTER_SECONDS
 from scheduler.resource_claims import allocated_devices, allocation
-from scheduler.rules import FILTER_SECONDS, SchedulerRules
+from scheduler.rules import SchedulerRules
 
 Object = dict[str, Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from apimachinery.client.refs import PODS
 from apimachinery.client.rest import STRATEGIC_PATCH, APIClient
-from apimachinery.clock import Clock
+from apimachinery.clock import Clock, timestamp
 from apimachinery.errors import StatusError, is_reason
 from scheduler.dra_edge import DRAEdge
 from scheduler.pods import PodInfo
@@ -25,11 +25,13 @@ class ClaimError(Exception):
 class ClaimWriter:
     """Claims have the v1 shape on this side. Methods raise StatusError, ClaimError or a connection error."""
 
-    def __init__(self, client: APIClient, edge: DRAEdge, clock: Clock) -> None:
+    def __init__(self, client: APIClient, edge: DRAEdge, clock: Clock, *, stamps: bool) -> None:
+        """`stamps`: allocations say since when they are there, for binding conditions."""
         self._client = client
         self._edge = edge
         self._ref = edge.refs.claims
         self._clock = clock
+        self._stamps = stamps
 
     async def create(self, claim: Object) -> Object:
         """The special claim, named by the server."""
@@ -44,10 +46,10 @@ class ClaimWriter:
         self,
         claim: Object,
         result: Mapping[str, Any] | None,
-        pod: PodInfo,
+        consumer: Object,
         seen: Callable[[Object], None],
     ) -> Object:
-        """Write the allocation (if there is one to write) and the reservation for the pod.
+        """Write the allocation (if there is one to write) and the reservation for `consumer`.
 
         `seen` is told every version of the claim that the server has accepted on the way.
         """
@@ -61,7 +63,7 @@ class ClaimWriter:
                 if FINALIZER not in (current["metadata"].get("finalizers") or []):
                     current = await self._add_finalizer(current)
                     seen(current)
-            return await self._reserve(current, result, pod)
+            return await self._reserve(current, result, consumer)
 
         return await self._retrying(claim, attempt, f"get updated claim {display(claim)} after conflict")
 
@@ -72,24 +74,32 @@ class ClaimWriter:
         except StatusError as error:
             raise _explained(f"add finalizer to claim {display(claim)}", error) from error
 
-    async def _reserve(self, claim: Object, result: Mapping[str, Any] | None, pod: PodInfo) -> Object:
+    async def _reserve(self, claim: Object, result: Mapping[str, Any] | None, consumer: Object) -> Object:
         status = dict(claim.get("status") or {})
         if result is not None:
             status["allocation"] = dict(result)
-        consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
         status["reservedFor"] = [*(status.get("reservedFor") or []), consumer]
         what = "reservation" if result is None else "allocation and reservation"
+        if self._stamps:
+            self._stamp(claim, status)
         try:
             return await self._update({**claim, "status": status}, "status")
         except StatusError as error:
             raise _explained(f"add {what} to claim {display(claim)}", error) from error
 
-    async def unreserve(self, claim: Object, pod: PodInfo) -> Object:
-        """Take back the pod's reservation; the allocation stays."""
+    def _stamp(self, claim: Object, status: Object) -> None:
+        allocated = status.get("allocation")
+        if allocated is None:
+            raise ClaimError(f"claim {display(claim)} got deallocated elsewhere in the meantime")
+        if allocated.get("allocationTimestamp") is None:
+            status["allocation"] = {**allocated, "allocationTimestamp": timestamp(self._clock.now())}
+
+    async def unreserve(self, claim: Object, uid: str) -> Object:
+        """Take back the reservation for the pod or group with that uid; the allocation stays."""
         metadata = claim["metadata"]
         body = {
             "metadata": {"uid": metadata["uid"]},
-            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
         }
         patched = await self._client.patch(
             self._ref, metadata["name"], metadata["namespace"], body, STRATEGIC_PATCH, subresource="status"

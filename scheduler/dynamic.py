@@ -1,16 +1,19 @@
 """Everything that dynamic resources need besides their plugin: books of claims, classes and slices, kept
 current by informers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from apimachinery.client.informer import InformerFactory
-from apimachinery.client.refs import Ref, taint_rules_ref
-from apimachinery.client.rest import APIClient
+from apimachinery.client.refs import Ref, pod_groups_ref, taint_rules_ref
 from apimachinery.component import World
+from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.slice_index import SliceIndex
+from scheduler.cache import Cache
 from scheduler.claim_tracker import ClaimTracker
+from scheduler.claim_users import ClaimUsers, group_of
 from scheduler.claim_writing import ClaimWriter
 from scheduler.device_classes import DeviceClasses
 from scheduler.device_taints import TaintedSlices, TaintRules
@@ -22,8 +25,9 @@ from scheduler.extended_resources import (
     ListedExtendedResources,
 )
 from scheduler.framework.events import Action, ClusterEvent, EventResource
-from scheduler.metrics import Metrics
-from scheduler.plugins.dynamic_resources import DynamicResources
+from scheduler.handle import Handle
+from scheduler.plugins.dynamic_resources import Books, DynamicResources
+from scheduler.plugins.dynamic_special import SpecialClaims
 from scheduler.queue import SchedulingQueue
 from scheduler.rules import SchedulerRules
 
@@ -58,18 +62,26 @@ class DynamicState:
             self.extended.class_for, self.slices, self.claims.allocated, self._allocator_rules.cel
         )
 
-    def plugin(self, client: APIClient, metrics: Metrics) -> DynamicResources:
-        return DynamicResources(
-            self._rules,
-            self._allocator_rules,
+    def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:
+        """The plugin of one profile; raises ConfigurationError for arguments that cannot be."""
+        rules = self._rules.dynamic.with_arguments(args)
+        allocator = Allocator(
+            self._allocator_rules, self.classes, self.slices, self.claims.allocated, handle.entropy.uid
+        )
+        special = None
+        if self.extended is not None:
+            special = SpecialClaims(self._rules, self.claims, self.extended, handle.entropy)
+        return DynamicResources(rules, self._books(handle), allocator, special, handle, profile)
+
+    def _books(self, handle: Handle) -> Books:
+        rules = self._rules.dynamic
+        get_group = handle.informer(pod_groups_ref(self._world.version)).get if rules.groups else None
+        return Books(
             self.claims,
             self.classes,
-            self.slices,
-            self.extended,
-            ClaimWriter(client, self._edge, self._world.clock),
-            self._world.clock,
-            self._world.entropy,
-            metrics,
+            ClaimUsers(get_group, capitalized=rules.owner_capitalized),
+            ClaimWriter(handle.client, self._edge, handle.clock, stamps=rules.binding_conditions),
+            partial(_pods_of_group, handle.cache),
         )
 
     def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
@@ -134,3 +146,12 @@ def _extended_resources(rules: SchedulerRules) -> ExtendedResources | None:
     if not rules.extended_resources:
         return None
     return IndexedExtendedResources() if rules.extended_resource_index else ListedExtendedResources()
+
+
+def _pods_of_group(cache: Cache, namespace: str, group: str) -> int:
+    """How many pods of the group are on a node, or about to be."""
+    return sum(
+        pod.namespace == namespace and group_of(pod.pod) == group
+        for node in cache.nodes()
+        for pod in node.pods.values()
+    )

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from scheduler.dynamic_metrics import DynamicMetrics
 from scheduler.framework.status import Status
 from scheduler.rules import SchedulerRules
 
@@ -19,9 +20,9 @@ class Metrics:
 
     def __init__(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
         self._count_attempts(registry)
+        self.dynamic = DynamicMetrics(registry, rules)
         self._time_plugins(registry)
         self._count_preemption(registry, rules)
-        self._count_claims(registry, rules)
         self._time_attempts(registry)
         self._size_up(registry, rules)
 
@@ -40,26 +41,6 @@ class Metrics:
             buckets=[1, 2, 4, 8, 16],
             registry=registry,
         )
-
-    def _count_claims(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
-        from prometheus_client import Counter
-
-        self._claims: Counter | None = None
-        self._claim_labels: dict[str, str] = {}
-        if rules.claim_metric:
-            if not rules.claim_metric.startswith("scheduler_"):
-                self._claim_labels = {"admin_access": "false"}
-            self._claims = Counter(
-                rules.claim_metric,
-                "ResourceClaims that the scheduler asked the API server to create.",
-                ["status", *self._claim_labels],
-                registry=registry,
-            )
-
-    def count_claim(self, status: str) -> None:
-        """The API server has answered the creation of a special claim: success or failure."""
-        if self._claims is not None:
-            self._claims.labels(status=status, **self._claim_labels).inc()
 
     def _time_attempts(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Histogram

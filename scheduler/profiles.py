@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from scheduler.configuration import merging
+from scheduler.configuration.durations import ConfigurationError
 from scheduler.configuration.settings import EXTENSION_POINTS, PluginRef, ProfileSettings
 from scheduler.framework import interfaces
 from scheduler.framework.interfaces import Plugin
@@ -33,11 +34,11 @@ def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0
     for name in _wanted(everywhere, settings):
         make = REGISTRY.get(name)
         if make is None:
-            raise ProfileError(
-                f"initializing profiles: creating profile for scheduler name {settings.scheduler_name}: "
-                f"{_missing(everywhere, settings, name)}"
-            )
-        made[name] = make(context, settings.arguments.get(name, {}))
+            raise ProfileError(f"{_failed(settings)}: {_missing(everywhere, settings, name)}")
+        try:
+            made[name] = make(context, settings.arguments.get(name, {}))
+        except ConfigurationError as error:
+            raise ProfileError(f'{_failed(settings)}: initializing plugin "{name}": {error}') from error
     able = {
         point: [name for name, plugin in made.items() if isinstance(plugin, kind)]
         for point, kind in _PROTOCOLS.items()
@@ -50,6 +51,10 @@ def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0
         percentage = settings.percentage_of_nodes_to_score
     plugins = [plugin for name, plugin in made.items() if name in used]
     return Profile(plugins, weights, settings.scheduler_name, order, percentage)
+
+
+def _failed(settings: ProfileSettings) -> str:
+    return f"initializing profiles: creating profile for scheduler name {settings.scheduler_name}"
 
 
 def _wanted(everywhere: Sequence[PluginRef], settings: ProfileSettings) -> Sequence[str]:

@@ -55,7 +55,7 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_for_pod(claim: Mapping[str, Any], pod: Object) -> bool:
-    """Whether the claim was made for exactly this pod."""
+    """Whether the claim was made for this very pod."""
     owner = controller_of(claim)
     return owner is not None and owner.get("uid") == pod["metadata"].get("uid")
 
@@ -72,10 +72,6 @@ def allocation(claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def reserved_for(claim: Mapping[str, Any]) -> list[Object]:
     return (claim.get("status") or {}).get("reservedFor") or []
-
-
-def is_reserved_for(claim: Mapping[str, Any], uid: str) -> bool:
-    return any(each.get("uid") == uid for each in reserved_for(claim))
 
 
 def can_be_reserved(claim: Mapping[str, Any]) -> bool:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
+from scheduler.dynamic_rules import DynamicRules
 
-FILTER_SECONDS = 10.0  # DynamicResourcesArgs.filterTimeout
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
 
 
@@ -15,12 +15,13 @@ class SchedulerRules:
 
     dynamic_resources: bool
     extended_resources: bool
-    filter_timeout_seconds: float | None  # of the search on one node; None is no limit
+    dynamic: DynamicRules
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
     claim_metric: str  # what counts the creation of special claims (1.35+), without `_total`; "" is nothing
+    binding_metrics: bool  # 1.36+: how binding conditions went
     queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
     async_preemption: bool
     pops_from_backoff: bool  # with nothing else to do, pods are tried before their backoff ends
@@ -44,7 +45,7 @@ class SchedulerRules:
         return cls(
             dynamic_resources=dynamic,
             extended_resources=dynamic and extended,
-            filter_timeout_seconds=FILTER_SECONDS if gates.enabled("DRASchedulerFilterTimeout") else None,
+            dynamic=DynamicRules.of(version, gates),
             extended_resource_index=version.minor >= 35,
             taint_in_reason=version.minor < 35,
             reuse_by_init_containers=version.minor >= 35,
@@ -52,6 +53,7 @@ class SchedulerRules:
             and gates.enabled("DRADeviceTaints")
             and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),
             claim_metric=_claim_metric(version.minor) if dynamic and extended else "",
+            binding_metrics=dynamic and version.minor >= 36 and gates.enabled("DRADeviceBindingConditions"),
             queueing_hints=gates.enabled("SchedulerQueueingHints"),
             pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
             async_preemption=gates.enabled("SchedulerAsyncPreemption"),

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apimachinery.client.informer import InformerFactory
@@ -102,11 +102,11 @@ class SchedulerService:
         self, settings: SchedulerSettings, handle: Handle, dynamic: DynamicState
     ) -> tuple[list[Profile], dict[str, NodeFilter]]:
         """The profiles, and what runs the filters of each."""
-        plugin = cache(partial(dynamic.plugin, handle.client, self.metrics))  # its books are one for all
         made, filters = [], {}
         for each in settings.profiles:
             recorder = self._recorders[each.scheduler_name]
             own = replace(handle, filters=[], recorder=recorder)
+            plugin = partial(dynamic.plugin, own, each.scheduler_name)
             context = PluginContext(own, dynamic.extended, dynamic.totals, plugin)
             profile = profiles.build(each, context, settings.percentage_of_nodes_to_score)
             profile.observe_plugin, profile.monotonic = self.metrics.observe_plugin, handle.clock.monotonic

@@ -178,7 +178,7 @@ class FakeServer:
         wanted = (body.get("metadata") or {}).get("resourceVersion")
         found = self._found(target)
         merged = _with_finalizers(found, body, _merged(copy.deepcopy(found), body))
-        return await self._change(target, _with_owners(found, body, merged), wanted)
+        return await self._change(target, _with_lists_by_uid(found, body, merged), wanted)
 
     async def _change(self, target: _Target, new: Object, resource_version: str | None) -> Object:
         old = self._found(target)
@@ -261,18 +261,19 @@ class FakeServer:
                 raise aiohttp.ClientPayloadError("connection lost")
 
 
-def _with_owners(old: Object, patch: Object, new: Object) -> Object:
-    """Owner references are a list that patches merge by uid; the one such list that components patch."""
-    changes = (patch.get("metadata") or {}).get("ownerReferences")
-    if changes is None:
-        return new
-    references = {one["uid"]: one for one in old["metadata"].get("ownerReferences") or ()}
-    for change in changes:
-        if change.get("$patch") == "delete":
-            references.pop(change["uid"], None)
-        else:
-            references[change["uid"]] = change
-    new["metadata"]["ownerReferences"] = list(references.values())
+def _with_lists_by_uid(old: Object, patch: Object, new: Object) -> Object:
+    """Those lists that components patch and that merge by uid."""
+    for part, name in (("metadata", "ownerReferences"), ("status", "reservedFor")):
+        changes = (patch.get(part) or {}).get(name)
+        if changes is None:
+            continue
+        entries = {one["uid"]: one for one in (old.get(part) or {}).get(name) or ()}
+        for change in changes:
+            if change.get("$patch") == "delete":
+                entries.pop(change["uid"], None)
+            else:
+                entries[change["uid"]] = change
+        new[part][name] = list(entries.values())
     return new
 
 

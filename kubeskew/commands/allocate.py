@@ -77,7 +77,7 @@ def _answer_all(lines: BinaryIO) -> None:
 def _answer(line: bytes) -> dict[str, Any]:
     """The answer to one case; what is wrong with the line, if it is none."""
     from scheduler.allocator.cases import run_case
-    from scheduler.rules import FILTER_SECONDS
+    from scheduler.dynamic_rules import FILTER_SECONDS
 
     name = None
     try:

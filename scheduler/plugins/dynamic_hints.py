@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
+from scheduler.dynamic_rules import DynamicRules
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Object, Topics
 from scheduler.resource_claims import (
     ClaimNotUsable,
@@ -16,10 +17,15 @@ from scheduler.resource_claims import (
 PodClaims = Callable[[Object], Sequence[Object]]
 
 
-def hints(pod_claims: PodClaims) -> Sequence[EventHint]:
-    """`pod_claims` gives the claims of a pod or raises ClaimNotUsable."""
+def hints(pod_claims: PodClaims, rules: DynamicRules, *, with_hints: bool) -> Sequence[EventHint]:
+    """`pod_claims` gives the claims of a pod or raises ClaimNotUsable; `with_hints` is the gate
+    SchedulerQueueingHints."""
     changed = Action.ADD | Action.UPDATE
-    node = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT | Action.UPDATE_NODE_ALLOCATABLE
+    node = Action.ADD | Action.UPDATE_NODE_LABEL
+    if rules.allocatable_helps:
+        node |= Action.UPDATE_NODE_ALLOCATABLE
+    if not with_hints:  # nodes that come with a taint are not told of as new then
+        node |= Action.UPDATE_NODE_TAINT
     return (
         EventHint(ClusterEvent(EventResource.NODE, node)),
         EventHint(

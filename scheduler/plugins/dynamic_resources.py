@@ -1,49 +1,51 @@
 """DynamicResources: a pod's resource claims, and the extended resources that DRA drivers back.
 
-Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.36.
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.37.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from apimachinery.clock import Clock, Entropy
 from apimachinery.node_selectors import selector_matches
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
 from scheduler.allocator.requests import ClaimPlan
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
 from scheduler.claim_tracker import ClaimTracker
+from scheduler.claim_users import ClaimUsers
 from scheduler.claim_writing import ClaimWriter
 from scheduler.device_classes import DeviceClasses
-from scheduler.extended_resources import ExtendedResources
+from scheduler.dynamic_rules import DynamicRules
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import EventHint
-from scheduler.framework.interfaces import PostFilterResult, PreFilterResult
+from scheduler.framework.interfaces import MAX_NODE_SCORE, PostFilterResult, PreFilterResult
 from scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
-from scheduler.metrics import Metrics
+from scheduler.handle import Handle
 from scheduler.nodes import NodeInfo
-from scheduler.plugins import dynamic_hints
-from scheduler.plugins.dynamic_binding import FAILURES, ClaimBinder
+from scheduler.plugins import dynamic_hints, dynamic_scoring
+from scheduler.plugins.dynamic_binding import FAILURES, ClaimBinder, PodsOfGroup
+from scheduler.plugins.dynamic_claims import PodClaims
 from scheduler.plugins.dynamic_special import SpecialClaims
-from scheduler.plugins.dynamic_state import NodeChoice, PodClaim, PodState, SpecialPlan
+from scheduler.plugins.dynamic_state import NodeChoice, PodState, SpecialPlan
+from scheduler.plugins.dynamic_waiting import DeviceWait
 from scheduler.pods import PodInfo
-from scheduler.resource_claims import (
-    ClaimNotUsable,
-    allocation,
-    can_be_reserved,
-    claim_names,
-    display,
-    is_for_pod,
-    is_reserved_for,
-)
-from scheduler.rules import SchedulerRules
+from scheduler.resource_claims import ClaimNotUsable
 
 NAME = "DynamicResources"
 
 Object = dict[str, Any]
 
 _CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of(NAME)
+_NOT_HERE = unresolvable("resourceclaim not available on the node").of(NAME)
+
+
+class Books(NamedTuple):
+    """What all profiles of a scheduler know about claims and classes, and how they write claims."""
+
+    claims: ClaimTracker
+    classes: DeviceClasses
+    users: ClaimUsers
+    writer: ClaimWriter
+    pods_of_group: PodsOfGroup
 
 
 def _never() -> bool:
@@ -55,53 +57,39 @@ class DynamicResources:
 
     def __init__(
         self,
-        rules: SchedulerRules,
-        allocator_rules: AllocatorRules,
-        claims: ClaimTracker,
-        classes: DeviceClasses,
-        slices: SliceIndex,
-        extended: ExtendedResources | None,
-        writer: ClaimWriter,
-        clock: Clock,
-        entropy: Entropy,
-        metrics: Metrics,
+        rules: DynamicRules,
+        books: Books,
+        allocator: Allocator,
+        special: SpecialClaims | None,
+        handle: Handle,
+        profile: str,
     ) -> None:
-        self._claims = claims
-        self._clock = clock
-        self._seconds = rules.filter_timeout_seconds
-        self._classes = classes
-        self._special = SpecialClaims(rules, claims, extended, entropy) if extended is not None else None
-        self._binder = ClaimBinder(claims, writer, entropy, metrics)
-        self._allocator = Allocator(allocator_rules, classes, slices, claims.allocated, entropy.uid)
+        """`special` is None with DRAExtendedResource off."""
+        self._rules = rules
+        self._claims = books.claims
+        self._allocator = allocator
+        self._special = special
+        self._clock = handle.clock
+        self._hinted = handle.rules.queueing_hints
+        self._pod_claims = PodClaims(rules, books.claims, books.classes, books.users)
+        self._wait = DeviceWait(rules, books.claims, handle, profile)
+        self._binder = ClaimBinder(
+            books.claims,
+            books.writer,
+            books.users,
+            books.pods_of_group,
+            handle.entropy,
+            handle.metrics.dynamic,
+        )
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return dynamic_hints.hints(self.pod_claims)
-
-    # -- which claims
-
-    def pod_claims(self, pod: Object) -> list[Object]:
-        """The pod's claims, as its spec and status name them; raises ClaimNotUsable."""
-        namespace = pod["metadata"].get("namespace", "")
-        found = []
-        for name, must_be_owned in claim_names(pod):
-            claim = self._claims.get(namespace, name)
-            if claim is None:
-                raise ClaimNotUsable(f'could not find ResourceClaim "{namespace}/{name}"')
-            if claim["metadata"].get("deletionTimestamp"):
-                raise ClaimNotUsable(f'resourceclaim "{name}" is being deleted')
-            if must_be_owned and not is_for_pod(claim, pod):
-                owner = f"{namespace}/{pod['metadata']['name']}"
-                raise ClaimNotUsable(
-                    f"ResourceClaim {display(claim)} was not created for pod {owner} (pod is not owner)"
-                )
-            found.append(claim)
-        return found
+        return dynamic_hints.hints(self._pod_claims.of, self._rules, with_hints=self._hinted)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         if not pod.spec.get("resourceClaims"):
             return SUCCESS
         try:
-            self.pod_claims(pod.pod)
+            self._pod_claims.of(pod.pod)
         except ClaimNotUsable as error:
             return unresolvable(str(error))
         return SUCCESS
@@ -110,14 +98,14 @@ class DynamicResources:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         try:
-            claims = [PodClaim(claim) for claim in self.pod_claims(pod.pod)]
+            claims = self._pod_claims.to_schedule(pod.pod)
         except ClaimNotUsable as error:
             return PreFilterResult(unresolvable(str(error)))
         special = self._special.of_pod(pod) if self._special is not None else None
         if not claims and special is None:
             return PreFilterResult(SKIP)
         for each in claims:
-            status = self._usable(each.claim, pod)
+            status = self._pod_claims.usable(each.claim, pod.pod)
             if not status.is_success:
                 return PreFilterResult(status)
         own = PodState(claims, special, self._allocator, [])
@@ -127,26 +115,9 @@ class DynamicResources:
             for index, each in enumerate(claims)
             if (selector := each.node_selector) is not None
         ]
+        own.lost = self._wait.lost(claims)
         state.write(NAME, own)
         return PreFilterResult()
-
-    def _usable(self, claim: Object, pod: PodInfo) -> Status:
-        """Whether a claim can be used or allocated at all."""
-        if allocation(claim) is not None:
-            free = can_be_reserved(claim) or is_reserved_for(claim, pod.uid)
-            return SUCCESS if free else unresolvable("resourceclaim in use")
-        if self._claims.is_pending(claim["metadata"]["uid"]):
-            return unresolvable(f"resource claim {display(claim)} is in the process of being allocated")
-        for request in (claim["spec"].get("devices") or {}).get("requests") or ():
-            for part in (
-                [request["exactly"]] if request.get("exactly") else request.get("firstAvailable") or []
-            ):
-                name = part.get("deviceClassName")
-                if not name:
-                    return unresolvable(f"request {request['name']}: unsupported request type")
-                if self._classes.get(name) is None:
-                    return unresolvable(f"request {request['name']}: device class {name} does not exist")
-        return SUCCESS
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: PodState = state.read(NAME)
@@ -156,43 +127,50 @@ class DynamicResources:
             if isinstance(found, Status):
                 return found
             special = found
-        if own.pinned and self._is_elsewhere(own, node):
-            return unresolvable("resourceclaim not available on the node")
-        plans = own.plans if special is None else [*own.plans, special.plan]
-        return self._choose(own, plans, special, node)
+        status = self._choose(own, special, node)
+        if status is SUCCESS and (own.pinned or own.lost):
+            return self._check_allocated(own, node)
+        return status
 
     @staticmethod
-    def _is_elsewhere(own: PodState, node: NodeInfo) -> bool:
-        """Whether a claim is allocated where the node cannot use it."""
-        elsewhere = [
+    def _check_allocated(own: PodState, node: NodeInfo) -> Status:
+        """Whether the claims that are allocated can be used on the node."""
+        unavailable = {
             index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
-        ]
-        own.unavailable.update(elsewhere)
-        return bool(elsewhere)
-
-    def _choose(
-        self, own: PodState, plans: Sequence[ClaimPlan], special: SpecialPlan | None, node: NodeInfo
-    ) -> Status:
-        if not plans:
-            own.choices[node.name] = NodeChoice(None, special)
+        }
+        unavailable.update(own.lost)
+        if not unavailable:
             return SUCCESS
-        try:
-            found = own.allocator.find(node, plans, self._timer)
-        except SearchTimeout:
-            return unresolvable("timed out trying to allocate devices")
-        except NodeAllocationError as error:
-            return unresolvable(str(error))
-        except AllocationError as error:
-            return failed(error)
-        if found is None:
-            return _CANNOT_ALLOCATE
+        own.unavailable |= unavailable
+        own.choices.pop(node.name, None)
+        return _NOT_HERE
+
+    def _choose(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
+        """Find devices for the claims that need some."""
+        plans: Sequence[ClaimPlan] = own.plans if special is None else [*own.plans, special.plan]
+        found = None
+        if plans:
+            try:
+                found = own.allocator.find(node, plans, self._timer)
+            except SearchTimeout:
+                return self._timed_out(node.name)
+            except NodeAllocationError as error:
+                return unresolvable(str(error))
+            except AllocationError as error:
+                return failed(error)
+            if found is None:
+                return _CANNOT_ALLOCATE
         own.choices[node.name] = NodeChoice(found, special)
         return SUCCESS
 
+    def _timed_out(self, node: str) -> Status:
+        text = "timed out trying to allocate devices"
+        return failed(f"node {node}: {text}") if self._rules.timeout_is_error else unresolvable(text)
+
     def _timer(self) -> Callable[[], bool]:
-        if self._seconds is None:
+        if self._rules.filter_seconds is None:
             return _never
-        end = self._clock.monotonic() + self._seconds
+        end = self._clock.monotonic() + self._rules.filter_seconds
         return lambda: self._clock.monotonic() >= end
 
     async def post_filter(
@@ -204,11 +182,32 @@ class DynamicResources:
     ) -> PostFilterResult:
         own: PodState | None = state.read(NAME)
         if own is None:
-            return PostFilterResult(unschedulable("no new claims to deallocate"))
+            quiet = self._rules.quiet_without_claims and not pod.spec.get("resourceClaims")
+            return PostFilterResult(_idle("" if quiet else self._rules.idle_reason))
         try:
-            return PostFilterResult(await self._binder.free_one(own, pod))
+            freed = await self._binder.free_one(own, pod)
         except FAILURES as error:
             return PostFilterResult(failed(error))
+        return PostFilterResult(freed if freed is not None else _idle(self._rules.stuck_reason))
+
+    # -- which node
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        """Without alternatives all nodes are alike."""
+        own: PodState | None = state.read(NAME)
+        if own is None or not self._rules.scores_alternatives:
+            return SKIP
+        return SUCCESS if own.claims and dynamic_scoring.has_alternatives(own) else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        own: PodState = state.read(NAME)
+        choice = own.choices.get(node.name)
+        return 0 if choice is None else dynamic_scoring.score(own, choice)
+
+    def normalize(self, scores: dict[str, int]) -> None:
+        best = max(scores.values(), default=0)
+        for name, value in scores.items():
+            scores[name] = value * MAX_NODE_SCORE // best if best else 0
 
     # -- taking and writing
 
@@ -238,6 +237,7 @@ class DynamicResources:
             return SUCCESS
         try:
             await self._binder.bind(own, pod)
+            await self._wait.wait(own, pod, node)
         except FAILURES as error:
             return failed(error)
         return SUCCESS
@@ -246,3 +246,7 @@ class DynamicResources:
         own: PodState | None = state.read(NAME)
         if own is not None:
             await self._binder.undo(own, pod)
+
+
+def _idle(reason: str) -> Status:
+    return unschedulable(reason) if reason else unschedulable()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from scheduler.allocator.allocator import Allocator, Found
 from scheduler.allocator.requests import ClaimPlan
 from scheduler.extended_claims import ClaimRequests
-from scheduler.resource_claims import allocation, is_reserved_for
+from scheduler.resource_claims import allocation
 
 Object = dict[str, Any]
 
@@ -17,6 +17,7 @@ class PodClaim:
     """A claim of the pod. `result` is set by Reserve and written by PreBind."""
 
     claim: Object
+    consumer: Object  # the entry of reservedFor that lets the pod use it
     result: Object | None = None
 
     @property
@@ -28,9 +29,6 @@ class PodClaim:
         """Where an allocated claim can be used; None is everywhere."""
         found: Mapping[str, Any] | None = (allocation(self.claim) or {}).get("nodeSelector")
         return found
-
-    def is_held_by(self, pod_uid: str) -> bool:
-        return allocation(self.claim) is not None and is_reserved_for(self.claim, pod_uid)
 
 
 @dataclass(slots=True)
@@ -72,7 +70,8 @@ class PodState:
     choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
     special_plans: dict[tuple[str, ...], SpecialPlan] = field(default_factory=dict)  # by resources
     pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector
-    unavailable: set[int] = field(default_factory=set)  # claims that are allocated elsewhere
+    lost: Sequence[int] = ()  # claims whose devices failed to become ready
+    unavailable: set[int] = field(default_factory=set)  # claims that kept the pod from some node
 
     @property
     def to_allocate(self) -> list[PodClaim]:

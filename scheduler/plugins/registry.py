@@ -42,7 +42,7 @@ class PluginContext:
     handle: Handle
     extended: ExtendedResources | None
     totals: DeviceTotals | None
-    dynamic_resources: Callable[[], Plugin]  # needs more of the scheduler than the others
+    dynamic_resources: Callable[[Arguments], Plugin]  # needs more of the scheduler than the others
 
     @property
     def rules(self) -> SchedulerRules:
@@ -66,7 +66,7 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "VolumeZone": lambda ctx, _: VolumeZone(ctx.handle),
     "PodTopologySpread": lambda ctx, args: PodTopologySpread(ctx.handle, args),
     "InterPodAffinity": lambda ctx, args: InterPodAffinity(ctx.handle, args),
-    "DynamicResources": lambda ctx, _: ctx.dynamic_resources(),
+    "DynamicResources": lambda ctx, args: ctx.dynamic_resources(args),
     "DefaultPreemption": lambda ctx, args: DefaultPreemption(ctx.handle, **_minima(args)),
     "NodeResourcesBalancedAllocation": lambda ctx, args: NodeResourcesBalancedAllocation(args, ctx.totals),
     "ImageLocality": lambda ctx, _: ImageLocality(ctx.handle),

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -18,13 +19,26 @@ RESOURCE = "example.com/gpu"
 DRIVER = "gpu.example.com"
 
 
+class LoopClock(SystemClock):
+    """The time of day goes on with the loop's virtual time."""
+
+    def now(self):
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._elapsed())
+
+    def _elapsed(self):
+        try:
+            return self.monotonic()
+        except RuntimeError:  # no loop yet
+            return 0.0
+
+
 class Cluster:
     """A fake server with a scheduler at it."""
 
     def __init__(self, version="1.36", *, settings=None, **gates):
         self.version = Version.parse(version)
         self.refs = dra_refs(self.version)
-        clock, entropy = SystemClock(), SeededEntropy(7)
+        clock, entropy = LoopClock(), SeededEntropy(7)
         self.server = FakeServer(clock, entropy)
         self.client = self.server.client()
         world = World(self.version, FeatureGates(self.version, gates), clock, entropy)
@@ -48,10 +62,19 @@ class Cluster:
         spec = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}], **spec}
         await self.client.create(self.refs.device_classes, {"metadata": {"name": name}, "spec": spec})
 
-    async def claim(self, name="c0"):
+    async def claim(self, name="c0", requests=None, **metadata):
+        """Create a claim of one device, unless it shall have other requests (of the v1 shape)."""
         exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
-        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-        await self.client.create(self.refs.claims, {"metadata": {"name": name}, "spec": spec}, "default")
+        spec = {"devices": {"requests": requests or [{"name": "r", "exactly": exactly}]}}
+        body = {"metadata": {"name": name, **metadata}, "spec": spec}
+        return await self.client.create(self.refs.claims, body, "default")
+
+    async def set_claim_status(self, name="c0", **status):
+        """Change parts of the claim's status; None takes one away."""
+        claim = await self.client.get(self.refs.claims, name, "default")
+        changed = {**(claim.get("status") or {}), **status}
+        claim["status"] = {key: value for key, value in changed.items() if value is not None}
+        return await self.client.update(self.refs.claims, claim, "status")
 
     async def pod(self, name="p0", requests=None, *, labels=None, status=None, finalizers=None, **spec):
         container = {"name": "c", "resources": {"requests": requests or {}}}

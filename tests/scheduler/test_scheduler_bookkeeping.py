@@ -6,6 +6,7 @@ from apimachinery.client.refs import NODES, PODS
 from apimachinery.clock import SeededEntropy, SystemClock
 from scheduler.cache import Cache
 from scheduler.claim_tracker import ClaimTracker
+from scheduler.claim_users import ClaimUsers
 from scheduler.framework.profile import Profile
 from scheduler.informing import ClusterInformers
 from scheduler.plugins.default_binder import DefaultBinder
@@ -38,7 +39,7 @@ class _Handlers:
 class _Writer:
     """Accepts every write."""
 
-    async def bind(self, claim, result, pod, seen):
+    async def bind(self, claim, result, consumer, seen):
         return claim
 
 
@@ -65,8 +66,9 @@ async def test_a_pod_does_not_land_what_another_has_in_flight(way):
     tracker = ClaimTracker()
     claim = {"metadata": {"namespace": "default", "name": "c", "uid": "claim"}, "spec": {}}
     tracker.add_pending("claim", RESULT)  # another pod's
-    binder = ClaimBinder(tracker, _Writer(), SeededEntropy(1), None)
-    state = PodState([PodClaim(claim)], None, None, [])
+    users = ClaimUsers(None, capitalized=True)
+    binder = ClaimBinder(tracker, _Writer(), users, None, SeededEntropy(1), None)
+    state = PodState([PodClaim(claim, {})], None, None, [])
 
     await getattr(binder, way)(state, PodInfo(POD))
 
