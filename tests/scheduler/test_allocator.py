@@ -163,7 +163,7 @@ def test_a_device_for_one_user_must_have_the_capacity_too(capacity, request_, ex
 
 @pytest.mark.parametrize(("version", "expected"), [("1.35", ["d1", "d1"]), ("1.36", ["d1", "d2"])])
 def test_shares_of_one_device_for_one_request(version, expected):
-    """Up to 1.35 a request for two devices gets two shares of one; since 1.36 only later devices are tried."""
+    """Up to 1.35 a request for two devices gets two shares of one; since 1.36 later devices are tried."""
     shared = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4"}}}
     slices = [_slice([_device(name) | shared for name in ("d1", "d2")])]
     claim = _claim(_request(count=2, capacity={"requests": {"memory": "1"}}))
