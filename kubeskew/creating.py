@@ -11,13 +11,14 @@ from kubeskew import drivers, launching, skew
 from kubeskew.config import ClusterSpec
 from kubeskew.failures import UserError
 from kubeskew.planning import Target, check_gates, initial_target
-from kubeskew.secret_files import write_secret
+from kubeskew.secret_files import write_secrets
 from kubeskew.state import Process, State, StateDir
 
 if TYPE_CHECKING:
     from kubeskew.pki import KeyPair
 
 MASTERS = "system:masters"
+_CONTROL_PLANE = ("system:kube-controller-manager", "system:kube-scheduler")
 
 
 def plan(spec: ClusterSpec) -> State:
@@ -64,11 +65,11 @@ def _add_driver(state: State, spec: ClusterSpec, name: str) -> None:
 
 def host(state: State, node: str, target: Target) -> Process:
     """Put a node into the kubelet process of its version and gates, recorded anew if there is none."""
-    check_gates(f"kubelet/{node}", target)
     for process in state.of_kind("kubelet"):
         if process.version == str(target.version) and process.gates == dict(target.gates):
             process.nodes = in_order(state, [*process.nodes, node])
             return process
+    check_gates(f"kubelet/{node}", target)
     number = next(n for n in range(1, len(state.nodes) + 2) if f"kubelet-{n}" not in state.processes)
     process = Process(
         f"kubelet-{number}", "kubelet", str(target.version), dict(target.gates),
@@ -97,32 +98,35 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     authority = Authority.create(now)
     ca = authority.pair.certificate
     serving, token = authority.serving(), new_token()
-    write_secret(directory.pki / "ca.key", authority.pair.key)
-    write_secret(directory.ca, ca)
-    write_secret(directory.pki / "apiserver.crt", serving.certificate)
-    write_secret(directory.pki / "apiserver.key", serving.key)
-    write_pair(directory.pki / "kubelet", authority.node_serving(["127.0.0.1", *map(host_ip, state.nodes)]))
-    to_nodes = authority.client("kube-apiserver-kubelet-client", MASTERS)
-    write_pair(directory.pki / "apiserver-kubelet-client", to_nodes)
-    write_secret(directory.account_key, new_key())
-    write_secret(directory.token, token)
-    write_secret(directory.pki / "tokens.csv", f'{token},kubernetes-admin,admin,"system:masters"\n')
     server = f"https://127.0.0.1:{state.of_kind('apiserver')[0].port}"
-
-    def write(user: str, pair: "KeyPair") -> None:
-        write_secret(directory.component_kubeconfig(user), kubeconfig(server, ca, user, pair))
-
-    for user in ("system:kube-controller-manager", "system:kube-scheduler"):
-        write(user, authority.client(user))
+    users = {user: authority.client(user) for user in _CONTROL_PLANE}
     for node in state.nodes:
-        write(f"system:node:{node}", authority.client(f"system:node:{node}", "system:nodes"))
+        users[f"system:node:{node}"] = authority.client(f"system:node:{node}", "system:nodes")
     for driver in drivers.all_of(state.nodes):
-        write(drivers.user(driver), authority.client(drivers.user(driver), *drivers.groups()))
+        users[drivers.user(driver)] = authority.client(drivers.user(driver), *drivers.groups())
     admin = authority.client("kubernetes-admin", MASTERS)
-    write_secret(directory.kubeconfig, kubeconfig(server, ca, "kubernetes-admin", admin))
+    files: dict[Path, bytes | str] = {
+        directory.pki / "ca.key": authority.pair.key,
+        directory.ca: ca,
+        **_pair(directory.pki / "apiserver", serving),
+        **_pair(directory.pki / "kubelet", authority.node_serving(["127.0.0.1", *map(host_ip, state.nodes)])),
+        **_pair(
+            directory.pki / "apiserver-kubelet-client",
+            authority.client("kube-apiserver-kubelet-client", MASTERS),
+        ),
+        directory.account_key: new_key(),
+        directory.token: token,
+        directory.pki / "tokens.csv": f'{token},kubernetes-admin,admin,"system:masters"\n',
+        directory.kubeconfig: kubeconfig(server, ca, "kubernetes-admin", admin),
+    }
+    for user, pair in users.items():
+        files[directory.component_kubeconfig(user)] = kubeconfig(server, ca, user, pair)
+    write_secrets(files)
 
 
-def write_pair(path: Path, pair: "KeyPair") -> None:
+def _pair(path: Path, pair: "KeyPair") -> dict[Path, bytes | str]:
     """`path.crt` and `path.key`."""
-    write_secret(path.with_name(f"{path.name}.crt"), pair.certificate)
-    write_secret(path.with_name(f"{path.name}.key"), pair.key)
+    return {
+        path.with_name(f"{path.name}.crt"): pair.certificate,
+        path.with_name(f"{path.name}.key"): pair.key,
+    }

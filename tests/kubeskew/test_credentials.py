@@ -8,7 +8,7 @@ import yaml
 from cryptography import x509
 
 from kubeskew.pki import Authority, kubeconfig
-from kubeskew.secret_files import write_secret
+from kubeskew.secret_files import write_secret, write_secrets
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -53,3 +53,12 @@ def test_secrets_replace_what_was_there(tmp_path: Path):
     write_secret(tmp_path / "secret", "two")
 
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("secret", "two")]
+
+
+def test_many_secrets_at_once(tmp_path: Path):
+    """Each lies where it should, for its owner only, and nothing else is left."""
+    wanted = {tmp_path / "a" / f"{number}": f"secret {number}" for number in range(40)}
+    write_secrets(wanted)
+
+    assert {path: path.read_text() for path in (tmp_path / "a").iterdir()} == wanted
+    assert {path.stat().st_mode & 0o777 for path in wanted} == {0o600}
