@@ -364,6 +364,37 @@ async def test_extended_resources_come_by_container_and_resource(make, gate):
     assert fixture.plugin.unprepare_calls == ([["a"]] if gate else [])
 
 
+async def test_only_containers_that_ask_get_extended_resources(make):
+    """One container of several; an ephemeral one has no part in the pod's devices. All of them need the claim
+    to be prepared, though."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "req"}
+    extended = {"resourceClaimName": "a", "requestMappings": [mapping]}
+    asked = pod(extended=extended, requests={"example.com/gpu": "1"})
+    others = [{"name": "debug"}, {"name": "side", "resources": {"requests": {"example.com/gpu": "1"}}}]
+    for container in others:
+        with pytest.raises(DeviceError, match="unable to get claim info for claim a in namespace default"):
+            fixture.manager.for_container(asked, container)
+    await fixture.manager.prepare(asked)
+    assert [fixture.manager.for_container(asked, each).cdi_ids for each in others] == [[], []]
+
+
+async def test_a_container_that_restarts_without_the_gate_has_no_extended_resources(make):
+    """KEP-5004 says that it keeps its CDI devices; upstream's GetResources is behind the gate. What is
+    prepared stays so, and a kubelet with the gate finds it again."""
+    before = make(gates={"DRAExtendedResource": True})
+    await before.claim("a", "p")
+    mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "req"}
+    extended = {"resourceClaimName": "a", "requestMappings": [mapping]}
+    asked = pod(extended=extended, requests={"example.com/gpu": "1"})
+    await before.manager.prepare(asked)
+    for gate, ids in ((False, []), (True, [f"{DRIVER}/claim=a-req"])):
+        before.manager._extended = gate
+        assert before.manager.for_container(asked, asked["spec"]["containers"][0]).cdi_ids == ids
+    assert before.plugin.unprepare_calls == []
+
+
 @pytest.mark.parametrize(("minor", "failed"), [(33, "true"), (34, "false"), (36, "true")])
 async def test_operations_are_measured(make, minor, failed):
     """dra_operations_duration_seconds tells operation and outcome, in 1.34 and 1.35 the wrong way round."""
