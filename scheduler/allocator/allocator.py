@@ -54,6 +54,15 @@ class Allocator:
         self._share_id = share_id
         self._counters = AvailableCounters(allocated, rules, lambda: slices.revision)
         self._first_fit = FirstFit(allocated, self._counters, rules)
+        self._situation = (-1, -1)
+
+    def situation(self) -> object:
+        """The same object as long as no slice changes and nothing becomes free."""
+        releases = self._allocated.releases
+        now = (self._slices.revision, releases() if releases is not None else 0)
+        if now != self._situation:
+            self._situation = now
+        return self._situation
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
         """What does not depend on the node: once per pod."""

@@ -3,13 +3,12 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.37.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from apimachinery.node_selectors import selector_matches
 from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
-from scheduler.allocator.requests import ClaimPlan
+from scheduler.allocator.errors import AllocationError
 from scheduler.claim_tracker import ClaimTracker
 from scheduler.claim_users import ClaimUsers
 from scheduler.claim_writing import ClaimWriter
@@ -23,9 +22,10 @@ from scheduler.handle import Handle
 from scheduler.nodes import NodeInfo
 from scheduler.plugins import dynamic_hints, dynamic_scoring
 from scheduler.plugins.dynamic_binding import FAILURES, ClaimBinder, PodsOfGroup
+from scheduler.plugins.dynamic_choosing import DeviceChooser
 from scheduler.plugins.dynamic_claims import PodClaims
 from scheduler.plugins.dynamic_special import SpecialClaims
-from scheduler.plugins.dynamic_state import NodeChoice, PodState, SpecialPlan
+from scheduler.plugins.dynamic_state import PodState, SpecialPlan
 from scheduler.plugins.dynamic_waiting import DeviceWait
 from scheduler.pods import PodInfo
 from scheduler.resource_claims import ClaimNotUsable
@@ -34,7 +34,6 @@ NAME = "DynamicResources"
 
 Object = dict[str, Any]
 
-_CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of(NAME)
 _NOT_HERE = unresolvable("resourceclaim not available on the node").of(NAME)
 
 
@@ -46,10 +45,6 @@ class Books(NamedTuple):
     users: ClaimUsers
     writer: ClaimWriter
     pods_of_group: PodsOfGroup
-
-
-def _never() -> bool:
-    return False
 
 
 class DynamicResources:
@@ -67,9 +62,10 @@ class DynamicResources:
         """`special` is None with DRAExtendedResource off."""
         self._rules = rules
         self._claims = books.claims
+        self._node = handle.cache.node
+        self._chooser = DeviceChooser(rules, allocator, books.claims.allocated.devices, handle.clock)
         self._allocator = allocator
         self._special = special
-        self._clock = handle.clock
         self._hinted = handle.rules.queueing_hints
         self._pod_claims = PodClaims(rules, books.claims, books.classes, books.users)
         self._wait = DeviceWait(rules, books.claims, handle, profile)
@@ -116,21 +112,24 @@ class DynamicResources:
             if (selector := each.node_selector) is not None
         ]
         own.lost = self._wait.lost(claims)
+        own.situation = self._allocator.situation()
         state.write(NAME, own)
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: PodState = state.read(NAME)
-        special = None
-        if self._special is not None and own.special is not None:
-            found = self._special.on_node(own, own.special, pod, node)
-            if isinstance(found, Status):
-                return found
-            special = found
-        status = self._choose(own, special, node)
+        special = self._on_node(own, pod, node)
+        if isinstance(special, Status):
+            return special
+        status = self._chooser.choose(own, special, node)
         if status is SUCCESS and (own.pinned or own.lost):
             return self._check_allocated(own, node)
         return status
+
+    def _on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> SpecialPlan | Status | None:
+        if self._special is None or own.special is None:
+            return None
+        return self._special.on_node(own, own.special, pod, node)
 
     @staticmethod
     def _check_allocated(own: PodState, node: NodeInfo) -> Status:
@@ -144,34 +143,6 @@ class DynamicResources:
         own.unavailable |= unavailable
         own.choices.pop(node.name, None)
         return _NOT_HERE
-
-    def _choose(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
-        """Find devices for the claims that need some."""
-        plans: Sequence[ClaimPlan] = own.plans if special is None else [*own.plans, special.plan]
-        found = None
-        if plans:
-            try:
-                found = own.allocator.find(node, plans, self._timer)
-            except SearchTimeout:
-                return self._timed_out(node.name)
-            except NodeAllocationError as error:
-                return unresolvable(str(error))
-            except AllocationError as error:
-                return failed(error)
-            if found is None:
-                return _CANNOT_ALLOCATE
-        own.choices[node.name] = NodeChoice(found, special)
-        return SUCCESS
-
-    def _timed_out(self, node: str) -> Status:
-        text = "timed out trying to allocate devices"
-        return failed(f"node {node}: {text}") if self._rules.timeout_is_error else unresolvable(text)
-
-    def _timer(self) -> Callable[[], bool]:
-        if self._rules.filter_seconds is None:
-            return _never
-        end = self._clock.monotonic() + self._rules.filter_seconds
-        return lambda: self._clock.monotonic() >= end
 
     async def post_filter(
         self,
@@ -213,8 +184,17 @@ class DynamicResources:
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
         own: PodState | None = state.read(NAME)
-        choice = own.choices.get(node) if own is not None else None
-        if own is None or choice is None or choice.found is None:
+        where = self._node(node)
+        if own is None or where is None:
+            return SUCCESS
+        special = self._on_node(own, pod, where)
+        if isinstance(special, Status):
+            return special
+        status = self._chooser.chosen(own, special, where)
+        if not status.is_success:
+            return status
+        choice = own.choices[node]
+        if choice.found is None:
             return SUCCESS
         try:
             results = choice.found.results()

@@ -55,6 +55,20 @@ class SpecialClaims:
         """
         if special.exists:
             return unresolvable("cannot schedule extended resource claim")
+        resources: tuple[str, ...] | Status | None = node.memo.get(special.resources)
+        if resources is None:
+            resources = node.memo[special.resources] = self._backed(special, node)
+        if isinstance(resources, Status):
+            return resources
+        if not resources and not own.claims:
+            return None
+        plan = own.special_plans.get(resources)
+        if plan is None:
+            plan = own.special_plans[resources] = self._plan(own, special, pod, resources)
+        return plan
+
+    def _backed(self, special: SpecialClaim, node: NodeInfo) -> tuple[str, ...] | Status:
+        """Which resources the node has from DRA alone."""
         backed: list[str] = []
         for resource, has_class in special.resources:
             if not has_class:
@@ -62,13 +76,7 @@ class SpecialClaims:
                     return unresolvable("cannot fit resource")
             elif self._extended.is_lacking(node.allocatable, resource):
                 backed.append(resource)
-        if not backed and not own.claims:
-            return None
-        resources = tuple(backed)
-        plan = own.special_plans.get(resources)
-        if plan is None:
-            plan = own.special_plans[resources] = self._plan(own, special, pod, resources)
-        return plan
+        return tuple(backed)
 
     def _plan(
         self, own: PodState, special: SpecialClaim, pod: PodInfo, resources: tuple[str, ...]

@@ -67,6 +67,7 @@ class PodState:
     special: SpecialClaim | None
     allocator: Allocator
     plans: list[ClaimPlan]  # of the claims that need an allocation
+    situation: object = None  # what nodes remember of requests holds as long as it is the same
     choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
     special_plans: dict[tuple[str, ...], SpecialPlan] = field(default_factory=dict)  # by resources
     pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector
