@@ -67,7 +67,7 @@ class Rules:
         return obj
 
     def faults(self, body: Any) -> list[str]:
-        """What is wrong with a new object, or what the server could not make of it before it looks further."""
+        """What is wrong with a new object, first with what the server fills in."""
         try:
             obj = self.made(body)
         except StatusError as refused:
