@@ -4,7 +4,7 @@ import re
 
 from apimachinery.remembering import remembered
 from apiserver.request import Request
-from apiserver.storage.interfaces import Author
+from apiserver.storage.records import Author
 
 _PRODUCT = re.compile(r"^(?P<name>[^/ ]{1,128})[^/ ]*(?:/(?P<version>[^ ]*))?")
 _MINOR = re.compile(r"^v?(\d+\.\d+)")

@@ -21,7 +21,7 @@ from apiserver.fairness import defaults
 from apiserver.options import ServerOptions
 from apiserver.request import Handler, Request
 from apiserver.services import Services
-from apiserver.storage.interfaces import Key
+from apiserver.storage.records import Key
 from apiserver.user import SERVER
 
 log = logging.getLogger(__name__)

@@ -202,7 +202,7 @@ def _path(path: str | None) -> str:
 
 async def _main(options: ServerOptions, world: World) -> None:
     from apiserver.server import serve
-    from apiserver.storage.interfaces import StorageError
+    from apiserver.storage.failures import StorageError
 
     stop = asyncio.Event()
     stop_on_signals(stop)

@@ -13,7 +13,7 @@ import orjson
 from apimachinery import errors, json_syntax, shapes
 from apimachinery.errors import Object, StatusError
 from apimachinery.schema import Field, Kind, Schema
-from apiserver.storage.interfaces import Key
+from apiserver.storage.records import Key
 
 _VERSION = "meta.k8s.io/v1"
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9_-]")

@@ -6,7 +6,8 @@ from typing import Generic, TypeVar
 
 from apimachinery.errors import Object, StatusError
 from apiserver.encoding import object_of
-from apiserver.storage.interfaces import Entry, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Entry
 
 log = logging.getLogger(__name__)
 

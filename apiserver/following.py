@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from apiserver.storage.interfaces import Entry, Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Entry, Key
 
 
 class Following:

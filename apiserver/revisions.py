@@ -3,7 +3,8 @@
 from apimachinery import errors, field
 from apimachinery.errors import StatusError
 from apimachinery.go_numbers import parse_uint
-from apiserver.storage.interfaces import CompactedError, FutureRevisionError, Store
+from apiserver.storage.failures import CompactedError, FutureRevisionError
+from apiserver.storage.interfaces import Store
 
 WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeout)
 

@@ -11,7 +11,7 @@ from apiserver.beside import beside
 from apiserver.parameters import ListOptions
 from apiserver.registry.registry import Registry
 from apiserver.request import Request
-from apiserver.storage.interfaces import Entry
+from apiserver.storage.records import Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ from apiserver.options import ServerOptions
 from apiserver.request import Handler, Lifetime, Request, Response
 from apiserver.services import Services
 from apiserver.serving.listener import Front, tls_context
-from apiserver.storage.interfaces import ComponentEvent, Log, Store
+from apiserver.storage.interfaces import Log, Store
+from apiserver.storage.records import ComponentEvent
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.endpoints import ServiceResolver
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvloop
 
 from apimachinery.clock import SystemClock
-from apiserver.storage.interfaces import Author, Change, Key, Verb
+from apiserver.storage.records import Author, Change, Key, Verb
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore
 

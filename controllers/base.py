@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from prometheus_client import CollectorRegistry
 
 from apimachinery.client.informer import Informer, InformerFactory
+from apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
 from apimachinery.client.recorder import EventRecorder
 from apimachinery.client.refs import Ref
 from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
@@ -55,6 +56,7 @@ class ControllerContext:
     informers: InformerFactory
     used: list[Informer] = field(default_factory=list)  # by the one controller that has this context
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    queues: QueueMetrics | None = None
     root_ca: str = ""  # PEM, published in every namespace
     authority: tuple[bytes, bytes] | None = None  # certificate and key that sign certificates, PEM
     account_key: bytes = b""  # that signs tokens in secrets, PEM
@@ -75,13 +77,16 @@ class Controller(ABC):
 
     name: ClassVar[str]  # upstream's, as in --controllers
     component: ClassVar[str]  # the source of its events
+    queue_name: ClassVar[str] = ""  # in metrics; else its name without `-controller`, in underscores
     default_workers: ClassVar[int] = 5
 
     def __init__(self, context: ControllerContext) -> None:
         self.world = context.world
         self.client = context.client
         self.clock = context.world.clock
-        self.queue: WorkQueue[Any] = WorkQueue(self.clock, max_delay=_MAX_DELAY_SECONDS)
+        queue = self.queue_name or self.name.removesuffix("-controller").replace("-", "_")
+        meter = QueueMeter(context.queues, queue) if context.queues is not None else None
+        self.queue: WorkQueue[Any] = WorkQueue(self.clock, max_delay=_MAX_DELAY_SECONDS, meter=meter)
         self.recorder = context.recorder(self.component)
         self._workers = context.workers.get(self.name, self.default_workers)
         self._informers = context.used

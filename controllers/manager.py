@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from apimachinery.client.informer import InformerFactory
 from apimachinery.client.kubeconfig import load_kubeconfig
 from apimachinery.client.leader import LeaderElector
+from apimachinery.client.queue_metrics import QueueMetrics
 from apimachinery.client.rest import user_agent
 from apimachinery.component import ComponentContext
 from controllers.account_tokens import AccountTokensController
@@ -157,6 +158,7 @@ class Manager:
         self._ctx = ctx
         self._options = options
         self._running: list[Controller] = []
+        self._queues = QueueMetrics(ctx.health.registry, ctx.world.clock)
         ctx.health.add_check("leading", lambda: bool(self._running) or "not leading")
         ctx.health.add_check("controllers", self._working)
 
@@ -182,6 +184,7 @@ class Manager:
             client=self._ctx.client,
             informers=informers,
             registry=self._ctx.health.registry,
+            queues=self._queues,
             root_ca=self._options.root_ca,
             authority=self._options.authority,
             account_key=self._options.account_key,

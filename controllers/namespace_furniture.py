@@ -89,6 +89,7 @@ class ServiceAccountController(_FurnitureController):
 class RootCAPublisher(_FurnitureController):
     name = "root-ca-certificate-publisher-controller"
     component = "root-ca-certificate-publisher-controller"
+    queue_name = "root_ca_cert_publisher"
     ref = CONFIG_MAPS
     object_name = ROOT_CA_NAME
 

@@ -15,6 +15,7 @@ _STEPS = ((0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, N
 class NodeTTLController(Controller):
     name = "ttl-controller"
     component = "ttl-controller"
+    queue_name = "ttlcontroller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

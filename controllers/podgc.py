@@ -21,6 +21,7 @@ _TERMINATED_THRESHOLD = 12500
 class PodGarbageCollector(Controller):
     name = "pod-garbage-collector-controller"
     component = "pod-garbage-collector"
+    queue_name = "orphaned_pods_nodes"
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:

@@ -175,6 +175,7 @@ class ReplicationManager(ReplicaSetController):
 
     name = "replicationcontroller-controller"
     component = "replication-controller"
+    queue_name = "replicationmanager"
     ref = REPLICATION_CONTROLLERS
 
     def __init__(self, context: ControllerContext) -> None:

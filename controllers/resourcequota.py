@@ -32,6 +32,7 @@ _ADJUSTED_SINCE = 36  # claims count for extended resources
 class ResourceQuotaController(Controller):
     name = "resourcequota-controller"
     component = "resourcequota-controller"
+    queue_name = "resourcequota_primary"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

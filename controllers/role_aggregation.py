@@ -15,6 +15,7 @@ _MANAGER = "clusterrole-aggregation-controller"
 class RoleAggregationController(Controller):
     name = "clusterrole-aggregation-controller"
     component = "clusterrole-aggregation-controller"
+    queue_name = "ClusterRoleAggregator"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

@@ -1,6 +1,7 @@
 """What `kubeskew allocate` reads: manifests of devices, claims and nodes, as the scheduler would see them."""
 
 import copy
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,13 +9,16 @@ from typing import Any
 
 import yaml
 
+from apimachinery.catalogue.types import types_of
 from apimachinery.clock import SystemClock
 from apimachinery.conversion import convert
+from apimachinery.decoding import Parsed, decode_value
 from apimachinery.defaulting.context import DefaultingContext
 from apimachinery.defaulting.dynamic_resources import DEFAULTERS
+from apimachinery.errors import StatusError
 from apimachinery.gates import FeatureGates
 from apimachinery.resources import GroupVersionKind
-from apimachinery.versions import Version
+from apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.failures import UserError
 
 Object = dict[str, Any]
@@ -68,7 +72,7 @@ def _said(error: Exception) -> str:
 
 def _documents(path: Path) -> Iterator[tuple[str, Object]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
         documents = list(yaml.load_all(text, Loader=_Loader))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
@@ -119,7 +123,7 @@ class _Reader:
 
     def _as_v1(self, obj: Object, kind: str) -> Object:
         _name(obj)
-        made = convert(copy.deepcopy(obj), GroupVersionKind(_GROUP, "v1", kind))
+        made = convert(_typed(copy.deepcopy(obj)), GroupVersionKind(_GROUP, "v1", kind))
         defaulter = DEFAULTERS.get(f"io.k8s.api.resource.v1.{kind}")
         if defaulter is not None:
             defaulter(made, self._defaulting)
@@ -141,6 +145,21 @@ class _Reader:
                 _field(request, "name")
             metadata = claim["metadata"]
             self._files.claims[f"{metadata.setdefault('namespace', 'default')}/{name}"] = claim
+
+
+def _typed(obj: Object) -> Object:
+    """The object as an API server reads it; raises UserError if a field has the wrong type."""
+    version, kind = obj["apiVersion"].rpartition("/")[2], obj["kind"]
+    schemas = (types_of(minor).of_kind(_GROUP, version, kind) for minor in range(NEWEST_MINOR, 30, -1))
+    schema = next((schema for schema in schemas if schema is not None), None)
+    if schema is None:
+        raise UserError(f"there is no {kind} in {obj['apiVersion']}")
+    try:
+        return decode_value(Parsed(obj), GroupVersionKind(_GROUP, version, kind), schema, "Ignore").object
+    except StatusError as error:
+        raise UserError(
+            error.message.partition(f"cannot be handled as a {kind}: ")[2] or error.message
+        ) from error
 
 
 def _from_template(template: Object) -> Object:

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from apimachinery.clock import Clock, micro_timestamp
-from apiserver.storage.interfaces import ComponentEvent, Event
 from apiserver.storage.reading import LogReader, Moment
+from apiserver.storage.records import ComponentEvent, Event
 from conformance.evidence.log import ComponentChange, Logged, Write
 
 Row = dict[str, Any]

@@ -26,7 +26,8 @@ async def announce(directory: StateDir, state: State, clock: Clock, event: Mappi
 
 async def record(url: str, clock: Clock, event: Mapping[str, str]) -> None:
     """Append one component event to the log at `url`. Raises ClusterError if the log cannot be written."""
-    from apiserver.storage.interfaces import ComponentEvent, StorageError
+    from apiserver.storage.failures import StorageError
+    from apiserver.storage.records import ComponentEvent
     from apiserver.storage.sql_log import SQLLog
 
     entry = ComponentEvent(

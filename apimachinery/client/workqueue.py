@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from apimachinery.client.queue_metrics import QueueMeter
 from apimachinery.clock import Clock
 
 Item = TypeVar("Item", bound=Hashable)
@@ -29,8 +30,10 @@ class WorkQueue(Generic[Item]):
         *,
         base_delay: float = BASE_DELAY_SECONDS,
         max_delay: float = MAX_DELAY_SECONDS,
+        meter: QueueMeter | None = None,
     ) -> None:
         self._clock = clock
+        self._meter = meter
         self._base_delay = base_delay
         self._max_delay = max_delay
         self._ready: deque[Item] = deque()
@@ -53,6 +56,8 @@ class WorkQueue(Generic[Item]):
     def add(self, item: Item) -> None:
         if self._shutting_down or item in self._dirty:
             return
+        if self._meter is not None:
+            self._meter.added(item)
         self._dirty.add(item)
         if item not in self._working:
             self._ready.append(item)
@@ -62,6 +67,8 @@ class WorkQueue(Generic[Item]):
         """Add later; of several times for one item the earliest counts."""
         if self._shutting_down:
             return
+        if self._meter is not None:
+            self._meter.postponed()
         if seconds <= 0:
             self.add(item)
             return
@@ -103,11 +110,15 @@ class WorkQueue(Generic[Item]):
         item = self._ready.popleft()
         self._working.add(item)
         self._dirty.discard(item)
+        if self._meter is not None:
+            self._meter.begun(item)
         return item
 
     def done(self, item: Item) -> None:
         """The work on `item` ended, well or not; if it was added meanwhile, it is ready again."""
         self._working.discard(item)
+        if self._meter is not None:
+            self._meter.ended(item)
         if item in self._dirty:
             self._ready.append(item)
             self._wake_one()

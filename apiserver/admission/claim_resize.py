@@ -8,7 +8,8 @@ from apimachinery.quantity import Quantity
 from apimachinery.quota.volume_claims import class_of
 from apiserver.admission import UPDATE, Attributes, Plugin
 from apiserver.encoding import loads
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 _UNBOUND = "Only bound persistent volume claims can be expanded"
 _FIXED = (

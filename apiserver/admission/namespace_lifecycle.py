@@ -7,7 +7,8 @@ from apimachinery.errors import GroupResource, Object, StatusError, not_found
 from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from apiserver.encoding import loads
 from apiserver.generations import Generations
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 _REMEMBERED = 1000  # namespaces, twice
 _REVIEWS = "localsubjectaccessreviews.authorization.k8s.io"

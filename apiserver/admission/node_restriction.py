@@ -16,7 +16,8 @@ from apiserver.authorization.node import LEASES, node_of
 from apiserver.authorization.references import MIRROR, config_map_names
 from apiserver.encoding import object_of
 from apiserver.request_info import RequestInfo
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 _RESTRICTED = "node-restriction.kubernetes.io"
 _KUBELET_LABELS = frozenset(

@@ -8,7 +8,8 @@ from apimachinery.errors import GroupResource, Object, not_found
 from apimachinery.field import not_supported
 from apimachinery.quota.names import is_extended
 from apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 

@@ -9,7 +9,8 @@ from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from apiserver.derived import Derived
 from apiserver.encoding import loads
 from apiserver.registry.validation.classes import SYSTEM_PRIORITIES
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 _RESOURCE = "priorityclasses.scheduling.k8s.io"
 

@@ -8,7 +8,7 @@ from apimachinery.clock import timestamp
 from apimachinery.errors import Object
 from apiserver.registry import updating
 from apiserver.registry.writes import Write
-from apiserver.storage.interfaces import Author
+from apiserver.storage.records import Author
 from apiserver.user import SERVER
 
 if TYPE_CHECKING:

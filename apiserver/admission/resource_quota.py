@@ -22,7 +22,7 @@ from apiserver.admission.quota_status import write_used
 from apiserver.derived import Derived
 from apiserver.encoding import object_of
 from apiserver.generations import Generations
-from apiserver.storage.interfaces import Key
+from apiserver.storage.records import Key
 
 if TYPE_CHECKING:
     from apiserver.services import Services

@@ -7,7 +7,8 @@ from apimachinery.errors import Object
 from apimachinery.quota.amounts import amounts
 from apiserver.admission import CREATE, Attributes, Plugin
 from apiserver.encoding import loads
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 _RESOURCE = "runtimeclasses.node.k8s.io"
 _OTHER_OVERHEAD = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"

@@ -11,7 +11,7 @@ from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from apiserver.admission.pod_secrets import secret_names
 from apiserver.encoding import loads
 from apiserver.generations import Generations
-from apiserver.storage.interfaces import Entry, Key
+from apiserver.storage.records import Entry, Key
 
 if TYPE_CHECKING:
     from apiserver.services import Services

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from apimachinery.errors import Object
 from apiserver.encoding import object_of
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 _DRIVERS = "csidrivers.storage.k8s.io"
 

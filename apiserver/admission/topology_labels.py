@@ -7,7 +7,8 @@ from apimachinery.errors import Object
 from apimachinery.gates import FeatureGates
 from apiserver.admission import CREATE, Attributes, Plugin
 from apiserver.encoding import loads
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 _LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 

@@ -16,7 +16,8 @@ from apiserver.encoding import dumps, loads, object_of
 from apiserver.nodes.exchange import DialError
 from apiserver.request import Handler, Request
 from apiserver.request_info import parse
-from apiserver.storage.interfaces import Key, StorageError
+from apiserver.storage.failures import StorageError
+from apiserver.storage.records import Key
 from apiserver.user import MASTERS_GROUP, SERVER, User
 from apiserver.webhooks.endpoints import ResolutionError
 

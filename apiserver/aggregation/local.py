@@ -14,7 +14,8 @@ from apiserver.aggregation.registered import GROUP, RESOURCE
 from apiserver.encoding import dumps, loads
 from apiserver.request import Handler, Request
 from apiserver.request_info import parse
-from apiserver.storage.interfaces import Key, StorageError
+from apiserver.storage.failures import StorageError
+from apiserver.storage.records import Key
 from apiserver.user import SERVER
 
 if TYPE_CHECKING:

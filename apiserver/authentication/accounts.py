@@ -19,7 +19,8 @@ from apiserver.accounts.keys import AccountKeys
 from apiserver.authentication import Identity, TokenError
 from apiserver.encoding import object_of
 from apiserver.generations import Generations
-from apiserver.storage.interfaces import Entry, Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Entry, Key
 from apiserver.user import AUTHENTICATED_GROUP, User
 
 LEGACY_ISSUER = "kubernetes/serviceaccount"

@@ -11,7 +11,8 @@ from apimachinery.errors import Object
 from apiserver.authorization.rules import Rule, rules_of
 from apiserver.encoding import object_of
 from apiserver.following import Following
-from apiserver.storage.interfaces import Entry, Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Entry, Key
 from apiserver.user import User
 
 GROUP = "rbac.authorization.k8s.io"

@@ -11,7 +11,8 @@ from apimachinery.errors import Object
 from apiserver.authorization.references import Reference, references, volume_secrets
 from apiserver.encoding import object_of
 from apiserver.following import Following
-from apiserver.storage.interfaces import Entry, Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Entry, Key
 
 PODS, VOLUMES = "pods", "persistentvolumes"
 ATTACHMENTS = "volumeattachments.storage.k8s.io"

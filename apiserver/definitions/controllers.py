@@ -18,7 +18,7 @@ from apiserver.encoding import dumps
 from apiserver.request import Handler, Request
 from apiserver.request_info import parse
 from apiserver.services import Services
-from apiserver.storage.interfaces import StorageError
+from apiserver.storage.failures import StorageError
 from apiserver.user import SERVER
 
 logger = logging.getLogger(__name__)

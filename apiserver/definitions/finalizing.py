@@ -14,7 +14,7 @@ from apiserver.definitions.strategy import FINALIZER
 from apiserver.registry import deleting
 from apiserver.registry.writes import Write
 from apiserver.services import Services
-from apiserver.storage.interfaces import Author
+from apiserver.storage.records import Author
 from apiserver.user import SERVER
 
 logger = logging.getLogger(__name__)

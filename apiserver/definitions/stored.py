@@ -6,7 +6,8 @@ from apimachinery.schema import Schema
 from apimachinery.structural import Rules
 from apiserver.definitions.resource import STORED_AS, Definition
 from apiserver.encoding import object_of
-from apiserver.storage.interfaces import Entry, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Entry
 
 
 class StoredDefinitions:

@@ -8,7 +8,7 @@ from apiserver.accounts import USER_PREFIX
 from apiserver.encoding import dumps, loads
 from apiserver.request import Request, Response
 from apiserver.services import Services
-from apiserver.storage.interfaces import ComponentEvent
+from apiserver.storage.records import ComponentEvent
 from apiserver.user import MASTERS_GROUP, User
 
 _DRIVERS_NAMESPACE = "kube-system"

@@ -16,7 +16,7 @@ from apiserver.registry.settling import settle
 from apiserver.registry.writes import Written
 from apiserver.request import Request, Response
 from apiserver.services import Scope
-from apiserver.storage.interfaces import Entry
+from apiserver.storage.records import Entry
 
 _PODS_BINDING = GroupResource("", "pods/binding")
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

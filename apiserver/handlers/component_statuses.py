@@ -13,7 +13,7 @@ from apiserver.encoding import loads
 from apiserver.request import Request, Response
 from apiserver.selection import selection
 from apiserver.services import Scope, Services
-from apiserver.storage.interfaces import Key
+from apiserver.storage.records import Key
 
 RESOURCE = "componentstatuses"
 _ETCD = "etcd-0"

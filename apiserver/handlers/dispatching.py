@@ -29,7 +29,7 @@ from apiserver.request import Request, Response, text
 from apiserver.request_info import RequestInfo
 from apiserver.reviews import REVIEWS
 from apiserver.services import Scope, Services
-from apiserver.storage.interfaces import StorageError
+from apiserver.storage.failures import StorageError
 
 ResourceHandler = Callable[[Request, Scope], Awaitable[Response]]
 

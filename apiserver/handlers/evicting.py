@@ -20,7 +20,7 @@ from apiserver.registry.settling import settle
 from apiserver.registry.writes import Write, Written
 from apiserver.request import Request, Response
 from apiserver.services import Scope
-from apiserver.storage.interfaces import Entry
+from apiserver.storage.records import Entry
 
 _EVICTION = GroupKind("policy", "Eviction")
 _UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"

@@ -17,7 +17,8 @@ from apiserver.request import Request, Response
 from apiserver.revisions import parse_revision, too_old, wait
 from apiserver.selection import Selection, selection
 from apiserver.services import Scope
-from apiserver.storage.interfaces import CompactedError, Entry, FutureRevisionError, Key, Page
+from apiserver.storage.failures import CompactedError, FutureRevisionError
+from apiserver.storage.records import Entry, Key, Page
 
 _PLAIN = Accepted("application/json")
 _CHECKS = 1_000  # of objects against conditions in one go

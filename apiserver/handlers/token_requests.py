@@ -19,7 +19,7 @@ from apiserver.admission.requests import attributes_of
 from apiserver.encoding import object_of
 from apiserver.request import Request, Response
 from apiserver.services import Scope
-from apiserver.storage.interfaces import Key
+from apiserver.storage.records import Key
 
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
 _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 1 << 32

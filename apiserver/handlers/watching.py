@@ -19,15 +19,9 @@ from apiserver.request import Request, Response
 from apiserver.revisions import parse_cached_revision, too_old, wait
 from apiserver.selection import Selection, selection
 from apiserver.services import Scope
-from apiserver.storage.interfaces import (
-    CompactedError,
-    Entry,
-    Event,
-    FutureRevisionError,
-    SlowWatcherError,
-    Verb,
-    Watch,
-)
+from apiserver.storage.failures import CompactedError, FutureRevisionError, SlowWatcherError
+from apiserver.storage.interfaces import Watch
+from apiserver.storage.records import Entry, Event, Verb
 
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
 MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere

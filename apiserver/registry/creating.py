@@ -18,7 +18,8 @@ from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
 from apiserver.registry.writes import Write, Written
 from apiserver.request_info import RequestInfo
-from apiserver.storage.interfaces import Change, ConflictError, Entry, Verb
+from apiserver.storage.failures import ConflictError
+from apiserver.storage.records import Change, Entry, Verb
 
 _NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
 _MAX_GENERATED = 63 - 5

@@ -12,7 +12,8 @@ from apiserver.registry.registry import Registry
 from apiserver.registry.settling import settle
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.writes import Write, Written
-from apiserver.storage.interfaces import ConflictError, Entry
+from apiserver.storage.failures import ConflictError
+from apiserver.storage.records import Entry
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 

@@ -23,7 +23,7 @@ from apiserver.registry.field_managers import field_manager
 from apiserver.registry.strategies import strategy_of
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.writes import Write
-from apiserver.storage.interfaces import Entry, Key
+from apiserver.storage.records import Entry, Key
 
 if TYPE_CHECKING:
     from apiserver.services import Services

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 
 from apimachinery.errors import StatusError
 from apiserver.registry.writes import Written
-from apiserver.storage.interfaces import ConflictError, Entry, Key, Store
+from apiserver.storage.failures import ConflictError
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Entry, Key
 
 Attempt = Callable[[Entry | None], Awaitable[Written]]
 

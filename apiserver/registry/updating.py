@@ -19,7 +19,7 @@ from apiserver.registry.registry import Registry
 from apiserver.registry.settling import confirm, settle
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.writes import Write, Written
-from apiserver.storage.interfaces import Change, Entry, Key, Verb
+from apiserver.storage.records import Change, Entry, Key, Verb
 
 # Makes the new object of the current one (None: there is none); both in the hub version.
 Transform = Callable[[Object | None], Awaitable[Object]]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from apimachinery.errors import Object
 from apimachinery.resources import Resource
-from apiserver.storage.interfaces import Author
+from apiserver.storage.records import Author
 from apiserver.user import User
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from apiserver.storage.deciding import Outcome, State, decide
-from apiserver.storage.interfaces import EMPTY_REVISION, Change, Entry, Key
+from apiserver.storage.records import EMPTY_REVISION, Change, Entry, Key
 from apiserver.storage.statements import Row, Session, entry_row, event_row
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from apiserver.storage.interfaces import Change, ConflictError, Entry, Event, Key, Verb
+from apiserver.storage.failures import ConflictError
+from apiserver.storage.records import Change, Entry, Event, Key, Verb
 
 Outcome = Event | ConflictError
 

@@ -1,141 +1,12 @@
-"""The event store's types and the two interfaces above SQL: `Log` (append, read) and `Store` (semantics).
+"""The two interfaces of the event store above SQL: `Log` (append, read) and `Store` (semantics).
 
 Handlers and the registry know `Store`; the store knows `Log`; only the implementation of `Log` knows SQL.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
-EMPTY_REVISION = 1  # what etcd answers before the first write, which then gets 2
-
-
-class Verb(StrEnum):
-    """What an event did to its object."""
-
-    CREATE = "create"
-    UPDATE = "update"
-    DELETE = "delete"
-
-
-class Key(NamedTuple):
-    """One object's place: `resource` as `pods` or `deployments.apps`, `namespace` empty if it has none."""
-
-    resource: str
-    namespace: str
-    name: str
-
-    @property
-    def path(self) -> str:
-        """What lists are ordered by: the part of etcd's key after the resource."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-
-class Author(NamedTuple):
-    """Who wrote: the authenticated user, the component and its version as its user agent tells them,
-
-    the emulated version of the API server that encoded the object, and the request's id.
-    """
-
-    user: str
-    component: str
-    component_version: str
-    server_version: str
-    request_id: str
-
-
-class Change(NamedTuple):
-    """A write that is asked for. `value` is the object in its storage version *without* resourceVersion.
-
-    `expected` is the revision the object must be at, 0 if it must not exist. For DELETE, `value` is the
-    last state.
-    """
-
-    verb: Verb
-    key: Key
-    uid: str
-    value: bytes
-    expected: int
-    author: Author
-    time: datetime
-
-
-class Event(NamedTuple):
-    """An immutable entry of the log. `previous` is the revision of the object before, 0 for a create.
-
-    `previous_value` is the state before (None for a create): a watch with a selector needs it.
-    `created` is the revision of the create event of the same object, so that a compacted log still knows it.
-    """
-
-    revision: int
-    verb: Verb
-    key: Key
-    uid: str
-    value: bytes
-    previous: int
-    previous_value: bytes | None
-    author: Author
-    time: datetime
-    created: int
-
-
-class Entry(NamedTuple):
-    """A current object: what the projection holds. `created` is the revision of its create event."""
-
-    key: Key
-    uid: str
-    revision: int
-    created: int
-    value: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ComponentEvent:
-    """A component's start, stop, kill, version change or gate flip, after `revision` of the log."""
-
-    revision: int
-    component: str
-    what: str  # started, stopped, killed, failed
-    version: str
-    gates: str  # as the flag: A=true,B=false
-    time: datetime
-
-
-class StorageError(Exception):
-    """The database did not do it: disk full, locked too long, corrupt, closed. Nothing was acknowledged."""
-
-
-class ConflictError(Exception):
-    """The object is not at the expected revision; `current` is what it is (None: it does not exist)."""
-
-    def __init__(self, key: Key, current: Entry | None) -> None:
-        super().__init__(f"{key} is at {current.revision if current else 0}")
-        self.key = key
-        self.current = current
-
-
-class CompactedError(Exception):
-    """The revision asked for is older than the horizon."""
-
-    def __init__(self, asked: int, horizon: int) -> None:
-        super().__init__(f"revision {asked} is older than {horizon}")
-        self.asked = asked
-        self.horizon = horizon
-
-
-class FutureRevisionError(Exception):
-    """The revision asked for has not been written yet."""
-
-    def __init__(self, asked: int, current: int) -> None:
-        super().__init__(f"revision {asked} is newer than {current}")
-        self.asked = asked
-        self.current = current
-
-
-class SlowWatcherError(Exception):
-    """The watcher fell behind its bound and was ended."""
+from apiserver.storage.records import Change, ComponentEvent, Entry, Event, Key, Page
 
 
 class Log(Protocol):
@@ -201,19 +72,6 @@ class Log(Protocol):
     async def close(self) -> None:
         """Finish what was accepted, then let go of the database."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A part of a list, in key order, of one `revision`.
-
-    `remaining` counts what follows (matching or not), `last` is the last key looked at if anything does.
-    """
-
-    revision: int
-    entries: Sequence[Entry]
-    last: Key | None = None
-    remaining: int = 0
 
 
 class Watch(Protocol):

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Self
 
 from apimachinery.clock import Clock
-from apiserver.storage.interfaces import ComponentEvent, Entry, Event, Key
+from apiserver.storage.records import ComponentEvent, Entry, Event, Key
 from apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
 from apiserver.storage.sqlite import Database
 from apiserver.storage.statements import component_event_of, entry_of, event_of

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from apiserver.storage.deciding import after
-from apiserver.storage.interfaces import Entry, Event, Key
+from apiserver.storage.records import Entry, Event, Key
 
 
 def fold(events: Iterable[Event], start: Mapping[Key, Entry] | None = None) -> dict[Key, Entry]:

@@ -14,16 +14,8 @@ from typing import Self
 from apimachinery.clock import Clock
 from apiserver.storage.committing import commit
 from apiserver.storage.deciding import Outcome, check
-from apiserver.storage.interfaces import (
-    EMPTY_REVISION,
-    Change,
-    CompactedError,
-    ComponentEvent,
-    Entry,
-    Event,
-    FutureRevisionError,
-    StorageError,
-)
+from apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
+from apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event
 from apiserver.storage.sqlite import Database
 from apiserver.storage.statements import (
     Session,

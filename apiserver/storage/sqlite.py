@@ -17,7 +17,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from apiserver.storage.interfaces import StorageError
+from apiserver.storage.failures import StorageError
 from apiserver.storage.statements import Session, Statement, compile_all
 from migrations import upgrading
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Dialect
 
-from apiserver.storage.interfaces import Author, ComponentEvent, Entry, Event, Key, Verb
+from apiserver.storage.records import Author, ComponentEvent, Entry, Event, Key, Verb
 from migrations.tables import events, meta, objects, timeline
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

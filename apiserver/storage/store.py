@@ -12,17 +12,9 @@ from typing import Self
 
 from apimachinery.clock import Clock
 from apiserver.storage.deciding import after as state_after
-from apiserver.storage.interfaces import (
-    Change,
-    CompactedError,
-    Entry,
-    Event,
-    FutureRevisionError,
-    Key,
-    Log,
-    Page,
-    StorageError,
-)
+from apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
+from apiserver.storage.interfaces import Log
+from apiserver.storage.records import Change, Entry, Event, Key, Page
 from apiserver.storage.shelves import Matches, Shelves, overlay, page
 from apiserver.storage.watching import Cursor, Watches
 from apiserver.storage.window import Window

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
-from apiserver.storage.interfaces import CompactedError, Event, Key, SlowWatcherError
+from apiserver.storage.failures import CompactedError, SlowWatcherError
+from apiserver.storage.records import Event, Key
 from apiserver.storage.window import Window, size
 
 PENDING_EVENTS_MAX = 10_000  # of one watch, applied and not yet taken

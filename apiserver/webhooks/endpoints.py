@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from apimachinery.errors import Object
 from apiserver.encoding import loads
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 ANNOTATION = "apiserver.kubeskew.io/local-address"  # HOST:PORT, whatever the port asked for
 _SLICES = "endpointslices.discovery.k8s.io"

@@ -20,6 +20,7 @@ _RESYNC_SECONDS = 15.0
 class HorizontalController(Controller):
     name = "horizontal-pod-autoscaler-controller"
     component = "horizontal-pod-autoscaler"
+    queue_name = "horizontalpodautoscaler"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

@@ -40,6 +40,7 @@ _ORPHANING_AT_ONCE = 20
 class GarbageCollector(Controller):
     name = "garbage-collector-controller"
     component = "garbage-collector-controller"
+    queue_name = "garbage_collector_attempt_to_delete"
     default_workers = 20
 
     def __init__(self, context: ControllerContext) -> None:

@@ -14,6 +14,7 @@ from controllers.job import conditions
 class TTLAfterFinishedController(Controller):
     name = "ttl-after-finished-controller"
     component = "ttl-after-finished-controller"
+    queue_name = "ttl_jobs_to_delete"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

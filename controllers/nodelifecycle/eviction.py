@@ -15,6 +15,7 @@ from controllers.pod_eviction import mark_and_delete
 class TaintEvictionController(Controller):
     name = "taint-eviction-controller"
     component = "taint-eviction-controller"
+    queue_name = "noexec_taint_pod"
     default_workers = 8
 
     def __init__(self, context: ControllerContext) -> None:

@@ -36,6 +36,7 @@ class Task(NamedTuple):
 class ResourceClaimController(Controller):
     name = "resourceclaim-controller"
     component = "resource_claim"
+    queue_name = "resource_claim"
     default_workers = 10
 
     def __init__(self, context: ControllerContext) -> None:

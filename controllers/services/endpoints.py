@@ -20,6 +20,7 @@ _MOST_ADDRESSES = 1000
 class EndpointsController(ServiceController):
     name = "endpoints-controller"
     component = "endpoint-controller"
+    queue_name = "endpoint"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

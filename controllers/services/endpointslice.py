@@ -24,6 +24,7 @@ _MOST_ENDPOINTS = 100
 class EndpointSliceController(ServiceController):
     name = "endpointslice-controller"
     component = "endpoint-slice-controller"
+    queue_name = "endpoint_slice"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

@@ -28,6 +28,7 @@ _EXTERNAL = (
 class PersistentVolumeController(Controller):
     name = "persistentvolume-binder-controller"
     component = "persistentvolume-controller"
+    queue_name = "claims"
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:

@@ -49,6 +49,7 @@ class _Protection(Controller):
 class ClaimProtectionController(_Protection):
     name = "persistentvolumeclaim-protection-controller"
     component = "persistentvolumeclaim-protection-controller"
+    queue_name = "pvcprotection"
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:
@@ -97,6 +98,7 @@ class ClaimProtectionController(_Protection):
 class VolumeProtectionController(_Protection):
     name = "persistentvolume-protection-controller"
     component = "persistentvolume-protection-controller"
+    queue_name = "pvprotection"
     default_workers = 1
 
     def __init__(self, context: ControllerContext) -> None:

@@ -21,7 +21,12 @@ _BAD_CASE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 @click.command()
 @click.option(
-    "-f", "--filename", "paths", type=_FILE, multiple=True, help="Manifests, YAML or JSON; repeatable."
+    "-f",
+    "--filename",
+    "paths",
+    type=_FILE,
+    multiple=True,
+    help="Manifests, YAML or JSON; repeatable; - is standard input.",
 )
 @click.option("--node", help="Only on this node (default: every node that the files know).")
 @click.option("--version", type=VersionParam(), default=None, help="Scheduler version.  [default: 1.36]")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from apimachinery.clock import SystemClock
-from apiserver.storage.interfaces import CompactedError, StorageError
+from apiserver.storage.failures import CompactedError, StorageError
 from kubeskew.commands.options import output_option, print_json, print_table, run_async, state_dir_option
 from kubeskew.failures import ClusterError, UserError
 from kubeskew.history import events_since

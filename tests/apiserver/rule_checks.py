@@ -8,6 +8,7 @@ from typing import Any
 from apimachinery import decoding, defaulting
 from apimachinery.catalogue import catalogue_for
 from apimachinery.clock import SeededEntropy
+from apimachinery.errors import StatusError
 from apimachinery.gating import drop_disabled
 from apimachinery.versions import Version
 from apiserver.registry.strategies import strategy_of
@@ -66,8 +67,12 @@ class Rules:
         return obj
 
     def faults(self, body: Any) -> list[str]:
-        """What is wrong with a new object."""
-        obj = self.made(body)
+        """What is wrong with a new object, first with what the server fills in."""
+        try:
+            obj = self.made(body)
+        except StatusError as refused:
+            causes = (refused.details or {})["causes"]
+            return [f"{cause['field']}: {cause['message']}" for cause in causes]
         metadata = self.strategy.metadata_errors(obj, self.context)
         return [str(error) for error in self.strategy.check_new(obj, self.context, metadata)]
 

@@ -12,7 +12,7 @@ from apimachinery.versions import Version
 from apiserver.options import ServerOptions
 from apiserver.request import Peer, Request, Response
 from apiserver.server import APIServer
-from apiserver.storage.interfaces import Change, Event
+from apiserver.storage.records import Change, Event
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore
 

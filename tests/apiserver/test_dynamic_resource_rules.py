@@ -154,6 +154,17 @@ async def test_slices_that_are_refused(api: Caller, given: Any, wanted: list[str
     assert texts(answer.body) == wanted
 
 
+async def test_a_slice_of_the_largest_size(api: Caller) -> None:
+    """All that the limits allow is stored, and is less than etcd takes (test/e2e/dra, "creates slices")."""
+    domain = f"{'x' * 59}.com"
+    attributes = {f"{domain}/a{n:031}": {"string": "v" * 64} for n in range(32)}
+    stored = await api.post(
+        SLICES, slice_(*[{"name": f"{n:063}", "attributes": attributes} for n in range(128)])
+    )
+    assert stored.status == 201
+    assert 600 * 1024 <= len(stored.raw) < 1024 * 1024
+
+
 SELECTOR = "spec.devices.requests[0].exactly.selectors[0].cel.expression"
 
 

@@ -83,3 +83,25 @@ async def test_a_service_keeps_its_own(api: Caller):
         assert (await api.post(SERVICES, service(f"headless-{name}", clusterIP="None"))).status == 201
         outside = service(f"outside-{name}", type="ExternalName", externalName="a.b")
         assert (await api.post(SERVICES, outside)).status == 201
+
+
+@pytest.mark.parametrize(
+    ("spec", "policy", "families"),
+    [
+        ({}, "SingleStack", ["IPv4"]),
+        ({"ipFamilyPolicy": "PreferDualStack"}, "PreferDualStack", ["IPv4"]),
+        ({"clusterIP": "None"}, "RequireDualStack", ["IPv4", "IPv6"]),
+        ({"clusterIP": "None", "ipFamilies": ["IPv6"]}, "RequireDualStack", ["IPv6", "IPv4"]),
+        ({"clusterIP": "None", "ipFamilyPolicy": "SingleStack"}, "SingleStack", ["IPv4"]),
+        ({"clusterIP": "None", "selector": {"a": "b"}}, "SingleStack", ["IPv4"]),
+    ],
+)
+async def test_families_of_a_service(api: Caller, spec: dict, policy: str, families: list[str]):
+    """A headless service without a selector has both families, on a cluster of one too, and keeps them."""
+    made = await api.post(SERVICES, service("a", **spec))
+    shown = {name: made.body["spec"][name] for name in ("ipFamilyPolicy", "ipFamilies")}
+    assert shown == {"ipFamilyPolicy": policy, "ipFamilies": families}
+
+    again = await api.put(f"{SERVICES}/a", service("a", **{**spec, "ipFamilies": families}))
+    assert again.body["metadata"]["resourceVersion"] == made.body["metadata"]["resourceVersion"]
+    assert {name: again.body["spec"][name] for name in shown} == shown

@@ -3,7 +3,9 @@
 import asyncio
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
 from apimachinery.client.workqueue import ShutDown, WorkQueue
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -117,3 +119,28 @@ async def test_a_cancelled_worker_does_not_swallow_a_wake_up(queue):
     first.cancel()
 
     assert await second == "a"
+
+
+async def test_a_meter_counts_and_times(clock):
+    """Under upstream's names, by the queue's name."""
+    registry = CollectorRegistry()
+    queue = WorkQueue(clock, meter=QueueMeter(QueueMetrics(registry, clock), "resource_claim"))
+
+    def value(name):
+        return registry.get_sample_value(f"workqueue_{name}", {"name": "resource_claim"})
+
+    queue.add("a")
+    queue.add("a")
+    queue.add("b")
+    await asyncio.sleep(2)
+    assert (value("adds_total"), value("depth")) == (2, 2)
+    item = await queue.get()
+    await asyncio.sleep(3)
+    numbers = ("depth", "unfinished_work_seconds", "longest_running_processor_seconds")
+    assert [value(name) for name in numbers] == [1, 3, 3]
+    queue.add_rate_limited(item)
+    queue.done(item)
+    assert [value(name) for name in (*numbers, "retries_total")] == [1, 0, 0, 1]
+    assert value("queue_duration_seconds_sum") == 2
+    assert value("work_duration_seconds_sum") == 3
+    queue.shut_down()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from asking import Local
 
-from apiserver.storage.interfaces import ComponentEvent, Event, Key, Verb
 from apiserver.storage.reading import LogReader
+from apiserver.storage.records import ComponentEvent, Event, Key, Verb
 from apiserver.storage.replay import digest, fold
 from conformance.matrix import bundled
 

@@ -138,6 +138,33 @@ async def test_a_restarted_driver_finds_its_slices(client, server, publish):
     assert await stored(client) == [{**before, "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}]
 
 
+@pytest.mark.parametrize(
+    ("minor", "replaced"),
+    [(35, {"POST": 101, "PUT": 0, "DELETE": 100}), (36, {"POST": 100, "PUT": 1, "DELETE": 99})],
+)
+async def test_a_hundred_slices(client, server, publish, minor, replaced):
+    """Each is written once; then one empty slice for all: a new one, or since 1.36 the first as it is then.
+
+    Upstream's end-to-end test (test/e2e/dra, "ResourceSlice Controller: creates slices"), 1.35.
+    """
+
+    def writes():
+        paths = [(each.method, each.target) for each in server.requests if "resourceslices" in each.target]
+        return {verb: len([1 for method, _ in paths if method == verb]) for verb in replaced}
+
+    free = [Slice(tuple({"name": f"device-{n}-{m}"} for m in range(3))) for n in range(100)]
+    publisher = await publish({"free": Pool(tuple(free), all_nodes=True)}, minor)
+    await asyncio.sleep(100)
+    assert writes() == {"POST": 100, "PUT": 0, "DELETE": 0}
+    assert {(generation, count) for _, generation, count in shape(await stored(client))} == {(1, 100)}
+
+    publisher.update({"free": Pool((Slice(()),), all_nodes=True)})
+    await settled(publisher)
+    await asyncio.sleep(100)
+    assert writes() == replaced
+    assert len(await stored(client)) == 1
+
+
 async def test_slices_of_a_node_that_was_left_stay(client, publish):
     """The kubelet wipes them; a pool of no single node goes with the driver's wish."""
     free = Pool((Slice(({"name": "a"},)),), all_nodes=True)

@@ -1,5 +1,6 @@
 """`kubeskew allocate`: what people see, and what other programs read."""
 
+import io
 import json
 from pathlib import Path
 
@@ -100,6 +101,14 @@ def test_people_see_the_devices(run):
     ]
 
 
+def test_manifests_on_standard_input(run, monkeypatch):
+    """`-f -` reads what is piped in."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{_DEVICES}---\n{json.dumps(_CLAIM)}"))
+    code, out, _ = run("-f", "-")
+
+    assert (code, "half-1" in out) == (0, True)
+
+
 def test_explanation_names_the_check(run):
     """Of every device the first check that refused it is told, with numbers; of every pool how it is seen."""
     taken = _claim("other", "half", device="half-2")
@@ -180,6 +189,12 @@ def test_bad_lines_are_answered(run, tmp_path):
             [{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}],
             "metadata is missing",
             id="name",
+        ),
+        pytest.param(
+            [],
+            [_CLAIM | {"spec": {"devices": {"requests": [{"name": "r", "count": "two"}]}}}],
+            "cannot unmarshal string into Go struct field DeviceRequest.spec.devices.requests.count",
+            id="type",
         ),
     ],
 )

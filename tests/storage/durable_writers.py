@@ -11,7 +11,7 @@ import sys
 
 from storage_cases import CLOCK, create, delete, pod, update
 
-from apiserver.storage.interfaces import Event
+from apiserver.storage.records import Event
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore
 

@@ -8,18 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from apiserver.storage.deciding import State, check, decide
-from apiserver.storage.interfaces import (
-    EMPTY_REVISION,
-    Change,
-    CompactedError,
-    ComponentEvent,
-    Entry,
-    Event,
-    FutureRevisionError,
-    Key,
-    StorageError,
-    Verb,
-)
+from apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
+from apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event, Key, Verb
 from apiserver.storage.replay import fold
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from memory_log import MemoryLog
 
 from apimachinery.clock import SystemClock
-from apiserver.storage.interfaces import Author, Change, Entry, Event, Key, Log, Verb
+from apiserver.storage.interfaces import Log
+from apiserver.storage.records import Author, Change, Entry, Event, Key, Verb
 from apiserver.storage.sql_log import SQLLog
 
 CLOCK = SystemClock()

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 from storage_cases import CLOCK, create, pod, url_in
 
-from apiserver.storage.interfaces import StorageError
+from apiserver.storage.failures import StorageError
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.sqlite import READERS
 

@@ -5,19 +5,9 @@ import asyncio
 import pytest
 from storage_cases import AUTHOR, START, create, delete, every_event, pod, update
 
-from apiserver.storage.interfaces import (
-    EMPTY_REVISION,
-    CompactedError,
-    ComponentEvent,
-    ConflictError,
-    Entry,
-    Event,
-    FutureRevisionError,
-    Key,
-    Log,
-    StorageError,
-    Verb,
-)
+from apiserver.storage.failures import CompactedError, ConflictError, FutureRevisionError, StorageError
+from apiserver.storage.interfaces import Log
+from apiserver.storage.records import EMPTY_REVISION, ComponentEvent, Entry, Event, Key, Verb
 from apiserver.storage.store import CachedStore
 
 

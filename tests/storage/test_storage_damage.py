@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
-from apiserver.storage.interfaces import StorageError
+from apiserver.storage.failures import StorageError
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore
 

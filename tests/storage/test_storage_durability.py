@@ -10,7 +10,8 @@ import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
 from apiserver.storage import sql_log, sqlite
-from apiserver.storage.interfaces import Event, Key, StorageError
+from apiserver.storage.failures import StorageError
+from apiserver.storage.records import Event, Key
 from apiserver.storage.replay import digest, fold
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore

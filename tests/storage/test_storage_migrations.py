@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.dialects.sqlite.aiosqlite import dialect as sqlite_dialect
 from storage_cases import CLOCK, create, pod, url_in
 
-from apiserver.storage.interfaces import StorageError
+from apiserver.storage.failures import StorageError
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.statements import compile_all
 from migrations import upgrading

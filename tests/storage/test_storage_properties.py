@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from memory_log import MemoryLog
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
-from apiserver.storage.interfaces import Change, CompactedError, ConflictError, Entry, Event, Key
+from apiserver.storage.failures import CompactedError, ConflictError
+from apiserver.storage.records import Change, Entry, Event, Key
 from apiserver.storage.replay import digest, encoded, fold
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore

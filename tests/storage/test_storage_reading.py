@@ -6,8 +6,9 @@ import pytest
 from storage_cases import CLOCK, START, create, delete, pod, update, url_in
 
 from apiserver.storage import reading
-from apiserver.storage.interfaces import CompactedError, ComponentEvent, Key, StorageError
+from apiserver.storage.failures import CompactedError, StorageError
 from apiserver.storage.reading import LogReader
+from apiserver.storage.records import ComponentEvent, Key
 from apiserver.storage.replay import digest, fold
 from apiserver.storage.sql_log import SQLLog
 

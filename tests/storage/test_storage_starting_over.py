@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from storage_cases import CLOCK, create, pod, update, url_in
 
-from apiserver.storage.interfaces import CompactedError
+from apiserver.storage.failures import CompactedError
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.store import CachedStore
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 from storage_cases import pod
 
-from apiserver.storage.interfaces import Entry
+from apiserver.storage.records import Entry
 from apiserver.storage.shelves import STEP, Shelves, page
 
 

@@ -7,7 +7,9 @@ import pytest
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
 from apiserver.storage import watching
-from apiserver.storage.interfaces import CompactedError, Event, Key, Log, SlowWatcherError
+from apiserver.storage.failures import CompactedError, SlowWatcherError
+from apiserver.storage.interfaces import Log
+from apiserver.storage.records import Event, Key
 from apiserver.storage.store import CachedStore
 from apiserver.storage.watching import Cursor
 from apiserver.storage.window import Window

@@ -14,7 +14,8 @@ from apimachinery.labels import EVERYTHING, LabelSelector, SelectorError
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from apiserver.admission import CREATE, UPDATE, Attributes
 from apiserver.encoding import loads
-from apiserver.storage.interfaces import Key, Store
+from apiserver.storage.interfaces import Store
+from apiserver.storage.records import Key
 
 GROUP = "admissionregistration.k8s.io"
 # What configures admission is not subject to it: a mistake could never be put right.

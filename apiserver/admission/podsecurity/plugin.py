@@ -12,7 +12,7 @@ from apiserver.admission.podsecurity.evaluating import Evaluator, details, reaso
 from apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
 from apiserver.encoding import loads
 from apiserver.generations import Generations
-from apiserver.storage.interfaces import Key
+from apiserver.storage.records import Key
 
 if TYPE_CHECKING:
     from apiserver.services import Services

@@ -17,7 +17,7 @@ from apiserver.admission.policies.compiling import Compiler, declare_all
 from apiserver.encoding import dumps
 from apiserver.request import Handler, Request
 from apiserver.request_info import parse
-from apiserver.storage.interfaces import StorageError
+from apiserver.storage.failures import StorageError
 from apiserver.user import SERVER
 
 if TYPE_CHECKING:

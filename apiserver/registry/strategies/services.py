@@ -6,8 +6,10 @@ Source: pkg/registry/core/service (strategy.go, storage/alloc.go), 1.36. One add
 import ipaddress
 from collections.abc import Iterator
 
-from apimachinery.errors import GroupResource, Object
+from apimachinery import errors
+from apimachinery.errors import GroupKind, GroupResource, Object
 from apimachinery.field import FieldError
+from apiserver.registry.strategies import service_families
 from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.validation import service_addresses, service_traffic, services
@@ -19,6 +21,7 @@ _ATTEMPTS = 64
 _STATUS_WARNINGS_SINCE = 34
 _NODE_PORT_TYPES = ("NodePort", "LoadBalancer")
 _RESOURCE = "services"
+_KIND = GroupKind("", "Service")
 
 
 class ServiceStatusStrategy(SpecKeptStatus):
@@ -43,19 +46,24 @@ class ServiceStrategy(BuiltIn):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"loadBalancer": {}}
-        spec = obj["spec"]
-        if spec.get("clusterIPs") and not spec.get("clusterIP"):
-            return  # refused by validation
-        self._complete(spec, ctx)
+        self._complete(obj, {}, ctx)
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
         _carry_over(new["spec"], old["spec"])
-        self._complete(new["spec"], ctx)
+        self._complete(new, old["spec"], ctx)
 
-    def _complete(self, spec: Object, ctx: StrategyContext) -> None:
+    def _complete(self, obj: Object, before: Object, ctx: StrategyContext) -> None:
+        """What the server gives a service (upstream's BeginCreate, before validation); raises 422."""
+        spec = obj["spec"]
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
         if spec.get("type") == "ExternalName":
             return
+        network = ipaddress.ip_network(ctx.service_ip_range)
+        options = service_options(ctx.gates)
+        if wrong := service_families.complete(spec, before, f"IPv{network.version}", options):
+            raise errors.invalid(_KIND, obj["metadata"].get("name") or "", wrong)
         _allocate_address(spec, ctx)
         if _needs_node_ports(spec):
             _allocate_ports(spec, ctx)
@@ -64,21 +72,21 @@ class ServiceStrategy(BuiltIn):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         relaxed = ctx.gates.enabled("RelaxedServiceNameValidation")
-        errors = [
+        found = [
             *services.name_errors(obj["metadata"], relaxed=relaxed),
             *services.service_errors(obj, None, service_options(ctx.gates)),
         ]
-        return errors or _allocation_errors(obj, ctx)
+        return found or _allocation_errors(obj, ctx)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         before, after = old["spec"], new["spec"]
-        errors = [
+        found = [
             *service_addresses.change_errors(after, before),
             *service_traffic.class_errors(after, before),
             *service_traffic.health_port_errors(after, before),
             *services.service_errors(new, old, service_options(ctx.gates)),
         ]
-        return errors or _allocation_errors(new, ctx)
+        return found or _allocation_errors(new, ctx)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return service_warnings(obj, ctx.version.minor)
@@ -156,9 +164,8 @@ def _allocate_address(spec: Object, ctx: StrategyContext) -> None:
     if not spec.get("clusterIP"):
         used = {one.get("clusterIP") for one in _services(ctx)}
         spec["clusterIP"] = _free_address(network, used, ctx)
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    spec.setdefault("ipFamilies", [f"IPv{network.version}"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    if not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
 
 
 def _free_address(

@@ -1,0 +1,91 @@
+"""The `workqueue_*` metrics: how long items wait and are worked on, by the queue's name.
+
+Source: k8s.io/component-base/metrics/prometheus/workqueue, k8s.io/client-go/util/workqueue/metrics.go, 1.36.
+"""
+
+from collections.abc import Hashable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from apimachinery.clock import Clock
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+_BUCKETS = [1e-8 * 10**step for step in range(10)]
+
+
+class QueueMetrics:
+    """The metrics of all queues of a process; queues that come and go under one name share its series."""
+
+    def __init__(self, registry: "CollectorRegistry", clock: Clock) -> None:
+        from prometheus_client import Counter, Gauge, Histogram
+
+        self.clock = clock
+        label = ["name"]
+        self.adds = Counter("workqueue_adds", "Items added.", label, registry=registry)
+        self.retries = Counter("workqueue_retries", "Items added for later.", label, registry=registry)
+        self.depth = Gauge("workqueue_depth", "Items that wait.", label, registry=registry)
+        self.waited = Histogram(
+            "workqueue_queue_duration_seconds",
+            "Seconds that items waited.",
+            label,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.worked = Histogram(
+            "workqueue_work_duration_seconds",
+            "Seconds of work on an item.",
+            label,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.unfinished = Gauge(
+            "workqueue_unfinished_work_seconds",
+            "Seconds that all items in work have taken so far.",
+            label,
+            registry=registry,
+        )
+        self.longest = Gauge(
+            "workqueue_longest_running_processor_seconds",
+            "Seconds that the item longest in work has taken so far.",
+            label,
+            registry=registry,
+        )
+
+
+class QueueMeter:
+    """One queue's; the queue tells it what happens to items."""
+
+    def __init__(self, metrics: QueueMetrics, name: str) -> None:
+        self._clock = metrics.clock
+        self._added_at: dict[Hashable, float] = {}
+        self._begun_at: dict[Hashable, float] = {}
+        self._adds = metrics.adds.labels(name)
+        self._retries = metrics.retries.labels(name)
+        self._waited = metrics.waited.labels(name)
+        self._worked = metrics.worked.labels(name)
+        metrics.depth.labels(name).set_function(partial(len, self._added_at))
+        metrics.unfinished.labels(name).set_function(lambda: sum(self._ages()))
+        metrics.longest.labels(name).set_function(lambda: max(self._ages(), default=0.0))
+
+    def added(self, item: Hashable) -> None:
+        self._adds.inc()
+        self._added_at.setdefault(item, self._clock.monotonic())
+
+    def begun(self, item: Hashable) -> None:
+        now = self._clock.monotonic()
+        self._waited.observe(now - self._added_at.pop(item, now))
+        self._begun_at[item] = now
+
+    def ended(self, item: Hashable) -> None:
+        begun = self._begun_at.pop(item, None)
+        if begun is not None:
+            self._worked.observe(self._clock.monotonic() - begun)
+
+    def postponed(self) -> None:
+        self._retries.inc()
+
+    def _ages(self) -> list[float]:
+        now = self._clock.monotonic()
+        return [now - begun for begun in self._begun_at.values()]

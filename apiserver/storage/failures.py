@@ -1,0 +1,38 @@
+"""What the event store refuses, and what it could not do. HTTP has its own words for it, elsewhere."""
+
+from apiserver.storage.records import Entry, Key
+
+
+class StorageError(Exception):
+    """The database did not do it: disk full, locked too long, corrupt, closed. Nothing was acknowledged."""
+
+
+class ConflictError(Exception):
+    """The object is not at the expected revision; `current` is what it is (None: it does not exist)."""
+
+    def __init__(self, key: Key, current: Entry | None) -> None:
+        super().__init__(f"{key} is at {current.revision if current else 0}")
+        self.key = key
+        self.current = current
+
+
+class CompactedError(Exception):
+    """The revision asked for is older than the horizon."""
+
+    def __init__(self, asked: int, horizon: int) -> None:
+        super().__init__(f"revision {asked} is older than {horizon}")
+        self.asked = asked
+        self.horizon = horizon
+
+
+class FutureRevisionError(Exception):
+    """The revision asked for has not been written yet."""
+
+    def __init__(self, asked: int, current: int) -> None:
+        super().__init__(f"revision {asked} is newer than {current}")
+        self.asked = asked
+        self.current = current
+
+
+class SlowWatcherError(Exception):
+    """The watcher fell behind its bound and was ended."""
