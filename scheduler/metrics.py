@@ -92,7 +92,8 @@ class Metrics:
             buckets=_PLUGIN_SECONDS,
             registry=registry,
         )
-        self.evaluations = Counter(
+        self._evaluated: dict[tuple[str, str, str], Counter] = {}
+        self._evaluations = Counter(
             "scheduler_plugin_evaluation",
             "Attempts that asked a plugin, by extension point.",
             ["plugin", "extension_point", "profile"],
@@ -169,6 +170,14 @@ class Metrics:
         if child is None:
             child = self._plugins[key] = self._plugin_seconds.labels(*key)
         child.observe(seconds)
+
+    def count_evaluations(self, profile: str, plugin: str, point: str, number: int) -> None:
+        """A plugin has been asked so many times."""
+        key = (plugin, point, profile)
+        child = self._evaluated.get(key)
+        if child is None:
+            child = self._evaluated[key] = self._evaluations.labels(*key)
+        child.inc(number)
 
     def observe_preemption(self, result: str, seconds: float) -> None:
         """The victims of a pod have been evicted in the background."""

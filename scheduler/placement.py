@@ -116,6 +116,7 @@ class NodeFinder:
         fits = self._node_filter.run
         feasible: list[NodeInfo] = []
         seen = 0
+        refused: dict[str, int] = {}
         wanted = self._sampler.wanted(len(nodes), self._profile.percentage_of_nodes_to_score or 0)
         if not self._profile.scores:
             wanted = 1
@@ -128,9 +129,13 @@ class NodeFinder:
                     break
             elif status.is_rejected:
                 rejected[node.name] = status
+                refused[status.plugin] = refused.get(status.plugin, 0) + 1
             else:
                 return status
         self._sampler.looked_at(seen)
+        for name, _ in filters:  # each is asked about the nodes that those before it left
+            self._profile.count_evaluations(name, "Filter", seen)
+            seen -= refused.get(name, 0)
         return feasible
 
     def _best(self, scores: Mapping[str, int]) -> str:

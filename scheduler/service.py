@@ -110,6 +110,7 @@ class SchedulerService:
             context = PluginContext(own, dynamic.extended, dynamic.totals, plugin)
             profile = profiles.build(each, context, settings.percentage_of_nodes_to_score)
             profile.observe_plugin, profile.monotonic = self.metrics.observe_plugin, handle.clock.monotonic
+            profile.count_evaluations = partial(self.metrics.count_evaluations, profile.name)
             filters[profile.name] = NodeFilter(profile, handle.nominator, handle.clock)
             own.filters.append(filters[profile.name])
             made.append(profile)

@@ -72,8 +72,9 @@ class AllocatedBook:
 
     def _count(self, uses: dict[DeviceID, int], device: DeviceID, change: int) -> None:
         self._changes[device.pool] = self._changes.get(device.pool, 0) + 1
-        self._releases += change < 0
         count = uses.get(device, 0) + change
+        # A claim that is written anew, or whose allocation lands, gives nothing up: others count its devices.
+        self._releases += change < 0 and (not count or uses is self._shares)
         if count:
             uses[device] = count
         else:

@@ -21,6 +21,7 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 # What a profile tells the time of a plugin: plugin, extension point, how it ended, seconds.
 ObservePlugin = Callable[[str, str, Status, float], None]
+CountEvaluations = Callable[[str, str, int], None]  # plugin, extension point, how often it was asked
 
 
 class ProfileError(ValueError):
@@ -46,6 +47,7 @@ class Profile:
         self._weights = dict(weights or {})
         self._points = points or {}
         self.observe_plugin: ObservePlugin = lambda *_: None
+        self.count_evaluations: CountEvaluations = lambda *_: None
         self.monotonic: Callable[[], float] = lambda: 0.0
         self._validate()
         self.queue_sort = self._at("queueSort", interfaces.QueueSort)[0]
@@ -130,6 +132,7 @@ class Profile:
             if result.status.is_skip:
                 state.skip_filter.add(plugin.name)
                 continue
+            self.count_evaluations(plugin.name, "PreFilter", 1)
             if not result.status.is_success:
                 status = result.status.of(plugin.name)
                 if not status.is_rejected:
@@ -173,7 +176,9 @@ class Profile:
             status = self._timed(state, plugin.name, "PreScore", plugin.pre_score, pod, nodes)
             if status.is_skip:
                 state.skip_score.add(plugin.name)
-            elif not status.is_success:
+                continue
+            self.count_evaluations(plugin.name, "PreScore", 1)
+            if not status.is_success:
                 return failed(f'running PreScore plugin "{plugin.name}": {status.message}')
         return SUCCESS
 
@@ -189,6 +194,7 @@ class Profile:
                 normalize.normalize(scores)
             elif normalize_with is not None:
                 normalize_with.normalize_with(state, pod, scores)
+            self.count_evaluations(plugin.name, "Score", len(nodes))
             if state.recorded:
                 self._record(plugin.name, "Score", SUCCESS, began)
             weight = self._weights.get(plugin.name, 1)

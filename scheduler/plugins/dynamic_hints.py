@@ -57,9 +57,9 @@ def _after_pod_change(pod_claims: PodClaims) -> Hint:
 
 def _after_claim_change(pod_claims: PodClaims) -> Hint:
     def hint(pod: Object, old: Object | None, new: Object | None) -> bool:
-        if _frees_devices(old, new):
-            return True
         changed = new or old
+        if _frees_devices(old, new):
+            return _are_usable(pod, pod_claims)
         if changed is not None and is_special(changed) and is_for_pod(changed, pod):
             return new is None  # the leftover is gone
         if new is None or not _uses(pod, new, pod_claims):
@@ -67,6 +67,15 @@ def _after_claim_change(pod_claims: PodClaims) -> Hint:
         return old is None or old.get("status") != new.get("status")
 
     return hint
+
+
+def _are_usable(pod: Object, pod_claims: PodClaims) -> bool:
+    """Whether free devices are all that the pod may lack."""
+    try:
+        pod_claims(pod)
+    except ClaimNotUsable:
+        return False
+    return True
 
 
 def _frees_devices(old: Object | None, new: Object | None) -> bool:

@@ -102,7 +102,7 @@ class NodeResourcesFit:
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         if not self._scores_only_size:
             return self._strategy.score(pod, node, self._totals)
-        key = (self._strategy, pod.scored_size)
+        key = (self, pod.scored_size)
         known: int | None = node.memo.get(key)
         if known is None:
             known = node.memo[key] = self._strategy.score(pod, node)

@@ -226,6 +226,22 @@ async def test_a_claim_that_others_use_is_not_given_up():
             assert said == expected
 
 
+async def test_evaluations_are_counted():
+    """Each plugin is counted where it had something to say: per attempt, and per node."""
+    cluster = await _cluster()
+    await cluster.node("other")
+    await cluster.claim()
+    async with running(cluster):
+        await cluster.pod(resourceClaims=CLAIM)
+        await _bound(cluster)
+
+    text = cluster.metrics()
+    for point, number in (("PreFilter", 1), ("Filter", 2)):
+        labels = f'extension_point="{point}",plugin="DynamicResources",profile="default-scheduler"'
+        assert f"scheduler_plugin_evaluation_total{{{labels}}} {number}.0" in text
+    assert 'extension_point="Score",plugin="DynamicResources"' not in text
+
+
 # -- alternatives
 
 
