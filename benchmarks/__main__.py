@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import uvloop
 
-from benchmarks import apiserver, clusters, scheduling, stalls
+from benchmarks import apiserver, clusters, mixed, scheduling, stalls
 from benchmarks.row import Row
 from benchmarks.server import running_server
 
@@ -33,6 +33,11 @@ async def _cell(_options: argparse.Namespace) -> AsyncIterator[Row]:
     yield await clusters.cell()
 
 
+async def _mixed(options: argparse.Namespace) -> AsyncIterator[Row]:
+    async for row in mixed.rows(options.nodes, options.pods // 5):
+        yield row
+
+
 def _load(load: scheduling.Load) -> Part:
     async def part(options: argparse.Namespace) -> AsyncIterator[Row]:
         chosen = replace(load, nodes=options.nodes, before=options.pods // 2, pods=options.pods // 2)
@@ -50,15 +55,21 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "plain": (_load(scheduling.PLAIN),),
     "scheduler": (_load(scheduling.CLAIMS), _load(scheduling.EXTENDED)),
     "cell": (_cell,),
+    "mixed": (_mixed,),
 }
-_ALL = ("apiserver", "stalls", "up", "scheduler", "cell")
+_ALL = ("apiserver", "stalls", "up", "scheduler", "cell", "mixed")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--nodes", type=int, default=500, help="of the scheduler's rows")
-    parser.add_argument("--pods", type=int, default=5000, help="of the scheduler's rows; half are measured")
+    parser.add_argument("--nodes", type=int, default=500, help="of the rows of the scheduler and `mixed`")
+    parser.add_argument(
+        "--pods",
+        type=int,
+        default=5000,
+        help="of the scheduler's rows, half of them measured; a fifth of it for `mixed`",
+    )
     options = parser.parse_args()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
@@ -66,11 +77,11 @@ def _options() -> argparse.Namespace:
 
 
 async def main(options: argparse.Namespace) -> None:
-    print("| what | real | goal | measured |\n| --- | --- | --- | --- |")
+    print("| what | real | goal | measured | set-up |\n| --- | --- | --- | --- | --- |")
     for part in options.parts or _ALL:
         for measure in PARTS[part]:
             async for row in measure(options):
-                print(f"| {row.what} | {row.real} | {row.goal} | {row.measured} |", flush=True)
+                print(f"| {row.what} | {row.real} | {row.goal} | {row.measured} | {row.set_up} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What processes cost: their CPU seconds, from the kernel's books."""
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,12 +17,24 @@ def cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / _TICKS
 
 
+def memory_mb(pid: int) -> float:
+    """Resident memory of the process, MB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
 class Meter:
     """CPU seconds of named processes since it was made: comparable however busy the machine is otherwise."""
 
-    def __init__(self, running: Mapping[str, subprocess.Popen[bytes]]) -> None:
-        self._pids = {name: process.pid for name, process in running.items()}
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._pids = pids
         self._before = {name: cpu_seconds(pid) for name, pid in self._pids.items()}
+
+    def total(self) -> dict[str, float]:
+        """Since the processes began."""
+        return {name: cpu_seconds(pid) for name, pid in self._pids.items()}
 
     def read(self) -> dict[str, float]:
         return {name: cpu_seconds(pid) - self._before[name] for name, pid in self._pids.items()}

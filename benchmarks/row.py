@@ -11,3 +11,4 @@ class Row:
     real: str
     goal: str
     measured: str
+    set_up: str = ""  # what was measured on, where that is more than its name says

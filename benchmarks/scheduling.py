@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.connection import Connection
 from benchmarks.processes import Meter
 from benchmarks.row import Row
-from benchmarks.server import Processes, running_processes
+from benchmarks.server import Processes, Server, running_processes
 
 Object = dict[str, Any]
 
@@ -71,10 +71,13 @@ async def schedule(load: Load) -> Row:
         "controller-manager": ("--controllers=resourceclaim-controller",),
     }
     async with running_processes(arguments, {"DRAExtendedResource": True}) as processes:
-        await _create_all(processes, cluster(load))
+        await create_all(processes.server, cluster(load))
         await _trust_nodes(processes, load)
         await _run(processes, load, 0, load.before)
-        meter, started = Meter(processes.running), time.perf_counter()
+        meter, started = (
+            Meter({name: process.pid for name, process in processes.running.items()}),
+            time.perf_counter(),
+        )
         await _run(processes, load, load.before, load.before + load.pods)
         seconds = time.perf_counter() - started
         used = meter.read()
@@ -83,6 +86,8 @@ async def schedule(load: Load) -> Row:
         load.real,
         load.goal,
         f"{load.pods / seconds:.0f} pods/s; CPU per pod {_costs(used, load.pods)}",
+        f"nodes, each with a slice of {DEVICES_PER_NODE} devices, are objects without kubelets; API server, "
+        f"scheduler and claim controller are processes; {load.before:,} pods are scheduled before",
     )
 
 
@@ -96,7 +101,7 @@ def _costs(used: Mapping[str, float], pods: int) -> str:
 async def _run(processes: Processes, load: Load, start: int, end: int) -> None:
     """Create the pods and wait until that many are scheduled altogether."""
     pods = [(PODS, load.pod(number)) for number in range(start, end)]
-    creating = asyncio.create_task(_create_all(processes, pods))
+    creating = asyncio.create_task(create_all(processes.server, pods))
     give_up = time.perf_counter() + _GIVE_UP_SECONDS
     while await _scheduled(processes.ports["scheduler"]) < end:
         if time.perf_counter() > give_up:
@@ -105,7 +110,8 @@ async def _run(processes: Processes, load: Load, start: int, end: int) -> None:
     await creating
 
 
-async def _create_all(processes: Processes, objects: list[tuple[str, Object]]) -> None:
+async def create_all(server: Server, objects: list[tuple[str, Object]]) -> None:
+    """POST each object to its path, over several connections."""
     waiting = iter(objects)
 
     async def work(connection: Connection) -> None:
@@ -115,7 +121,7 @@ async def _create_all(processes: Processes, objects: list[tuple[str, Object]]) -
                 raise RuntimeError(answer.decode())
 
     async def connected() -> None:
-        async with processes.server.connection() as connection:
+        async with server.connection() as connection:
             await work(connection)
 
     await asyncio.gather(*(connected() for _ in range(_CREATORS)))

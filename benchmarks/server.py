@@ -34,13 +34,6 @@ class Server:
         tls = ssl.create_default_context(cafile=str(self.ca))
         return Connection(self.port, tls, self.token)
 
-    def memory_mb(self) -> float:
-        """Resident memory of the process, MB."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        return 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Processes:

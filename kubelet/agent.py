@@ -135,7 +135,7 @@ class NodeAgent:
     # -- life
 
     def start(self, turns: Turns) -> None:
-        """Begin, in the background, when it is this node's turn to come up."""
+        """Begin, in the background; what needs the API server, when it is this node's turn."""
         self._tasks.append(asyncio.create_task(self._run(turns), name=f"kubelet {self.config.name}"))
 
     async def stop(self) -> None:
@@ -166,20 +166,24 @@ class NodeAgent:
 
     async def _run(self, turns: Turns) -> None:
         try:
-            async with turns.turn():
-                await self._bring_up()
+            await self._bring_up(turns)
         except Exception as error:
             # Upstream's kubelet exits; here the process goes on for its other nodes.
             log.exception("kubelet of node %s failed", self.config.name)
             self.failure = str(error)
 
-    async def _bring_up(self) -> None:
+    async def _bring_up(self, turns: Turns) -> None:
         self._layout.make()
         self._runtime.load()
         self._dra.restore()
         self._plugins.restore(self._runtime.running())
         await self._listen()
-        is_new = await self._reporter.register()
+        is_new = await self._reporter.register(turns)
+        async with turns.turn():
+            await self._take_up_work(is_new=is_new)
+
+    async def _take_up_work(self, *, is_new: bool) -> None:
+        """Begin all that a registered node does."""
         if self._registered is not None:
             await self._registered()
         node = self._reporter.node

@@ -21,6 +21,7 @@ from kubelet.node_object import (
     without_heartbeats,
 )
 from kubelet.status_patch import status_patch
+from kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -65,15 +66,16 @@ class NodeStatusReporter:
         """The node as the server last showed it."""
         return self._node
 
-    async def register(self) -> bool:
+    async def register(self, turns: Turns) -> bool:
         """Create the Node, or take over the one that is there; tries until the server is reachable.
 
-        Returns whether it is new.
+        Each time it waits for its turn. Returns whether the node is new.
         """
         delay = _FIRST_RETRY_SECONDS
         while True:
             try:
-                self._node, is_new = await self._create_or_take_over()
+                async with turns.turn():
+                    self._node, is_new = await self._create_or_take_over()
             except (StatusError, *CONNECTION_ERRORS) as error:
                 log.warning("cannot register node %s yet: %s", self._config.name, error)
                 await self._clock.sleep(delay)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kubeskew.drivers import is_device_plugin, name_of
+from kubeskew.naming import named
 from kubeskew.state import Process, State
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ async def _unpublished(probes: "Probes", state: State, told: Mapping[str, Any]) 
         for node, entry in told["nodes"].items()
         if node not in state.killed_nodes and not _tells(statuses.get(node) or {}, told["resource"], entry)
     ]
-    return f"its devices are not in the status of: {', '.join(waiting)}" if waiting else ""
+    return f"its devices are not in the status of: {named(waiting)}" if waiting else ""
 
 
 def _tells(status: Mapping[str, Any], resource: str, entry: Mapping[str, Any]) -> bool:
@@ -62,7 +63,7 @@ async def _unregistered(probes: "Probes", state: State, process: Process, told: 
             refused = entry["refused"] and _TAKES_NONE not in entry["refused"]
             if works != entry["shown"] and not refused:
                 waiting.append(node)
-    return f"not registered with the kubelets of: {', '.join(waiting)}" if waiting else ""
+    return f"not registered with the kubelets of: {named(waiting)}" if waiting else ""
 
 
 async def _unstored(probes: "Probes", state: State, told: Mapping[str, Any]) -> str:

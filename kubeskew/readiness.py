@@ -10,13 +10,13 @@ import aiohttp
 
 from kubeskew import driver_readiness, processes
 from kubeskew.failures import ClusterError
+from kubeskew.naming import named
 from kubeskew.state import Process, State, StateDir
 
 START_SECONDS = 60.0
 SLOW_SECONDS = 4.0  # after which a wait is told, again and again
 POLL_SECONDS = 0.03
 _POLL_SHARE = 0.02  # of the time waited so far: what takes long is asked for less often
-_NAMED = 5  # nodes in a message
 LEADING = frozenset({"controller-manager", "scheduler"})
 
 Missing = str  # what is not there yet; empty if nothing
@@ -101,10 +101,7 @@ class Probes:
     async def _nodes_missing(self, process: Process, killed: Collection[str]) -> Missing:
         hosted = await self.hosted(process) or {}
         waiting = [n for n in process.nodes if n not in killed and not hosted.get(n, {}).get("ready")]
-        if not waiting:
-            return ""
-        more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
-        return f"nodes not ready: {', '.join(waiting[:_NAMED])}{more}"
+        return f"nodes not ready: {named(waiting)}" if waiting else ""
 
     async def default_account_missing(self, server: Process) -> Missing:
         """Whether namespace `default` has its service account, which the controller manager makes."""
@@ -151,13 +148,25 @@ async def _wait_one(
 
     async def missing() -> Missing:
         if process.kind == "driver":
-            return await driver_readiness.missing(probes, state, process)
+            return await _kubelets_missing(probes, state) or await driver_readiness.missing(
+                probes, state, process
+            )
         return await probes.missing(process, state.killed_nodes)
 
     try:
         await wait_until(process.name, missing, check_alive, tell)
     except ClusterError as error:
         raise ClusterError(f"{error}\nSee its log: {log}") from None
+
+
+async def _kubelets_missing(probes: Probes, state: State) -> Missing:
+    """What kubelets that run lack: nothing comes of a driver before its nodes are up."""
+    for kubelet in state.of_kind("kubelet"):
+        if processes.alive(kubelet.pid, kubelet.birth):
+            lacking = await probes.missing(kubelet, state.killed_nodes)
+            if lacking:
+                return f"{kubelet.name}: {lacking}"
+    return ""
 
 
 def server_runs(state: State) -> bool:

@@ -95,11 +95,10 @@ class WebhookClient:
         headers = {**_HEADERS, "Host": urlsplit(target).netloc}  # Go keeps a port that goes without saying
         timeout, url = aiohttp.ClientTimeout(total=seconds), URL(target, encoded=True)
         async with self.session().post(url, data=body, headers=headers, ssl=context, timeout=timeout) as got:
-            answer = await got.content.read(_MAX_ANSWER)
-            while chunk := await got.content.read(_MAX_ANSWER - len(answer) or 1):
-                answer += chunk
-                if len(answer) > _MAX_ANSWER:
-                    raise CallError("http: request body too large")
+            try:
+                answer = await _whole(got.content)
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise CallError(failures.of_body(error)) from None
         return _read(got.status, answer, got.headers.get("Content-Type", ""))
 
     def session(self) -> "aiohttp.ClientSession":
@@ -128,6 +127,15 @@ class WebhookClient:
             return str(error)
         shown = await shown_by(self._address(url), host)
         return failures.of_certificate(error, shown, host, self._clock.now())
+
+
+async def _whole(content: "aiohttp.StreamReader") -> bytes:
+    answer = bytearray()
+    async for chunk in content.iter_any():
+        answer += chunk
+        if len(answer) > _MAX_ANSWER:
+            raise CallError("http: request body too large")
+    return bytes(answer)
 
 
 def url_of(config: Object) -> str:

@@ -4,8 +4,10 @@ Source: Go's net/http, net, crypto/tls and crypto/x509; k8s.io/client-go/rest/re
 k8s.io/apimachinery/pkg/api/errors/errors.go (NewGenericServerResponse), 1.36. (from memory)
 """
 
+import ast
 import asyncio
 import errno
+import re
 import ssl
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -90,6 +92,10 @@ def of_connection(error: BaseException, address: "Address") -> str:
         return of_handshake(error)
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
         return "EOF"
+    if isinstance(error, aiohttp.ClientResponseError):  # what came is no HTTP
+        return (
+            f"net/http: HTTP/1.x transport connection broken: malformed HTTP response{_line(error.message)}"
+        )
     number = getattr(getattr(error, "os_error", error), "errno", None)
     host = f"[{address.host}]" if ":" in address.host else address.host
     if isinstance(number, int) and number in _ERRNO:
@@ -97,6 +103,23 @@ def of_connection(error: BaseException, address: "Address") -> str:
         call = "connect" if what == "dial" else "read"
         return f"{what} tcp {host}:{address.port}: {call}: {_ERRNO[number]}"
     return str(error)
+
+
+def _line(text: str) -> str:
+    """The line that is no status line, as Go quotes it, from what the parser says of it."""
+    found = re.search(r"^ *(b'.*'|b\".*\")$", text, re.MULTILINE)
+    if found is None:
+        return ""
+    line: bytes = ast.literal_eval(found[1])
+    escapes = {0x22: '\\"', 0x5C: "\\\\", 0x09: "\\t"}
+    plain = (chr(one) if 0x20 <= one < 0x7F else f"\\x{one:02x}" for one in line)
+    return f' "{"".join(escapes.get(one, shown) for one, shown in zip(line, plain, strict=True))}"'
+
+
+def of_body(error: BaseException) -> str:
+    """Why an answer that had begun could not be read to its end, as the REST client tells."""
+    why = "context deadline exceeded" if isinstance(error, TimeoutError) else "unexpected EOF"
+    return f"unexpected error when reading response body. Please retry. Original error: {why}"
 
 
 def of_handshake(error: BaseException) -> str:

@@ -87,7 +87,8 @@ class ClaimBinder:
             created = await self._writer.create(claim)
             status = "success"
         except StatusError as error:
-            text = f"create claim for extended resources {display(claim)}: {error.message}"
+            # The claim has no name by now, as upstream.
+            text = f"create claim for extended resources {claim['metadata']['namespace']}/: {error.message}"
             raise StatusError(error.code, error.reason, text, error.details) from error
         finally:
             self._metrics.claim_created(status)

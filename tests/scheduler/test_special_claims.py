@@ -1,6 +1,7 @@
 """The special claim of a pod with extended resources: made, undone, left over and deleted, and counted."""
 
 import asyncio
+import re
 
 import pytest
 from prometheus_client import generate_latest
@@ -179,6 +180,28 @@ async def test_a_deletion_that_fails_leaves_the_pod_waiting():
         (claim,) = await cluster.claims()
         status = (await cluster.read())["status"]["extendedResourceClaimStatus"]
         assert status["resourceClaimName"] == claim["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "text"),
+    [
+        ("POST", "/resourceclaims", "create claim for extended resources default/"),
+        ("PUT", "/resourceclaims/", "add finalizer to claim default/p0-extended-resources-*"),
+        ("PUT", "/status", "add allocation and reservation to claim default/p0-extended-resources-*"),
+        ("PATCH", "/pods/p0/status", "update pod default/p0 ExtendedResourceClaimStatus"),
+    ],
+)
+async def test_what_is_told_when_a_write_fails(method, path, text):
+    """An error of PreBind: an event says what failed, in upstream's words, and the pod is tried again."""
+    async with running(await extended()) as cluster:
+        cluster.fail(method, path)
+        await cluster.pod(requests={RESOURCE: "1"})
+        await cluster.node_of()
+        await asyncio.sleep(5)
+
+        (event,) = await cluster.events("FailedScheduling")
+        told = f'running PreBind plugin "DynamicResources": {text}: out of order'
+        assert re.sub("resources-[a-z0-9]{5}", "resources-*", event) == told
 
 
 async def test_an_answer_that_gets_lost_undoes_the_claim():
