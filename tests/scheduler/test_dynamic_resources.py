@@ -366,6 +366,57 @@ async def test_another_scheduler_was_faster(changed, text):
     assert said == ("SchedulerError", f'running PreBind plugin "DynamicResources": {text}')
 
 
+async def test_what_was_begun_before_a_restart_is_finished():
+    """A claim with the finalizer alone is allocated; one that is the pod's already is not written again."""
+    cluster = await _cluster(devices=2)
+    finalizer = "resource.kubernetes.io/delete-protection"
+    await cluster.claim("c0", finalizers=[finalizer])
+    await cluster.claim("c1", finalizers=[finalizer])
+    both = [{"name": name, "resourceClaimName": name} for name in ("c0", "c1")]
+    pod = await cluster.pod(resourceClaims=both)
+    mine = {"resource": "pods", "name": "p0", "uid": pod["metadata"]["uid"]}
+    await cluster.set_claim_status("c1", allocation={"devices": {"results": [RESULT]}}, reservedFor=[mine])
+    cluster.server.requests.clear()
+    async with running(cluster):
+        await _bound(cluster)
+
+    written = [each.target for each in cluster.server.requests if each.method == "PUT"]
+    assert [each.rpartition("/resourceclaims/")[2] for each in written] == ["c0/status"]
+    first, second = (each["status"] for each in await cluster.claims())
+    assert first["allocation"]["devices"]["results"] == [{**RESULT, "device": "gpu-1"}]
+    assert second["allocation"]["devices"]["results"] == [RESULT]
+
+
+async def test_admin_access_takes_nothing():
+    """Who looks after devices gets those that others have, and keeps them from nobody."""
+    cluster = await _cluster()
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    await cluster.claim("c0", requests=[{"name": "r", "exactly": {**exactly, "adminAccess": True}}])
+    await cluster.claim("c1")
+    async with running(cluster):
+        for name in ("c0", "c1"):
+            await cluster.pod(name, resourceClaims=[{"name": "x", "resourceClaimName": name}])
+            await _bound(cluster, name)
+
+    results = [each["status"]["allocation"]["devices"]["results"] for each in await cluster.claims()]
+    assert results == [[{**RESULT, "adminAccess": True}], [RESULT]]
+
+
+async def test_devices_that_were_given_back_are_found_again():
+    """What nodes remember of a request ends when somebody gives a device back."""
+    cluster = await _cluster()
+    async with running(cluster):
+        for number in range(2):
+            await cluster.claim(f"c{number}")
+            reference = [{"name": "x", "resourceClaimName": f"c{number}"}]
+            await cluster.pod(f"p{number}", resourceClaims=reference)
+        await _bound(cluster, "p0")
+        assert "1 cannot allocate all claims. still not schedulable, " in (await cluster.message("p1"))[1]
+
+        await cluster.set_claim_status("c0", allocation=None, reservedFor=None)
+        await _bound(cluster, "p1")
+
+
 # -- binding conditions
 
 CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
