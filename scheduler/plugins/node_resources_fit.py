@@ -19,6 +19,19 @@ from scheduler.pods import PodInfo, amounts, pod_requests
 NAME = "NodeResourcesFit"
 
 
+_Amounts = tuple[tuple[str, int, bool], ...]  # resource, amount, whether DRA may have it
+_MOST_KINDS = 1000  # of pods, to be told apart
+
+
+class _Asked:
+    """What a pod asks for. Found by identity: that is cheaper than by its amounts."""
+
+    __slots__ = ("amounts",)
+
+    def __init__(self, amounts: _Amounts) -> None:
+        self.amounts = amounts
+
+
 class NodeResourcesFit:
     name = NAME
 
@@ -43,6 +56,7 @@ class NodeResourcesFit:
         names = {name for name, _ in self._strategy.resources}
         self._scores_only_size = names <= {"cpu", "memory"}
         self._always_resolvable = always_resolvable
+        self._asked: dict[_Amounts, _Asked] = {}
 
     def events_to_register(self) -> Sequence[EventHint]:
         pods = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
@@ -56,37 +70,44 @@ class NodeResourcesFit:
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         wanted = {name: amount for name, amount in pod.requests.items() if amount and name != "pods"}
         delegated = self._extended.delegated(wanted) if self._extended is not None else frozenset()
-        asked = [
+        asked = tuple(
             (name, amount, name in delegated) for name, amount in wanted.items() if not self._is_ignored(name)
-        ]
-        state.write(NAME, asked)
+        )
+        state.write(NAME, self._known(asked))
         return PreFilterResult()
 
-    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        if len(node.pods) + 1 <= node.max_pods and self._enough(state, node):
-            return SUCCESS
-        reasons, resolvable = self._missing(state, node)
-        return Status(Code.UNSCHEDULABLE if resolvable else Code.UNRESOLVABLE, reasons, NAME)
+    def _known(self, amounts: _Amounts) -> _Asked:
+        """One object for all pods that ask the same: nodes remember whether they have it."""
+        known = self._asked.get(amounts)
+        if known is None:
+            if len(self._asked) >= _MOST_KINDS:
+                self._asked.clear()
+            known = self._asked[amounts] = _Asked(amounts)
+        return known
 
-    def _enough(self, state: CycleState, node: NodeInfo) -> bool:
-        allocatable, requested = node.allocatable, node.requested
-        for name, asked, delegated in state.read(NAME):
-            if asked > allocatable.get(name, 0) - requested.get(name, 0) and not (
-                delegated and self._is_lacking(allocatable, name)
-            ):
-                return False
-        return True
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        asked: _Asked = state.read(NAME)
+        known: Status | None = node.memo.get(asked)
+        if known is None:
+            known = node.memo[asked] = self._judged(asked, node)
+        return known
+
+    def _judged(self, asked: _Asked, node: NodeInfo) -> Status:
+        reasons, resolvable = self._missing(asked, node)
+        if not reasons:
+            return SUCCESS
+        return Status(Code.UNSCHEDULABLE if resolvable else Code.UNRESOLVABLE, reasons, NAME)
 
     def _is_lacking(self, allocatable: Mapping[str, int], name: str) -> bool:
         return self._extended is not None and self._extended.is_lacking(allocatable, name)
 
-    def _missing(self, state: CycleState, node: NodeInfo) -> tuple[tuple[str, ...], bool]:
+    def _missing(self, wanted: _Asked, node: NodeInfo) -> tuple[tuple[str, ...], bool]:
         """Everything that is missing; not resolvable if even an empty node would not have it."""
         reasons: list[str] = []
         resolvable = True
         if len(node.pods) + 1 > node.max_pods:
             reasons.append("Too many pods")
-        for name, asked, delegated in state.read(NAME):
+        for name, asked, delegated in wanted.amounts:
             has = node.allocatable.get(name, 0)
             if asked > has - node.requested.get(name, 0) and not (
                 delegated and self._is_lacking(node.allocatable, name)

@@ -33,7 +33,7 @@ class NodeUnschedulable:
         )
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        return SUCCESS if fits(pod, node) else _REJECTED
+        return SUCCESS if not node.unschedulable or fits(pod, node) else _REJECTED
 
 
 def fits(pod: PodInfo, node: NodeInfo) -> bool:
