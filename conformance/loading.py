@@ -51,6 +51,7 @@ CHAINSAW = "chainsaw.kyverno.io/v1alpha1"
 HEADER = "kubeskew.io/v1alpha1"
 
 _BESIDE_OPERATION = {"description", "continueOnError", "as"}
+_USER_KEYS = {"user", "extra"}
 
 
 def load(path: Path) -> Scenario:
@@ -192,8 +193,8 @@ def _operation(value: Any, where: str) -> Operation:
     if not isinstance(value[kind], dict):
         raise ScenarioError(f"{where}.{kind}: expected a mapping")
     user = value.get("as")
-    if user is not None and not (isinstance(user, dict) and user.get("user")):
-        raise ScenarioError(f"{where}.as: expected `user`")
+    if user is not None and not (isinstance(user, dict) and user.get("user") and user.keys() <= _USER_KEYS):
+        raise ScenarioError(f"{where}.as: expected `user`, and perhaps `extra`, found {user!r}")
     return Operation(
         kind, value[kind], where, value.get("description") or "", value.get("continueOnError") is True, user
     )

@@ -7,6 +7,7 @@ nodes:
   labels: {zone: a}
   capacity: {cpu: "8", memory: 32Gi, pods: "110"}
   drivers: [{name: gpu.example.com, devices: 8}]     # or profile: a100-mig, …; resources: {slices: […]}
+                                                     # and pluginAPIs: [v1beta1], if not all are to be served
 - name: plugin-node
   devicePlugins: [{resource: example.com/gpu, devices: 2}]
 """

@@ -26,6 +26,7 @@ def hints(pod_claims: PodClaims, rules: DynamicRules, *, with_hints: bool) -> Se
         node |= Action.UPDATE_NODE_ALLOCATABLE
     if not with_hints:  # nodes that come with a taint are not told of as new then
         node |= Action.UPDATE_NODE_TAINT
+    claim = changed | Action.DELETE if rules.deletion_helps else changed
     return (
         EventHint(ClusterEvent(EventResource.NODE, node)),
         EventHint(
@@ -33,7 +34,7 @@ def hints(pod_claims: PodClaims, rules: DynamicRules, *, with_hints: bool) -> Se
             _after_pod_change(pod_claims),
         ),
         EventHint(
-            ClusterEvent(EventResource.RESOURCE_CLAIM, changed | Action.DELETE),
+            ClusterEvent(EventResource.RESOURCE_CLAIM, claim),
             _after_claim_change(pod_claims),
             Topics(_topics_of_pod, _topics_of_claim),
         ),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 from cell_in_memory import POD, Control, run
 
@@ -137,6 +138,25 @@ async def test_an_operation_is_done_as_another_user():
     [patch] = [each for each in control.server.seen if each.method == "PATCH"]
     assert patch.target.endswith("/pods/a/status")
     assert "Impersonate-User" not in patch.headers
+
+
+async def test_a_pods_deletion_can_be_forced():
+    """`gracePeriodSeconds: 0` is passed on; what is asserted may name its version by a binding."""
+    control = Control()
+    result = await run(
+        f"""
+  - name: one
+    bindings: [{{name: version, value: v1}}]
+    try:
+    - apply: {{resource: {POD}}}
+    - delete: {{ref: {{apiVersion: v1, kind: Pod, name: a}}, gracePeriodSeconds: 0}}
+    - error: {{resource: {{apiVersion: ($version), kind: Pod}}}}
+""",
+        control,
+    )
+    assert result.failure == ""
+    [delete] = [each for each in control.server.seen if each.method == "DELETE"]
+    assert orjson.loads(delete.body or b"")["gracePeriodSeconds"] == 0
 
 
 async def test_a_cluster_that_does_not_start_is_the_cells_failure():

@@ -65,6 +65,10 @@ def test_every_operation_can_be_run():
             TEST + "spec: {steps: [{try: [{apply: {}, create: {}}]}]}",
             "expected one operation, found apply, create",
         ),
+        (
+            TEST + "spec: {steps: [{try: [{as: {user: a, groups: [b]}, apply: {}}]}]}",
+            r"try\[0\].as: expected `user`, and perhaps `extra`",
+        ),
         (TEST + "spec: {timeouts: {assert: soon}, steps: [{try: []}]}", "'soon' is not a duration"),
     ],
 )

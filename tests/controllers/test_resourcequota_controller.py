@@ -177,6 +177,16 @@ async def test_devices_are_counted_again_when_classes_change():
         await client.patch(DRA.device_classes, "gpu", "", body)
 
         await becomes(cluster, **dict(zip(names, ("2", "2"), strict=True)))
+        more = {**request, "exactly": {**request["exactly"], "count": 9}}
+        spec = {"devices": {"requests": [more]}}
+        with pytest.raises(
+            StatusError, match=r"exceeded quota.*requests.example.com/gpu=9.*limited"
+        ) as refused:
+            await client.create(DRA.claims, {**claim, "metadata": {"name": "d"}, "spec": spec}, "default")
+        assert refused.value.reason == "Forbidden"
+
+        await client.delete(DRA.device_classes, "gpu")
+        await becomes(cluster, **dict(zip(names, ("0", "2"), strict=True)))
 
 
 async def test_custom_resources_are_counted():
