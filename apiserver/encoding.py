@@ -62,24 +62,28 @@ def object_of(value: bytes, revision: int) -> Object:
 
 
 def list_pieces(
-    resource: Resource, metadata: Object, items: Sequence[tuple[bytes, int]], per_piece: int
+    resource: Resource, metadata: Object, items: Sequence[tuple[bytes, int]], piece_bytes: int
 ) -> Iterator[bytes]:
-    """A list as upstream writes it, in pieces of so many items; `items` are served bytes and revisions.
+    """A list as upstream writes it; `items` are served bytes and revisions.
 
-    Items of built-in kinds come without kind and apiVersion. Slices are not copied before the join.
+    A piece ends with the item that makes it so many bytes long. Items of built-in kinds come without kind and
+    apiVersion. Slices are not copied before the join.
     """
     whole = prefix(resource.gvk)
     head = dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
     before = b"," + (whole if resource.custom else b'{"metadata":{').replace(b"%", b"%%")
     template, skipped = before + b'"resourceVersion":"%d",', len(whole)
     parts: list[bytes | memoryview] = [head[:-1], b',"items":[']
+    begun = 0  # bytes of the piece
     for position, (value, revision) in enumerate(items):
         beginning = template % revision
         parts.append(beginning if position else beginning[1:])
         parts.append(memoryview(value)[skipped:])
-        if position % per_piece == per_piece - 1:
+        begun += len(value)
+        if begun >= piece_bytes:
             yield b"".join(parts)
             parts.clear()
+            begun = 0
     parts.append(b"]}\n")
     yield b"".join(parts)
 

@@ -22,7 +22,7 @@ from apiserver.storage.records import Entry, Key, Page
 
 _PLAIN = Accepted("application/json")
 _CHECKS = 1_000  # of objects against conditions in one go
-_PIECE = 256  # items; some hundred kilobytes of pods
+_PIECE = 1 << 19  # bytes; what a client that does not read may hold
 
 
 async def list_objects(request: Request, scope: Scope) -> Response:
@@ -57,13 +57,16 @@ async def _body(scope: Scope, entries: Sequence[Entry], metadata: Object) -> byt
     """
     served, resource = scope.services.codec.served, scope.resource
     items: list[tuple[bytes, int]] = []
+    size = 0
     turn = Turn()
     for one in entries:
         if turn.is_over:
             await turn.pass_on()
-        items.append((served(resource, one.value, one.revision), one.revision))
+        value = served(resource, one.value, one.revision)
+        items.append((value, one.revision))
+        size += len(value)
     pieces = list_pieces(resource, metadata, items, _PIECE)
-    return b"".join(pieces) if len(items) <= _PIECE else _in_turns(pieces)
+    return b"".join(pieces) if size <= _PIECE else _in_turns(pieces)
 
 
 async def _in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/watch.go and pkg/storage/cacher,
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from apimachinery.errors import Object, StatusError
@@ -26,7 +26,7 @@ from apiserver.storage.records import Entry, Event, Verb
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
 MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere
 BOOKMARK_SECONDS = 60.0
-_PIECE = 256  # objects that are there already; some hundred kilobytes of pods
+_PIECE = 1 << 19  # bytes of objects that are there already
 _END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
 _ADDED, _MODIFIED, _DELETED = "ADDED", "MODIFIED", "DELETED"
 _TYPES = {Verb.CREATE: _ADDED, Verb.UPDATE: _MODIFIED, Verb.DELETE: _DELETED}
@@ -81,8 +81,7 @@ async def stream(
     lifetime.watches.add(cursor)
     others.add(cursor)
     try:
-        for start in range(0, len(entries), _PIECE):
-            found = entries[start : start + _PIECE]
+        for found in _pieces(entries):
             yield encoder.lines(Change(_ADDED, one.value, one.revision, one.revision) for one in found)
             await asyncio.sleep(0)  # others have their turn
         if options.send_initial_events and options.bookmarks:
@@ -100,6 +99,20 @@ async def stream(
         lifetime.watches.discard(cursor)
         others.discard(cursor)
         cursor.close()
+
+
+def _pieces(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
+    """The entries in groups that end with the entry that makes them `_PIECE` bytes long."""
+    found: list[Entry] = []
+    size = 0
+    for entry in entries:
+        found.append(entry)
+        size += len(entry.value)
+        if size >= _PIECE:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
 
 
 async def _follow(

@@ -173,7 +173,8 @@ async def test_large_lists_are_compressed(listening, authority):
 async def test_long_lists_come_in_pieces(listening, authority, encoding):
     """A list of many objects is sent while it is written, and is the same list, compressed or not."""
     api = Caller(listening)
-    await asyncio.gather(*(api.post(MAPS, config_map(f"m-{n:03}")) for n in range(600)))
+    data = {"k": "x" * 1000}
+    await asyncio.gather(*(api.post(MAPS, config_map(f"m-{n:03}", data=data)) for n in range(600)))
     alice = client(listening, authority, *authority.issue("alice", "system:masters"))
     async with alice, alice.get(MAPS, headers={"Accept-Encoding": encoding}) as answer:
         assert answer.headers["Transfer-Encoding"] == "chunked"
@@ -181,7 +182,7 @@ async def test_long_lists_come_in_pieces(listening, authority, encoding):
         found = await answer.json()
 
     assert [one["metadata"]["name"] for one in found["items"]] == [f"m-{n:03}" for n in range(600)]
-    assert set(found["items"][599]) == {"metadata"}
+    assert set(found["items"][599]) == {"metadata", "data"}
     assert found["items"][599]["metadata"]["resourceVersion"]
 
 

@@ -286,7 +286,10 @@ async def test_events_are_encoded_once(api, five):
 @pytest.mark.parametrize("accept", ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"])
 async def test_a_long_beginning_comes_in_pieces(api, five, monkeypatch, accept):
     """What there is when a watch begins comes whole, but not at once: others have their turn in between."""
-    monkeypatch.setattr(watching, "_PIECE", 2)
+    store = api.server.services.store
+    monkeypatch.setattr(
+        watching, "_PIECE", 1 + max(len(one.value) for one in store.list("configmaps").entries)
+    )
     response = await api.raw("GET", f"{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=1", accept=accept)
 
     pieces = [piece.splitlines() async for piece in response.body]
