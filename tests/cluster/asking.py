@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE_SECONDS = 40.0
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @dataclass(frozen=True)
@@ -132,3 +134,10 @@ def runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def hold_port() -> socket.socket:
+    """A listener on a port of its own."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.listen()
+    return listener

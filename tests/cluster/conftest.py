@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from asking import Local
 
 ROOT = Path(__file__).parent.parent.parent
 KUBECTLS = ("1.20", "1.32", "1.36")
@@ -122,3 +123,13 @@ def kubectl(
     run("config", "set-context", "--current", f"--namespace={namespace}")
     yield run
     run("delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Local]:
+    """A directory for a cluster of the test's own."""
+    local = Local(tmp_path / "state")
+    yield local
+    if local.state.exists():
+        local.run("down", "--purge")
+    assert not local.state.exists()

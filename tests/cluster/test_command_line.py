@@ -130,7 +130,6 @@ def test_what_was_begun_and_never_recorded_can_be_removed(tmp_path: Path):
 
 
 @pytest.mark.cluster
-@pytest.mark.xdist_group("components")
 def test_a_cluster_that_cannot_start_says_why(tmp_path: Path):
     """A port taken meanwhile and a log that is none are told in words; the cluster can still be ended."""
     local = Local(tmp_path / "state")

@@ -5,8 +5,6 @@ Every test leaves the shared cluster as it found it: at 1.35, everything ready.
 
 import http.client
 import json
-import os
-import socket
 import stat
 import subprocess
 import sys
@@ -17,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from asking import Local, config_map, crash, eventually, runs
+from asking import CONFIG_MAPS, Local, config_map, eventually, hold_port, runs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("components")]
 
@@ -31,7 +29,6 @@ nodes:
 """
 LEASE_SECONDS = 15.0  # how long a leader that does not let go keeps others waiting
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 DRIVER = "driver/gpu.example.com"
 VERSIONED = ["apiserver", "controller-manager", "scheduler", "kubelet/node-1", "kubelet/node-2"]
 ALL = [*VERSIONED, DRIVER]
@@ -59,16 +56,6 @@ def local(shared: Local) -> Iterator[Local]:
     assert found == dict.fromkeys(ALL, ("1.35", "Ready"))
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Local]:
-    """A directory for a cluster of the test's own."""
-    local = Local(tmp_path / "state")
-    yield local
-    if local.state.exists():
-        local.run("down", "--purge")
-    assert not local.state.exists()
-
-
 def assert_told_once(local: Local) -> None:
     """Of every component, a start is followed by one end, and an end by one start."""
     told = defaultdict(list)
@@ -79,13 +66,6 @@ def assert_told_once(local: Local) -> None:
         starts, ends = whats[::2], whats[1::2]
         assert set(starts) == {"started"}, (component, whats)
         assert set(ends) <= {"stopped", "killed"}, (component, whats)
-
-
-def hold_port() -> socket.socket:
-    """A listener on a port of its own."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    listener.listen()
-    return listener
 
 
 # -- up ------------------------------------------------------------------------------------------------------
@@ -158,41 +138,6 @@ def test_up_again_picks_up_what_is_there(local: Local):
     assert "it has 1 API servers, not 2" in local.refused("up", "--ha", "2")
 
 
-def test_a_crash_of_the_machine_loses_nothing(fresh: Local):
-    """After SIGKILL of everything, the pids being others' by now, `up` has the same data and port."""
-    fresh.run("up", "--nodes", "1")
-    fresh.create(CONFIG_MAPS, config_map("kept"))
-    port = fresh.port()
-    for component in ("kubelet", "scheduler", "controller-manager"):
-        fresh.run("kill", component)
-    assert fresh.states() == {
-        "apiserver": "Ready",
-        "controller-manager": "Killed",
-        "scheduler": "Killed",
-        "kubelet/node-1": "Killed",
-    }
-    # the API server alone serves, and has what a cluster begins with
-    namespaces = {item["metadata"]["name"] for item in fresh.get("/api/v1/namespaces")["items"]}
-    assert namespaces == {"default", "kube-node-lease", "kube-public", "kube-system"}
-    fresh.create(CONFIG_MAPS, config_map("alone"))
-    for lease in fresh.get(LEASES)["items"]:  # their holders are dead: do not wait for the leases to end
-        fresh.ask("DELETE", f"{LEASES}/{lease['metadata']['name']}")
-    crash(fresh)
-    assert fresh.states()["apiserver"] == "Ended"
-    record = fresh.record()
-    for process in record["processes"]:
-        process["pid"] = os.getpid()  # a recycled pid: it must not be taken for ours, nor be hurt
-    (fresh.state / "state.json").write_text(json.dumps(record))
-
-    fresh.run("up")
-
-    assert fresh.port() == port
-    names = {item["metadata"]["name"] for item in fresh.get(CONFIG_MAPS)["items"]}
-    assert names >= {"kept", "alone"}
-    assert set(fresh.states().values()) == {"Ready"}
-    assert list(fresh.timeline()).count(("scheduler", "killed")) == 1
-
-
 def test_two_servers_share_one_log_beside_another_cluster(fresh: Local, local: Local):
     """A write through one API server is in a consistent list and in a watch through the other."""
     with hold_port() as listener:
@@ -225,14 +170,6 @@ def seen(response: http.client.HTTPResponse, name: str) -> object:
         event = json.loads(response.readline())
         if event["object"]["metadata"]["name"] == name:
             return event["object"]
-
-
-def test_a_port_that_is_taken_is_told_before_anything_is_written(fresh: Local):
-    """`--port` of another process is wrong usage, and leaves no directory."""
-    with hold_port() as listener:
-        text = fresh.refused("up", "--port", str(listener.getsockname()[1]))
-    assert "is in use by another process: choose another with --port" in text
-    assert not fresh.state.exists()
 
 
 # -- versions and gates --------------------------------------------------------------------------------------
