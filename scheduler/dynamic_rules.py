@@ -29,6 +29,7 @@ class DynamicRules:
     scores_alternatives: bool  # 1.35+
     groups: bool  # claims can be reserved for groups of pods (DRAWorkloadResourceClaims)
     owner_capitalized: bool  # 1.36+: "for Pod x (Pod is not owner)"
+    deletion_helps: bool  # 1.37+: the deletion of a claim is an event that pods wait for
     allocatable_helps: bool  # 1.34+: node events include what can be allocated (extended resources)
     idle_reason: str  # of PostFilter, without claims to look at
     quiet_without_claims: bool  # 1.33: unless the pod has none at all
@@ -54,6 +55,7 @@ class DynamicRules:
             scores_alternatives=minor >= 35 and gates.enabled("DRAPrioritizedList"),
             groups=gates.enabled("DRAWorkloadResourceClaims"),
             owner_capitalized=minor >= 36,
+            deletion_helps=minor >= 37,
             allocatable_helps=minor >= 34,
             idle_reason="no new claims to deallocate" if speaks else "",
             quiet_without_claims=minor == 33,
