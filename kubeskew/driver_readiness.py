@@ -52,16 +52,20 @@ def _tells(status: Mapping[str, Any], resource: str, entry: Mapping[str, Any]) -
 
 
 async def _unregistered(probes: "Probes", state: State, process: Process, told: Mapping[str, Any]) -> str:
-    """Nodes whose kubelet takes drivers' plugins and does not have this one. A refusal is an answer too."""
+    """Nodes whose kubelet takes plugins and does not have this one, or has it still after it vanished.
+
+    A refusal is an answer too.
+    """
     driver, waiting = name_of(process), []
     for kubelet in state.of_kind("kubelet"):
         for node, plugins in (await probes.plugins(kubelet)).items():
             entry = told["nodes"].get(node)
             if entry is None or plugins is None or node in state.killed_nodes:
                 continue
-            works = driver in plugins and entry["registered"]
             refused = entry["refused"] and _TAKES_NONE not in entry["refused"]
-            if works != entry["shown"] and not refused:
+            known = driver in plugins
+            settled = known and entry["registered"] if entry["shown"] else not known
+            if not settled and not refused:
                 waiting.append(node)
     return f"not registered with the kubelets of: {named(waiting)}" if waiting else ""
 
