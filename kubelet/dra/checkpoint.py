@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from apimachinery import json_syntax
 from apimachinery.versions import Version
 from kubelet.dra.claims import ClaimInfo
 from kubelet.dra.plugin import PreparedDevice
@@ -103,15 +104,19 @@ def _parsed(content: bytes) -> Object:
     try:
         parsed = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        text = "unexpected end of JSON input" if _cut_short(content) else str(error)
-        raise CheckpointError(text) from error
+        raise CheckpointError(_go_text(content, error)) from error
     if not isinstance(parsed, dict):
         raise CheckpointError("checkpoint is corrupted")
     return parsed
 
 
-def _cut_short(content: bytes) -> bool:
-    return not content.rstrip().endswith(b"}")
+def _go_text(content: bytes, error: ValueError) -> str:
+    """What encoding/json says of it; the parser's own words if Go would read it."""
+    try:
+        json_syntax.check(content)
+    except json_syntax.JSONSyntaxError as found:
+        return str(found)
+    return str(error)
 
 
 def _checksum(entries: Sequence[Object]) -> int:

@@ -62,6 +62,7 @@ def test_an_older_kubelet_loses_share_ids(tmp_path):
     ("content", "text"),
     [
         pytest.param(b"{", "unexpected end of JSON input", id="cut short"),
+        pytest.param(b"garbage", "invalid character 'g' looking for beginning of value", id="no JSON"),
         pytest.param(b'{"Data": "{}", "Checksum": 1}', "checkpoint is corrupted", id="wrong checksum"),
         pytest.param(b"[]", "checkpoint is corrupted", id="not an object"),
     ],
