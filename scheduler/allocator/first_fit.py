@@ -52,13 +52,15 @@ class FirstFit:
         allocated, candidates = self._state.devices, pools.candidates
         for position in range(start, len(candidates)):
             device = candidates[position]
-            if device.id in allocated or not (device.verdicts.get(request.key) or request.selects(device)):
+            if device.id in allocated or not device.usable:
+                continue
+            if not (device.verdicts.get(request.key) or request.selects(device)):
                 continue
             if device.per_node and not device.is_on(node.labels, node.name):
                 continue
             if device.plain and not request.capacity and device.id not in self._state.consumed:
                 return position, device
-            if device.usable and self._can_have(request, device, pools):
+            if self._can_have(request, device, pools):
                 return position, device
         return len(candidates), None
 

@@ -189,6 +189,14 @@ def test_alternatives_are_looked_at_anew_by_the_search():
     assert _chosen(_allocate([_slice(devices)], claim, version="1.35")) == [[("req-0/small", "d1")]]
 
 
+def test_selectors_are_not_asked_of_devices_that_cannot_be_used():
+    """Without its gates a device with binding conditions is passed over before selectors can fail on it."""
+    slices = [_slice([_device("d1") | {"bindingConditions": ["ready"]}, _device("d2", size=1)])]
+    claim = _claim(_request(expression=f"device.attributes['{DRIVER}'].size == 1"))
+    gates = {"DRADeviceBindingConditions": False}
+    assert _chosen(_allocate(slices, claim, gates=gates)) == [[("req-0", "d2")]]
+
+
 def test_incomplete_pool_with_all_devices():
     """How many devices all are is unknown while a pool is being updated."""
     with pytest.raises(
