@@ -74,6 +74,17 @@ class Codec:
         (converted,) = await self._converter.convert(webhook, [obj], target)
         return encode(pruned(converted, target)), target
 
+    async def returned(self, resource: Resource, obj: Object, value: bytes) -> Object:
+        """What is answered to who wrote `obj`: what was stored as `value`, read again (etcd3/store.go)."""
+        if not resource.custom or resource.gvk == resource.storage:
+            return obj
+        known = self._read(loads(value), resource)
+        webhook = webhook_of(resource)
+        if webhook is None:
+            return relabelled(known, resource)
+        (converted,) = await self._converter.convert(webhook, [known], resource)
+        return pruned(converted, resource)
+
     def needs_webhook(self, resource: Resource) -> bool:
         """Whether `prepare` has anything to do for a resource."""
         return webhook_of(resource) is not None

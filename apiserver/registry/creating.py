@@ -71,7 +71,7 @@ async def _store(registry: Registry, obj: Object, write: Write) -> Written:
         current = services.store.get(key)
         if current is not None:
             raise _exists(registry, current, metadata)
-        return Written(obj, 0, None, created=True)
+        return Written(await services.codec.returned(registry.resource, obj, value), 0, None, created=True)
     now = services.world.clock.now()
     change = Change(Verb.CREATE, key, metadata["uid"], value, 0, write.author, now)
     services.codec.expect(value, stored_as)
@@ -80,8 +80,9 @@ async def _store(registry: Registry, obj: Object, write: Write) -> Written:
     except ConflictError as conflict:
         raise _exists(registry, conflict.current, metadata) from None
     services.codec.remember(event.revision, stored_as)
+    obj = await services.codec.returned(registry.resource, obj, value)
     registry.learn(obj, event.revision)
-    metadata["resourceVersion"] = str(event.revision)
+    obj["metadata"]["resourceVersion"] = str(event.revision)
     return Written(obj, event.revision, value, created=True)
 
 

@@ -163,16 +163,18 @@ async def remove(registry: Registry, entry: Entry, write: Write) -> None:
 
 async def store(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
     """Write `new` over `entry`; raises ConflictError."""
-    if write.dry_run:
-        new["metadata"]["resourceVersion"] = str(entry.revision)
-        return Written(new, entry.revision)
     services = registry.services
     value, stored_as = await services.codec.stored(registry.resource, new)
+    if write.dry_run:
+        new = await services.codec.returned(registry.resource, new, value)
+        new["metadata"]["resourceVersion"] = str(entry.revision)
+        return Written(new, entry.revision)
     now = services.world.clock.now()
     change = Change(Verb.UPDATE, entry.key, entry.uid, value, entry.revision, write.author, now)
     services.codec.expect(value, stored_as)
     event = await services.store.write(change)
     services.codec.remember(event.revision, stored_as)
+    new = await services.codec.returned(registry.resource, new, value)
     registry.learn(new, event.revision)
     new["metadata"]["resourceVersion"] = str(event.revision)
     return Written(new, event.revision, value)

@@ -306,3 +306,19 @@ async def test_schemas_of_the_past_are_forgotten(api: Caller):
 
     assert len(resources) <= 2
     assert not schemas
+
+
+async def test_an_answer_is_what_was_stored(api: Caller):
+    """What only the version of a write has is not stored, so not in its answer; a dry run tells the same."""
+    await define(api, "foos", version(), version("v1beta1", storage=False, fields="size hue"))
+    url = path("foos", "v1beta1")
+
+    for query in ("?dryRun=All", ""):
+        made = await api.post(url + query, thing("a", "v1beta1", size="1", hue="red"))
+        assert made.status == 201
+        assert made.body["spec"] == {"size": "1"}
+        assert made.body["apiVersion"] == f"{GROUP}/v1beta1"
+    changed = thing("a", "v1beta1", size="2", hue="blue")
+    changed["metadata"]["resourceVersion"] = made.body["metadata"]["resourceVersion"]
+    for query in ("?dryRun=All", ""):
+        assert (await api.put(f"{url}/a{query}", changed)).body["spec"] == {"size": "2"}
