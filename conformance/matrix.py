@@ -75,7 +75,9 @@ async def run_cells(
             progress(f"{OUTCOMES[result.outcome]} in {result.seconds:.1f} s")
             return result
 
-    results = list(await asyncio.gather(*(run(cell) for cell in cells)))
+    async with asyncio.TaskGroup() as group:  # if interrupted, it waits until every cell's cluster is down
+        tasks = [group.create_task(run(cell)) for cell in cells]
+    results = [task.result() for task in tasks]
     _compare(results)
     return results
 

@@ -90,8 +90,10 @@ class Cluster:
             with self._changing() as state:
                 servers = state.of_kind("apiserver")
                 others = [p for p in state.processes.values() if p not in servers]
-                await self._stop(state, *others)
-                await self._stop(state, *servers)
+                try:
+                    await self._stop(state, *others)
+                finally:  # whatever could not be told, nothing runs on
+                    await self._stop(state, *servers)
                 for process in state.processes.values():
                     process.pid, process.birth = 0, ""
                 runtime_dir.remove(state)

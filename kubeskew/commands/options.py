@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,14 +76,26 @@ def cluster(directory: StateDir) -> Cluster:
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine; of several failures at once, the first is the command's."""
+    """Run a command's coroutine; of several failures at once, the first is the command's.
+
+    SIGTERM interrupts it as Ctrl-C does, so that what was started for it is ended.
+    """
     try:
-        return asyncio.run(coroutine)
+        return asyncio.run(_until_terminated(coroutine))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     except BaseExceptionGroup as group:
         first: BaseException = group
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise first from None
+
+
+async def _until_terminated(coroutine: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await coroutine
 
 
 def print_json(value: Any) -> None:

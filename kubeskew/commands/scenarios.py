@@ -1,6 +1,5 @@
 """`kubeskew run` and `kubeskew matrix`."""
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from conformance.failing_sets import failing_sets
 from conformance.matrix import OUTCOMES
 from conformance.report import Run, as_json, write
 from conformance.scenario import Cell, Scenario
-from kubeskew.commands.options import output_option, print_json, print_table, show_progress
+from kubeskew.commands.options import output_option, print_json, print_table, run_async, show_progress
 from kubeskew.control import KubeconfigControl, LocalControl
 from kubeskew.failures import ClusterError, UserError
 
@@ -124,7 +123,7 @@ def _run(
         return KubeconfigControl(kubeconfig) if kubeconfig else LocalControl(clock, progress, keep=keep)
 
     started = clock.now()
-    results = asyncio.run(matrices.run_cells(cells, control_for, clock, show_progress, jobs))
+    results = run_async(matrices.run_cells(cells, control_for, clock, show_progress, jobs))
     scenarios = {cell.scenario.name: cell.scenario for cell in cells}.values()
     finished = Run(title, started, results, failing_sets(scenarios, results))
     if report:
