@@ -8,7 +8,7 @@ import asyncio
 import json
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -84,9 +84,9 @@ async def _rest(pids: Mapping[str, int], nodes: int, seconds: float = 30.0) -> R
 
 def _by_kind(values: Mapping[str, float]) -> dict[str, float]:
     """Summed up over the processes of a kind: `kubelet-1` and `kubelet-2`, `driver/…`."""
-    sums: Counter[str] = Counter()
+    sums: defaultdict[str, float] = defaultdict(float)
     for name, value in values.items():
-        sums[name.partition("/")[0].rstrip("-0123456789")] += value  # type: ignore[assignment] # Counter counts floats
+        sums[name.partition("/")[0].rstrip("-0123456789")] += value
     return dict(sums)
 
 

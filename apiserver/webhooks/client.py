@@ -158,14 +158,13 @@ def _dialled(url: str) -> tuple[str, int]:
 
 def _undialled(url: str) -> str:
     """What Go says of an address that leads nowhere before anybody is asked (from memory)."""
-    split = urlsplit(url)
     try:
-        split.port  # noqa: B018 - it is read here
+        host, port = _dialled(url)
     except ValueError:
-        return f"dial tcp: address {split.netloc.rpartition(':')[2]}: invalid port"
-    if not split.hostname:  # Go takes it for this machine, where nobody listens
-        return f"dial tcp :{_dialled(url)[1]}: connect: connection refused"
-    return f"dial tcp: lookup {split.hostname}: no such host"
+        return f"dial tcp: address {urlsplit(url).netloc.rpartition(':')[2]}: invalid port"
+    if not host:  # Go takes it for this machine, where nobody listens
+        return f"dial tcp :{port}: connect: connection refused"
+    return f"dial tcp: lookup {host}: no such host"
 
 
 def _with_timeout(url: str, seconds: float) -> str:
