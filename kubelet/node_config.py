@@ -18,7 +18,8 @@ from typing import Any
 
 import yaml
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from apimachinery import yaml_files
+
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
@@ -41,7 +42,7 @@ class NodeConfig:
 def load_nodes(path: Path) -> list[NodeConfig]:
     """The nodes of a file; raises NodesFileError."""
     try:
-        content = yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506 - a safe loader
+        content = yaml_files.load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise NodesFileError(f"cannot read nodes file {path}: {error}") from error
     entries = content.get("nodes") if isinstance(content, dict) else None

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from apimachinery import yaml_files
 from apimachinery.catalogue.types import types_of
 from apimachinery.clock import SystemClock
 from apimachinery.conversion import convert
@@ -26,7 +27,6 @@ Object = dict[str, Any]
 _GROUP = "resource.k8s.io"
 _VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceTaintRule")
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNUSABLE = (LookupError, TypeError, AttributeError, ValueError)
 
 
@@ -73,7 +73,7 @@ def _said(error: Exception) -> str:
 def _documents(path: Path) -> Iterator[tuple[str, Object]]:
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        documents = list(yaml.load_all(text, Loader=_Loader))
+        documents = list(yaml_files.load_all(text))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

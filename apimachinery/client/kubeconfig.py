@@ -14,9 +14,8 @@ from typing import Any
 
 import yaml
 
+from apimachinery import yaml_files
 from apimachinery.client.resuming import ResumingContext, client_context
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class KubeconfigError(ValueError):
@@ -57,7 +56,7 @@ def load_kubeconfig(path: str | Path, context: str = "") -> Kubeconfig:
     """The current context of the file, or the one named; raises KubeconfigError."""
     file = Path(path)
     try:
-        document = yaml.load(file.read_text(), Loader=_Loader)  # noqa: S506 - a safe loader
+        document = yaml_files.load(file.read_text())
     except OSError as error:
         raise KubeconfigError(f"cannot read kubeconfig {file}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
