@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
+from until import until
 
 TOKEN = "secret"
 HEAD = f"Host: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
@@ -46,11 +47,6 @@ async def rest_of(reader: asyncio.StreamReader) -> bytes:
         return await reader.read()
     except ConnectionError:
         return b""
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - the server has no event for it
-        await asyncio.sleep(0.01)
 
 
 async def test_silent_client(listening):

@@ -1,11 +1,11 @@
 """Requests just below the limits of size: each is answered in seconds, none in the square of its length."""
 
-import asyncio
 import time
 from typing import Any
 
 import pytest
 from server_in_process import MAPS, Caller, config_map
+from until import until
 
 PODS = "/api/v1/namespaces/default/pods"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -119,8 +119,10 @@ async def test_formats_of_strings(api: Caller, text: str) -> None:
     body = {"apiVersion": "x.example.com/v1", "kind": "Text", "metadata": {"name": "a"}}
     body["spec"] = dict.fromkeys(names, text)
 
-    while (await api.get("/apis/x.example.com/v1/texts")).status == 404:  # noqa: ASYNC110 - not served yet
-        await asyncio.sleep(0.01)
+    async def served():
+        return (await api.get("/apis/x.example.com/v1/texts")).status != 404
+
+    await until(served)
 
     answer = await timed(api, "POST", "/apis/x.example.com/v1/texts", body)
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from server_in_process import MAPS, config_map
+from until import until
 from webhook_server import BUNDLE, CERTIFICATE, KEY
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -142,6 +143,4 @@ async def test_many_requests(api, tmp_path, behaviour, why):
         called = 'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: '
         assert message == called + why.format(port=port)
         assert overlooked.status == 201
-        async with asyncio.timeout(5):
-            while connected:  # noqa: ASYNC110 - the server's side has no event for it
-                await asyncio.sleep(0.01)
+        await until(lambda: not connected)

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
+from until import until
 
 
 class Authority:
@@ -138,9 +139,7 @@ async def test_watch_over_the_wire(listening, authority):
             event = json.loads(line)
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
             break
-    async with asyncio.timeout(10):
-        while listening.services.lifetime.watches:  # noqa: ASYNC110 - its end is not announced
-            await asyncio.sleep(0.01)
+    await until(lambda: not listening.services.lifetime.watches)
 
 
 async def test_body_too_large_over_the_wire(listening, authority):
@@ -230,8 +229,7 @@ async def test_watching_again_does_not_hold_up_a_stop(authority):
     await server.start()
     async with client(server, authority, *authority.issue("alice", "system:masters")) as alice:
         watching = [asyncio.create_task(watch()) for _ in range(5)]
-        while len(server.services.lifetime.watches) < 5:  # noqa: ASYNC110 - their begin is not announced
-            await asyncio.sleep(0.01)
+        await until(lambda: len(server.services.lifetime.watches) == 5)
         async with asyncio.timeout(server.options.shutdown_grace_seconds / 2):
             await server.stop()
         for ended in await asyncio.gather(*watching, return_exceptions=True):

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from server_in_process import MAPS, config_map
+from until import until
 
 from apiserver.handlers import watching
 
@@ -261,9 +262,7 @@ async def test_watch_ends(api):
     assert events[-1] == "BOOKMARK"
 
     endless = asyncio.create_task(gather(api, f"{MAPS}?watch=true", 10**6))
-    await asyncio.sleep(0)
-    while not api.server.services.lifetime.watches:  # noqa: ASYNC110 - its begin is not announced
-        await asyncio.sleep(0)
+    await until(lambda: api.server.services.lifetime.watches)
     api.server.services.lifetime.stop()
     await endless
 

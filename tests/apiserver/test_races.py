@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
+from until import until
 
 from apiserver.handlers import watching
 
@@ -91,9 +92,7 @@ async def test_no_bookmark_is_older_than_where_the_watch_began(api, server, monk
     ahead = server.services.store.revision + 2
     target = f"{MAPS}?watch=true&resourceVersion={ahead}&timeoutSeconds=10&allowWatchBookmarks=true"
     first = asyncio.ensure_future(anext(api.watch(target)))
-    async with asyncio.timeout(10):
-        while not server.services.lifetime.watches:  # noqa: ASYNC110 - the server has no event for this
-            await asyncio.sleep(0)
+    await until(lambda: server.services.lifetime.watches, every=0)
     (cursor,) = server.services.lifetime.watches
     cursor.request_progress()
     await asyncio.sleep(0)

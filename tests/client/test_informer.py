@@ -5,6 +5,7 @@ import itertools
 
 import aiohttp
 import pytest
+from until import until
 
 from apimachinery import errors
 from apimachinery.client.informer import Informer, InformerFactory
@@ -39,9 +40,7 @@ def seen(informer):
 
 async def settled(informer, server):
     """The informer has seen the server's last change."""
-    async with asyncio.timeout(30):
-        while informer.resource_version != str(server.revision):  # noqa: ASYNC110 - virtual time
-            await asyncio.sleep(0.01)
+    await until(lambda: informer.resource_version == str(server.revision), 30)
 
 
 async def test_the_first_list_is_delivered_before_synced(client, informer, seen):

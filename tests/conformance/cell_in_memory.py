@@ -1,13 +1,12 @@
 """A cell's cluster in memory: a server that keeps objects, a control that notes what is asked of it."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 import yaml
+from loop_clock import LoopClock
 
 from apimachinery.client.fake import FakeServer
 from apimachinery.client.rest import APIClient
@@ -31,17 +30,6 @@ spec:
   steps:
 """
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {app: a}}, spec: {}}"
-
-
-class LoopClock:
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 class Served(FakeServer):

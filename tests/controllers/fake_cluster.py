@@ -3,7 +3,9 @@
 import asyncio
 import copy
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+
+from loop_clock import LoopClock
+from until import until
 
 from apimachinery.client.fake import FakeServer
 from apimachinery.client.informer import InformerFactory
@@ -14,21 +16,6 @@ from apimachinery.errors import StatusError
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import DEFAULT_VERSION
 from controllers.base import ControllerContext
-
-
-class LoopClock:
-    """A clock that follows the event loop's (virtual) time from a fixed start."""
-
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def now(self):
-        return self.start + timedelta(seconds=self.monotonic())
-
-    def monotonic(self):
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds):
-        await asyncio.sleep(max(0.0, seconds))
 
 
 class Cluster:
@@ -71,10 +58,7 @@ class Cluster:
 
     async def until(self, condition, seconds=60):
         """Return what the async `condition` gives, once it gives something true."""
-        async with asyncio.timeout(seconds):
-            while not (found := await condition()):  # noqa: ASYNC110 - virtual time
-                await asyncio.sleep(0.05)
-        return found
+        return await until(condition, seconds, every=0.05)
 
     async def quiet(self, seconds=0.2):
         """Return when no controller has anything left to do now."""

@@ -1,8 +1,9 @@
 """The client's transport straight into an API server of this process."""
 
-import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
+
+from until import until
 
 from apimachinery.client.informer import InformerFactory
 from apimachinery.client.rest import APIClient
@@ -81,14 +82,7 @@ class RealCluster:
 
     async def until(self, condition, seconds=45):
         """Return what `condition` (async or not) gives, once it gives something true."""
-        async with asyncio.timeout(seconds):
-            while True:
-                found = condition()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return found
-                await asyncio.sleep(0.02)
+        return await until(condition, seconds, every=0.02)
 
     async def names(self, ref, namespace):
         items = (await self.client.list(ref, namespace))["items"]

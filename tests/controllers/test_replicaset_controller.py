@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from loop_clock import LoopClock
 
 from apimachinery.client.refs import EVENTS, PODS, REPLICA_SETS
 from apimachinery.errors import StatusError
@@ -218,8 +219,6 @@ async def test_batches_double_until_one_fails(count, failing_from, expected, cal
 
 async def test_expectations_hold_back_until_seen_or_too_old():
     """Creations are counted, deletions remembered by object; after five minutes nobody waits any more."""
-    from fake_cluster import LoopClock
-
     expectations = Expectations(LoopClock())
     expectations.expect_creations("a", 2)
     expectations.creation_seen("a")

@@ -3,12 +3,13 @@
 A fake API server that knows graceful deletion, and its kubelet.
 """
 
-import asyncio
 import copy
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from loop_clock import LoopClock
 from prometheus_client import CollectorRegistry
+from until import until
 
 from apimachinery.catalogue import catalogue_for
 from apimachinery.client.fake import FakeServer
@@ -25,22 +26,6 @@ from kubelet.agent import NodeAgent
 from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import NodeConfig
 from kubelet.turns import Turns
-
-
-class LoopClock:
-    """Follows the event loop's (virtual) time from a fixed start; `ahead` makes it jump."""
-
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    ahead = 0.0
-
-    def now(self):
-        return self.start + timedelta(seconds=self.monotonic())
-
-    def monotonic(self):
-        return asyncio.get_running_loop().time() + self.ahead
-
-    async def sleep(self, seconds):
-        await asyncio.sleep(max(0.0, seconds))
 
 
 class KubeletServer(FakeServer):
@@ -157,14 +142,7 @@ class Node:
         await self.client.delete(PODS, name, "default", **options)
 
     async def until(self, check, seconds=1000):
-        async with asyncio.timeout(seconds):
-            while True:
-                found = check()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return found
-                await asyncio.sleep(0.05)
+        return await until(check, seconds, every=0.05)
 
     async def until_pod(self, check, name="pod-1", seconds=1000):
         """The pod, once `check` of its status holds."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 from prometheus_client import CollectorRegistry
+from until import until
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
@@ -244,8 +245,7 @@ async def test_an_older_plugin_that_ends_takes_the_newer_one_along(directory, cl
         await side.capacity(len(plugin.devices), len(plugin.devices))
     watching = len(side.server._watching)
     older.ends.set()
-    while len(side.server._watching) == watching:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: len(side.server._watching) != watching)
     await side.capacity(1, allocatable)
     await newer.server.stop(None)
     await older.server.stop(None)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from until import until
 
 from apimachinery.component import Health
 from kubelet.drivers import plugin_settings
@@ -100,9 +101,7 @@ async def test_devices_come_and_go_with_the_file(directory, kubelet, host):
         "registered": True, "shown": True, "devices": {"card-0": "Healthy"},
     }  # fmt: skip
     await host.apply(file(directory, 3, switches={"vanish": True}))
-    async with asyncio.timeout(5):
-        while (directory / "example.com_gpu.sock").exists():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(lambda: not (directory / "example.com_gpu.sock").exists())
     assert host.state()["revision"] == 3
     assert not host.state()["nodes"]["node-1"]["shown"]
 

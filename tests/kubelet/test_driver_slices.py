@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from until import until
 
 from apimachinery.client.refs import NODES, Ref
 from apimachinery.errors import StatusError
@@ -43,9 +44,7 @@ async def publish(client, clock):
 
 
 async def settled(publisher):
-    async with asyncio.timeout(60):
-        while publisher.pending():  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.01)
+    await until(lambda: not publisher.pending(), 60)
 
 
 async def stored(client, ref=SLICES):

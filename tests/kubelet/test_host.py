@@ -5,6 +5,7 @@ import asyncio
 import orjson
 import pytest
 from prometheus_client import CollectorRegistry
+from until import until
 
 from apimachinery.client.refs import NODES
 from apimachinery.component import COMPONENTS_PATH, ComponentContext, ComponentOptions, Health, World
@@ -42,9 +43,10 @@ class Process:
         await self.host.apply(load_nodes(self.file))
 
     async def ready(self, *names):
-        async with asyncio.timeout(100):
-            while [n for n, s in self.host.states().items() if s["ready"]] != list(names):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        def now() -> list[str]:
+            return [name for name, state in self.host.states().items() if state["ready"]]
+
+        await until(lambda: now() == list(names), 100)
 
 
 @pytest.fixture
@@ -114,9 +116,10 @@ async def test_a_changed_entry_restarts_its_node(running, client):
     await running.reload({"name": "a", "capacity": {"cpu": "2"}}, {"name": "b"})
     await running.ready("b", "a")
 
-    async with asyncio.timeout(20):
-        while (await client.get(NODES, "a"))["status"]["capacity"]["cpu"] != "2":  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    async def enlarged():
+        return (await client.get(NODES, "a"))["status"]["capacity"]["cpu"] == "2"
+
+    await until(enlarged, 20)
 
 
 @pytest.mark.parametrize(

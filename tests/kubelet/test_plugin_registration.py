@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import grpc
 import pytest
+from until import until
 
 from apimachinery.clock import SystemClock
 from kubelet.plugins.handling import PluginRefusedError
@@ -92,12 +93,6 @@ async def plugin(directory):
     made = Plugin(directory / "gpu.example.com-reg.sock")
     yield made
     await made.stop()
-
-
-async def until(check):
-    async with asyncio.timeout(10):
-        while not check():  # noqa: ASYNC110 - what is awaited happens in tasks of others
-            await asyncio.sleep(0.01)
 
 
 async def test_a_plugin_is_registered_told_and_taken_off(manager, handler, plugin):

@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-from datetime import UTC, datetime, timedelta
 
+from loop_clock import LoopClock
 from prometheus_client import CollectorRegistry, generate_latest
 
 from apimachinery.client.fake import FakeServer
 from apimachinery.client.refs import EVENTS_V1, NODES, PODS, dra_refs
-from apimachinery.clock import SeededEntropy, SystemClock
+from apimachinery.clock import SeededEntropy
 from apimachinery.component import World
 from apimachinery.errors import StatusError
 from apimachinery.gates import FeatureGates
@@ -17,19 +17,6 @@ from scheduler.service import SchedulerService
 
 RESOURCE = "example.com/gpu"
 DRIVER = "gpu.example.com"
-
-
-class LoopClock(SystemClock):
-    """The time of day goes on with the loop's virtual time."""
-
-    def now(self):
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._elapsed())
-
-    def _elapsed(self):
-        try:
-            return self.monotonic()
-        except RuntimeError:  # no loop yet
-            return 0.0
 
 
 class Cluster:

@@ -1,0 +1,21 @@
+"""Waiting for what nothing tells of."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+async def until(check: Callable[[], Any], seconds: float = 10, *, every: float = 0.01) -> Any:
+    """What `check` (async or not) gives, once it gives something true.
+
+    Raises TimeoutError after `seconds`.
+    """
+    async with asyncio.timeout(seconds):
+        while True:
+            found = check()
+            if inspect.isawaitable(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(every)
