@@ -1,10 +1,9 @@
 """The file `dra_manager_state`: claims in use, kept over restarts of the kubelet. Its format depends on
 the release.
 
-From 1.32 on: `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/state). Before:
-`{"version": "v1", "entries": […], "checksum": …}`, whose checksum was a hash of Go's dump of the
-structs; here it is one of the entries' JSON, which changes nothing that can be observed between
-releases. Neither release reads the other's file: the kubelet does not start then, as upstream.
+From 1.31 on: `{"Data": "<JSON>", "Checksum": <CRC-32 of Data>}` (pkg/kubelet/cm/dra/state). Before:
+`{"version": "v1", "entries": […], "checksum": …}`, whose checksum is a hash of Go's dump of the structs.
+Neither release reads the other's file: the kubelet does not start then, as upstream (issue 127653).
 """
 
 import zlib
@@ -17,6 +16,7 @@ import orjson
 from apimachinery import json_syntax
 from apimachinery.versions import Version
 from kubelet.dra.claims import ClaimInfo
+from kubelet.dra.classic_checksum import checksum
 from kubelet.dra.plugin import PreparedDevice
 from kubelet.files import read_kept, write_atomically
 
@@ -41,7 +41,7 @@ class Codec(Protocol):
 
 
 class ModernCodec:
-    """1.32 and later; what a release does not know is lost in a file that it rewrites."""
+    """1.31 and later; what a release does not know is lost in a file that it rewrites."""
 
     def __init__(self, *, share_ids: bool, skips: bool) -> None:
         self._share_ids = share_ids
@@ -58,28 +58,31 @@ class ModernCodec:
         data, checksum = outer.get("Data", ""), outer.get("Checksum", outer.get("checksum", 0))
         if zlib.crc32(data.encode()) != checksum:
             raise CheckpointError("checkpoint is corrupted")
-        entries = _parsed(data.encode()).get("ClaimInfoStateList") or [] if data else []
+        entries = _parsed(data.encode()).get("ClaimInfoStateList") or []
         return [_info(entry, share_ids=self._share_ids, skips=self._skips) for entry in entries]
 
 
 class ClassicCodec:
-    """1.31 and earlier."""
+    """1.30 and earlier; the entries have the members of later releases."""
 
     def encode(self, infos: Sequence[ClaimInfo]) -> bytes:
         entries = [_entry(info, share_ids=False) for info in infos]
-        return orjson.dumps({"version": "v1", "entries": entries, "checksum": _checksum(entries)})
+        some = {"entries": entries} if entries else {}  # omitempty
+        return orjson.dumps({"version": "v1", **some, "checksum": checksum("v1", entries)})
 
     def decode(self, content: bytes) -> list[ClaimInfo]:
         outer = _parsed(content)
         entries = outer.get("entries") or []
-        if outer.get("version") != "v1" or outer.get("checksum") != _checksum(entries):
+        # Go matches keys without regard to case: a newer file has a checksum, but no entries.
+        told = outer.get("checksum", outer.get("Checksum", 0))
+        if told != checksum(outer.get("version", "v1"), entries):
             raise CheckpointError("checkpoint is corrupted")
         return [_info(entry, share_ids=False, skips=False) for entry in entries]
 
 
 def codec_for(version: Version) -> Codec:
     """The format that a kubelet of that release reads and writes."""
-    if version.minor < 32:
+    if version.minor < 31:
         return ClassicCodec()
     return ModernCodec(share_ids=version.minor >= 34, skips=version.minor >= 37)
 
@@ -92,9 +95,15 @@ class CheckpointFile:
         self._codec = codec
 
     def load(self) -> list[ClaimInfo]:
-        """What the last kubelet stored; nothing if there was none. Raises CheckpointError."""
+        """What the last kubelet stored; makes an empty one if there is none. Raises CheckpointError."""
         content = read_kept(self._path)
-        return [] if content is None else self._codec.decode(content)
+        if content is None:
+            self.store([])
+            return []
+        try:
+            return self._codec.decode(content)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise CheckpointError(f"checkpoint has another shape: {error!r}") from error
 
     def store(self, infos: Sequence[ClaimInfo]) -> None:
         write_atomically(self._path, self._codec.encode(infos))
@@ -117,10 +126,6 @@ def _go_text(content: bytes, error: ValueError) -> str:
     except json_syntax.JSONSyntaxError as found:
         return str(found)
     return str(error)
-
-
-def _checksum(entries: Sequence[Object]) -> int:
-    return zlib.crc32(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS))
 
 
 def _entry(info: ClaimInfo, *, share_ids: bool) -> Object:

@@ -15,7 +15,7 @@ def claim():
 
 
 @pytest.mark.parametrize(
-    ("written", "read"), [(28, 28), (31, 31), (30, 31), (32, 36), (35, 36), (36, 35), (36, 34), (34, 37)]
+    ("written", "read"), [(28, 28), (30, 29), (31, 36), (35, 36), (36, 35), (36, 34), (34, 37)]
 )
 def test_what_is_stored_is_restored(tmp_path, written, read):
     """Releases with the same format read each other's files."""
@@ -28,10 +28,11 @@ def test_what_is_stored_is_restored(tmp_path, written, read):
     assert not restored.prepared
 
 
-@pytest.mark.parametrize(("written", "read"), [(31, 32), (32, 31), (28, 36)])
-def test_the_format_changed_with_1_32(tmp_path, written, read):
-    """A kubelet across the change of format finds its checkpoint corrupted."""
-    CheckpointFile(tmp_path, codec_for(Version(written))).store([claim()])
+@pytest.mark.parametrize(("written", "read"), [(30, 31), (31, 30), (28, 36)])
+@pytest.mark.parametrize("infos", [[], [claim()]], ids=["empty", "one claim"])
+def test_the_format_changed_with_1_31(tmp_path, written, read, infos):
+    """A kubelet across the change of format finds its checkpoint corrupted, even if nothing is in it."""
+    CheckpointFile(tmp_path, codec_for(Version(written))).store(infos)
 
     with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
         CheckpointFile(tmp_path, codec_for(Version(read))).load()
@@ -64,7 +65,9 @@ def test_an_older_kubelet_loses_share_ids(tmp_path):
         pytest.param(b"{", "unexpected end of JSON input", id="cut short"),
         pytest.param(b"garbage", "invalid character 'g' looking for beginning of value", id="no JSON"),
         pytest.param(b'{"Data": "{}", "Checksum": 1}', "checkpoint is corrupted", id="wrong checksum"),
+        pytest.param(b"{}", "unexpected end of JSON input", id="empty"),
         pytest.param(b"[]", "checkpoint is corrupted", id="not an object"),
+        pytest.param(b'{"Data": 7, "Checksum": 1}', "checkpoint has another shape", id="wrong type"),
     ],
 )
 def test_a_broken_file_is_refused(tmp_path, content, text):
@@ -102,6 +105,23 @@ def test_bytes_are_upstreams(tmp_path, names, checksum):
     assert orjson.loads((tmp_path / "dra_manager_state").read_bytes())["Checksum"] == checksum
 
 
-def test_nothing_stored_is_nothing(tmp_path):
-    """A new node has no checkpoint."""
-    assert CheckpointFile(tmp_path, codec_for(Version(36))).load() == []
+def test_older_bytes_are_upstreams(tmp_path):
+    """So does the older format's (state_checkpoint_test.go), lists that are not there among them."""
+    requests, ids = ("test request",), ("example.com/example=cdi-example",)
+    pod, driver = "139cdb46-f989-4f17-9561-ca10cfb509a6", "test-driver.cdi.k8s.io"
+    first = {driver: [PreparedDevice("worker-1", "dev-1", requests, ids)]}
+    second = {driver: [PreparedDevice("worker-1", "dev-2")]}
+    infos = [
+        ClaimInfo("default", "example-1", "067798be-454e-4be4-9047-1aa06aea63f7", {pod}, first),
+        ClaimInfo("default", "example-2", "4cf8db2d-06c0-7d70-1a51-e59b25b2c16c", {pod}, second),
+    ]
+    CheckpointFile(tmp_path, codec_for(Version(30))).store(infos)
+    assert orjson.loads((tmp_path / "dra_manager_state").read_bytes())["checksum"] == 1191151426
+
+
+def test_a_new_node_gets_an_empty_checkpoint(tmp_path):
+    """It is there from the start, as upstream's."""
+    file = CheckpointFile(tmp_path, codec_for(Version(36)))
+    assert file.load() == []
+    assert (tmp_path / "dra_manager_state").exists()
+    assert file.load() == []

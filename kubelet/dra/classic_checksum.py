@@ -1,0 +1,54 @@
+"""The checksum of the older checkpoint: of what Go prints of its structs (pkg/kubelet/cm/dra/state)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubelet import checksum as checksums
+from kubelet.checksum import Printed, items, mapping, string, struct
+
+Object = Mapping[str, Any]
+
+
+def checksum(version: str, entries: Sequence[Object]) -> int:
+    """Of the file's struct, its own checksum being 0 (checkpointmanager/checksum)."""
+    fields = {
+        "Version": string(version),
+        "Entries": items("state.ClaimInfoStateList", map(_printed_entry, entries)),
+        "Checksum": Printed("checksum.Checksum", "0"),
+    }
+    return checksums.checksum(struct("*state.DRAManagerCheckpoint", fields))
+
+
+def _printed_entry(entry: Object) -> Printed:
+    states = {driver: _printed_state(state) for driver, state in (entry.get("DriverState") or {}).items()}
+    users = entry.get("PodUIDs")
+    return struct(
+        "state.ClaimInfoState",
+        {
+            "ClaimUID": Printed("types.UID", entry.get("ClaimUID", "")),
+            "ClaimName": string(entry.get("ClaimName", "")),
+            "Namespace": string(entry.get("Namespace", "")),
+            "PodUIDs": mapping("sets.Set[string]", None if users is None else dict.fromkeys(users, "{}")),
+            "DriverState": mapping(
+                "map[string]state.DriverState", states if "DriverState" in entry else None
+            ),
+        },
+    )
+
+
+def _printed_state(state: Object) -> Printed:
+    devices = state.get("Devices")
+    printed = items("[]state.Device", None if devices is None else map(_printed_device, devices))
+    return struct("state.DriverState", {"Devices": printed})
+
+
+def _printed_device(device: Object) -> Printed:
+    return struct(
+        "state.Device",
+        {
+            "PoolName": string(device.get("PoolName", "")),
+            "DeviceName": string(device.get("DeviceName", "")),
+            "RequestNames": items("[]string", device.get("RequestNames")),
+            "CDIDeviceIDs": items("[]string", device.get("CDIDeviceIDs")),
+        },
+    )
