@@ -8,7 +8,9 @@ protoc's own stubs carry no types, so a service is one constant per method (`reg
 Importing this imports grpc; who may do without sockets imports it when the first socket is needed.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -17,7 +19,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
-from kubelet.protocols.errors import RpcError, rpc_error, unparsable
+from kubelet.protocols.errors import RpcError, closing, rpc_error, unparsable
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -101,15 +103,30 @@ class _Method(Generic[Request, Response]):
         )
 
 
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Raises RpcError for whatever ends a call but the end of the task that made it."""
+    try:
+        yield
+    except aio.AioRpcError as error:
+        raise rpc_error(error) from error
+    except aio.UsageError as error:
+        raise closing() from error
+    except asyncio.CancelledError:
+        # grpc raises it as well in who waits for an answer on a channel that somebody closes.
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise closing() from None
+
+
 class Unary(_Method[Request, Response]):
     """One request, one response."""
 
     async def call(self, channel: Channel, request: Request, *, timeout: float | None = None) -> Response:
         """The answer. `timeout` in seconds. Raises RpcError, worded as Go's client words it."""
-        try:
+        with _failures():
             answer = await self._client(channel.unary_unary)(request, timeout=timeout)
-        except aio.AioRpcError as error:
-            raise rpc_error(error) from error
         return self._parsed(answer)
 
     def serve(self, server: aio.Server, handle: Callable[[Request], Awaitable[Response]]) -> None:
@@ -130,14 +147,13 @@ class Streaming(_Method[Request, Response]):
 
     async def call(self, channel: Channel, request: Request) -> AsyncIterator[Response]:
         """The answers as they come; closing the iterator cancels the call. Raises RpcError."""
-        stream = self._client(channel.unary_stream)(request)
-        try:
-            async for answer in stream:
-                yield self._parsed(answer)
-        except aio.AioRpcError as error:
-            raise rpc_error(error) from error
-        finally:
-            stream.cancel()
+        with _failures():
+            stream = self._client(channel.unary_stream)(request)
+            try:
+                async for answer in stream:
+                    yield self._parsed(answer)
+            finally:
+                stream.cancel()
 
     def serve(self, server: aio.Server, handle: Callable[[Request], AsyncIterator[Response]]) -> None:
         """Answer calls with what `handle` yields; an RpcError that it raises ends the stream."""

@@ -42,6 +42,11 @@ def unparsable() -> RpcError:
     return RpcError(grpc.StatusCode.INTERNAL, text)
 
 
+def closing() -> RpcError:
+    """The channel was closed under the call, or before."""
+    return RpcError(grpc.StatusCode.CANCELLED, "grpc: the client connection is closing")
+
+
 def _failed_dial(why: str) -> RpcError:
     description = f'connection error: desc = "transport: Error while dialing: {why}"'
     return RpcError(grpc.StatusCode.UNAVAILABLE, description)

@@ -94,6 +94,61 @@ async def test_a_slow_answer_is_a_deadline_exceeded(server, channel):
         await device_plugin.REGISTER.call(channel, device_plugin.RegisterRequest(), timeout=0.2)
 
 
+async def test_a_call_under_way_fails_when_its_channel_is_closed(server, channel):
+    """Whoever waits is told so, and is not taken to be cancelled; later calls say the same."""
+    asked = asyncio.Event()
+
+    async def register(request):
+        asked.set()
+        await asyncio.Event().wait()
+
+    device_plugin.REGISTER.serve(server, register)
+    await server.start()
+    waiting = asyncio.create_task(device_plugin.REGISTER.call(channel, device_plugin.RegisterRequest()))
+    await asked.wait()
+    await channel.close()
+    expected = "^rpc error: code = Canceled desc = grpc: the client connection is closing$"
+    with pytest.raises(RpcError, match=expected):
+        await waiting
+    with pytest.raises(RpcError, match=expected):
+        await device_plugin.REGISTER.call(channel, device_plugin.RegisterRequest())
+
+
+async def test_a_stream_fails_when_its_channel_is_closed(server, channel):
+    """Its reader too."""
+
+    async def watch(request) -> AsyncIterator:
+        yield dra_health.V1.messages.NodeWatchResourcesResponse()
+        await asyncio.Event().wait()
+
+    dra_health.V1.watch.serve(server, watch)
+    await server.start()
+    stream = dra_health.V1.watch.call(channel, dra_health.V1.messages.NodeWatchResourcesRequest())
+    await anext(stream)
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    await channel.close()
+    with pytest.raises(RpcError, match="the client connection is closing"):
+        await waiting
+
+
+async def test_a_cancelled_caller_is_cancelled(server, channel):
+    """A task that gives up its call ends as any other."""
+    asked = asyncio.Event()
+
+    async def register(request):
+        asked.set()
+        await asyncio.Event().wait()
+
+    device_plugin.REGISTER.serve(server, register)
+    await server.start()
+    waiting = asyncio.create_task(device_plugin.REGISTER.call(channel, device_plugin.RegisterRequest()))
+    await asked.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
 async def test_nobody_listening_is_told_as_a_failed_dial(channel, socket):
     """A socket that is not there fails the call with Go's words for it."""
     with pytest.raises(RpcError) as caught:
