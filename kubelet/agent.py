@@ -196,7 +196,7 @@ class NodeAgent:
         plugins = PluginManager(self._layout.registry, handlers, self._clock)
         self._spawn("plugins", plugins.run())
         await self._pods.start()
-        self._dra.reconcile(self._pods.active_uids)
+        self._spawn("claims", self._dra.reconcile(self._pods.active_uids))
         self._spawn("status", self._reporter.run())
 
     def _tell_start(self, *, is_new: bool) -> None:

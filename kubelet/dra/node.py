@@ -5,7 +5,7 @@ no driver stands behind.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from apimachinery.client.refs import dra_refs
@@ -58,7 +58,7 @@ class NodeDRA:
         self._health_changed = health_changed
         self._refs = dra_refs(world.version)
         self._wiped = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self._wiping: asyncio.Task[None] | None = None
         self._offers_slices = behaviour.dynamic_resources and world.version.minor >= _OLDEST_WITH_SLICES
         self._texts = texts = texts_for(world.version.minor)
         self.plugins = PluginRegistry(texts.unregistered)
@@ -138,21 +138,19 @@ class NodeDRA:
     def start(self) -> None:
         """Wipe what is left of earlier drivers, before plugins register."""
         if self._offers_slices:
-            self._spawn(self._wipe(), "wipe")
+            self._wiping = asyncio.create_task(self._wipe(), name=f"DRA wipe of {self._config.name}")
 
-    def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
-        """Begin to give back what pods left behind; only once all pods are known."""
+    async def reconcile(self, active_pods: Callable[[], set[str]]) -> None:
+        """Give back what pods leave behind, until cancelled; only while all pods are known."""
         if self._manager is not None:
-            self._spawn(self._manager.reconcile(active_pods), "reconcile")
-            if self._asks_health:
-                self._spawn(self._look_again(), "health")
+            health = [self._look_again()] if self._asks_health else []
+            await asyncio.gather(self._manager.reconcile(active_pods), *health)
 
     async def stop(self) -> None:
-        """Stop all loops; slices, claims and containers stay as they are."""
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Call drivers no more; slices, claims and containers stay as they are."""
+        if self._wiping is not None:
+            self._wiping.cancel()
+            await asyncio.gather(self._wiping, return_exceptions=True)
         await self._handler.stop()
         await self.wiper.stop()
 
@@ -181,6 +179,3 @@ class NodeDRA:
         # Upstream too wipes at its start: better to offer nothing than pods that wait for a driver in vain.
         await self.wiper.wipe()
         self._wiped = True
-
-    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
-        self._tasks.append(asyncio.create_task(work, name=f"DRA {what} of {self._config.name}"))

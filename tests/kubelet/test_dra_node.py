@@ -290,13 +290,29 @@ async def test_a_claim_that_is_not_ready_holds_the_pod(node):
     await node.running()
 
 
+async def test_a_kubelet_that_stops_gives_nothing_back(node):
+    """However long its pods take to be let go of: their claims are in use still."""
+    await node.start("1.36")
+    await extended_pod(node)
+    await node.running()
+    agent, stop_pods = node.agent, node.agent._pods.stop
+
+    async def slowly():
+        await stop_pods()
+        await asyncio.sleep(120)
+
+    agent._pods.stop = slowly
+    await node.stop()
+    assert len(agent.prepared()[DRIVER]) == 1
+
+
 async def test_a_kubelet_that_cannot_read_its_checkpoint_does_not_start(node):
     """The node does not become ready, and the reason is told."""
     await node.start("1.36")
     await extended_pod(node)
     await node.running()
     await node.stop()
-    await node.start("1.31", "DynamicResourceAllocation=true")
+    await node.start("1.30", "DynamicResourceAllocation=true")
 
     assert not node.agent.ready
     assert node.agent.state()["error"].endswith("checkpoint is corrupted")
