@@ -115,11 +115,11 @@ class APIServer:
         return Fairness(services.store, metrics, total, services.codec.current)
 
     def _add_checks(self) -> None:
-        health, lifetime = self.services.health, self.services.lifetime
-        health.add("ping", lambda: True)
-        health.add("log", lambda: True)
-        health.add("etcd", lambda: True)
-        health.add("etcd-readiness", lambda: True, ("readyz",))
+        health, lifetime, event_log = self.services.health, self.services.lifetime, self.services.log
+        health.add("ping", lambda: True)  # that it answers is all it says, as upstream
+        health.add("log", lambda: True)  # of messages: they go to standard error and are not buffered
+        health.add("etcd", lambda: event_log.healthy)
+        health.add("etcd-readiness", lambda: event_log.healthy, ("readyz",))
         health.add("informer-sync", lambda: self._bootstrapped, ("readyz",))
         world = self.services.world
         for name in hooks.check_names(world.version.minor, world.gates):

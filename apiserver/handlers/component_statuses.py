@@ -48,7 +48,11 @@ async def list_objects(request: Request, scope: Scope) -> Response:
 
 
 def _component(scope: Scope, name: str) -> Object:
-    problem = "" if name == _ETCD else _problem(scope.services, *_LEASES[name])
+    services = scope.services
+    if name == _ETCD:
+        problem = "" if services.log.healthy else "etcd failed: reason withheld"
+    else:
+        problem = _problem(services, *_LEASES[name])
     condition = {"type": "Healthy", "status": "False" if problem else "True", "message": problem or "ok"}
     head = {"kind": scope.resource.kind, "apiVersion": scope.resource.api_version}
     return {**head, "metadata": {"name": name}, "conditions": [condition]}

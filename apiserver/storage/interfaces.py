@@ -21,6 +21,11 @@ class Log(Protocol):
         """Whether another process can write the same log."""
         ...
 
+    @property
+    def healthy(self) -> bool:
+        """Whether the database did what it was last asked to write."""
+        ...
+
     def subscribe(self, listener: Callable[[Sequence[Event]], None]) -> None:
         """Call `listener` with every batch this process commits, in order, before its appenders return.
 

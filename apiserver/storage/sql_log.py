@@ -49,6 +49,7 @@ class SQLLog:
         self._idle = asyncio.Event()  # no transaction of ours is under way
         self._idle.set()
         self._closing = False
+        self._refused = False  # the last transaction, by the database
         self._writer = asyncio.create_task(self._write(), name="event log writer")
 
     @classmethod
@@ -63,6 +64,10 @@ class SQLLog:
     @property
     def shared(self) -> bool:
         return self._database.shared
+
+    @property
+    def healthy(self) -> bool:
+        return not self._refused and not self._writer.done()
 
     def subscribe(self, listener: Listener) -> None:
         self._listener = listener
@@ -120,13 +125,15 @@ class SQLLog:
         except Exception as error:
             await self._failed(batch, StorageError(repr(error)))
             return
+        self._refused = False
         self._publish([outcome for outcome in outcomes if isinstance(outcome, Event)])
         for (_, waiter), outcome in zip(batch, outcomes, strict=True):
             _settle(waiter, outcome)
 
     async def _failed(self, batch: list[Waiting], error: StorageError) -> None:
         """Tell the waiters; but if it was one change that SQL cannot take, spare the others."""
-        if len(batch) > 1 and type(error.__cause__) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+        self._refused = type(error.__cause__) in (sqlite3.OperationalError, sqlite3.DatabaseError)
+        if len(batch) > 1 and not self._refused:
             for one in batch:
                 await self._commit([one])
             return

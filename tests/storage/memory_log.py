@@ -17,6 +17,7 @@ class MemoryLog:
     """`interfaces.Log` over a list."""
 
     shared = False
+    healthy = True
 
     def __init__(self) -> None:
         self._events: list[Event] = []

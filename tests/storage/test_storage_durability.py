@@ -66,7 +66,7 @@ async def test_kill_loses_no_acknowledged_write(tmp_path, processes: int, acknow
 
 
 async def test_a_full_disk_fails_the_write_and_spares_the_log(tmp_path):
-    """Every waiter of the batch gets a StorageError; the log is as before, and goes on when there is room."""
+    """Every waiter gets a StorageError; the log is as before, unhealthy, and goes on when there is room."""
     log = await SQLLog.open(url_in(tmp_path), CLOCK)
     store = await CachedStore.open(log, CLOCK)
     first = await store.write(create(pod("first")))
@@ -76,8 +76,10 @@ async def test_a_full_disk_fails_the_write_and_spares_the_log(tmp_path):
     assert {type(result) for result in results} == {StorageError}
     assert "full" in str(results[0])
     assert (store.revision, await every_event(log)) == (first.revision, [first])
+    assert not log.healthy
     await log._database.write(lambda session: session._connection.execute("PRAGMA max_page_count=100000"))
     assert (await store.write(changes[0])).revision == first.revision + 1
+    assert log.healthy
     await store.close()
 
 
