@@ -16,8 +16,9 @@ ClassFor = Callable[[str], Object | None]
 IN_MEMORY_NAME = "<extended-resources>"
 
 
-def new_claim(pod: PodInfo, uid: str) -> Object:
+def new_claim(pod: PodInfo, uid: str, *, blocks_deletion: bool) -> Object:
     """A claim that exists in memory only, until it is known for which node; `uid` is a temporary one."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     return {
         "metadata": {
             "namespace": pod.namespace,
@@ -25,9 +26,7 @@ def new_claim(pod: PodInfo, uid: str) -> Object:
             "uid": uid,
             "generateName": f"{pod.name}-extended-resources-",
             "annotations": {EXTENDED_ANNOTATION: "true"},
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
-            ],
+            "ownerReferences": [{**owner, "blockOwnerDeletion": True} if blocks_deletion else owner],
         },
         "spec": {},
     }

@@ -19,6 +19,8 @@ class SchedulerRules:
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
+    claims_block_deletion: bool  # of their pods, before pull request 134956
+    claims_plugged_too: bool  # 1.34: what the node's device plugins have too, if the claim asks for anything
     device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
     claim_metric: str  # what counts the creation of special claims (1.35+), without `_total`; "" is nothing
     binding_metrics: bool  # 1.36+: how binding conditions went
@@ -49,6 +51,8 @@ class SchedulerRules:
             extended_resource_index=version.minor >= 35,
             taint_in_reason=version.minor < 35,
             reuse_by_init_containers=version.minor >= 35,
+            claims_block_deletion=version.minor < 35,
+            claims_plugged_too=version.minor < 35,
             device_taint_rules=dynamic
             and gates.enabled("DRADeviceTaints")
             and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),

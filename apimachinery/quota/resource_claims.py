@@ -22,10 +22,7 @@ _ADJUSTED_SINCE = 36
 
 @dataclass(frozen=True, slots=True)
 class DeviceClasses:
-    """Explicit extended resource by class, and the extended resources that quotas of claims may limit.
-
-    The implicit name of a class is only among them if the class has an explicit one, as upstream.
-    """
+    """Explicit extended resource by class, and the extended resources that quotas of claims may limit."""
 
     extended: Mapping[str, str]
     resources: frozenset[str]
@@ -36,8 +33,9 @@ class DeviceClasses:
             one["metadata"]["name"]: (one.get("spec") or {}).get("extendedResourceName") or ""
             for one in classes
         }
-        implicit = {IMPLICIT + name for name, resource in explicit.items() if resource}
-        return cls(explicit, frozenset({*implicit, *filter(None, explicit.values())}))
+        return cls(
+            explicit, frozenset({*(IMPLICIT + name for name in explicit), *filter(None, explicit.values())})
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,13 +106,9 @@ class ResourceClaimController(Controller):
             self._enqueue_claim(claim)
 
     def _enqueue_claims_of(self, pod: Object) -> None:
-        """All claims that the pod names, holds or owns."""
-        metadata = pod["metadata"]
+        """All claims that the pod names; others are looked at when they change, or are deleted with it."""
         for name in self._dialect.claim_names(pod):
-            self.queue.add(Task("claim", Key(metadata["namespace"], name)))
-        for index in ("owner", "consumer"):
-            for claim in self._claims.by_index(index, metadata["uid"]):
-                self._enqueue_claim(claim)
+            self.queue.add(Task("claim", Key(pod["metadata"]["namespace"], name)))
 
     def _enqueue_claim(self, claim: Object) -> None:
         self.queue.add(Task("claim", key_of(claim)))

@@ -32,6 +32,8 @@ class Dialect:
     classic: bool  # until 1.31 drivers allocate, and are asked to deallocate
     pod_groups: bool  # since 1.36 groups may hold reservations
     gated_admin_access: bool  # 1.31 had the field without a gate
+    blocks_owner_deletion: bool  # claims do, before pull request 134956
+    frees_extended: bool  # devices of extended resources when their pod is done (pull request 134312)
 
     @classmethod
     def of(cls, version: Version) -> "Dialect":
@@ -46,6 +48,8 @@ class Dialect:
             classic=minor <= 31,
             pod_groups=minor >= 36,
             gated_admin_access=minor >= 32,
+            blocks_owner_deletion=minor < 35,
+            frees_extended=minor >= 35,
         )
 
     def _source(self, pod_claim: Object) -> Object:
@@ -77,7 +81,7 @@ class Dialect:
         raise ClaimNotCreated
 
     def claim_names(self, pod: Object) -> list[str]:
-        """The claims that a pod uses, as far as they are known."""
+        """The claims that a pod uses, as far as its status tells (before 1.35 not of extended resources)."""
         names = []
         for pod_claim in pod["spec"].get("resourceClaims") or ():
             try:
@@ -87,7 +91,9 @@ class Dialect:
             if name:
                 names.append(name)
         extended = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
-        return [*names, *([extended["resourceClaimName"]] if extended.get("resourceClaimName") else [])]
+        if self.frees_extended and extended.get("resourceClaimName"):
+            names.append(extended["resourceClaimName"])
+        return names
 
     def metadata_name(self, pod_name: str, claim_name: str) -> dict[str, str]:
         """The name part of a new claim's metadata."""

@@ -125,7 +125,7 @@ class ClaimMaker:
                     "name": metadata["name"],
                     "uid": metadata["uid"],
                     "controller": True,
-                    "blockOwnerDeletion": True,
+                    **({"blockOwnerDeletion": True} if self._dialect.blocks_owner_deletion else {}),
                 }
             ],
         }

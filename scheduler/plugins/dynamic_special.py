@@ -27,6 +27,8 @@ class SpecialClaims:
         self._claims = claims
         self._extended = extended
         self._entropy = entropy
+        self._blocks_deletion = rules.claims_block_deletion
+        self._plugged_too = rules.claims_plugged_too
         self._requests: _Requests = (
             extended_claims.with_reuse if rules.reuse_by_init_containers else extended_claims.per_container
         )
@@ -43,7 +45,7 @@ class SpecialClaims:
         existing = self._claims.special_claim(pod.pod)
         if existing is not None:
             return SpecialClaim(existing, exists=True, resources=resources)
-        claim = extended_claims.new_claim(pod, self._entropy.uid())
+        claim = extended_claims.new_claim(pod, self._entropy.uid(), blocks_deletion=self._blocks_deletion)
         return SpecialClaim(claim, exists=False, resources=resources)
 
     def on_node(
@@ -68,7 +70,7 @@ class SpecialClaims:
         return plan
 
     def _backed(self, special: SpecialClaim, node: NodeInfo) -> tuple[str, ...] | Status:
-        """Which resources the node has from DRA alone."""
+        """Which resources the special claim asks for: those that the node has from DRA alone."""
         backed: list[str] = []
         for resource, has_class in special.resources:
             if not has_class:
@@ -76,6 +78,8 @@ class SpecialClaims:
                     return unresolvable("cannot fit resource")
             elif self._extended.is_lacking(node.allocatable, resource):
                 backed.append(resource)
+        if backed and self._plugged_too:
+            return tuple(resource for resource, has_class in special.resources if has_class)
         return tuple(backed)
 
     def _plan(

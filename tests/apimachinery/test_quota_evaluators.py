@@ -292,6 +292,19 @@ def test_extended_resources(minor: int, explicit: str, implicit: str) -> None:
     assert [str(found[name]) for name in names] == [explicit, implicit, "4"]
 
 
+@pytest.mark.parametrize("minor", [35, 36])
+def test_quotas_of_claims_by_extended_resources(minor: int) -> None:
+    """From 1.36 on, by what some class is called; the implicit name needs no explicit one beside it."""
+    classes = DeviceClasses.of([{"metadata": {"name": "gpu"}, "spec": {}}])
+    facts = ClaimFacts(lambda: classes, lambda *_: None, lambda _: ())
+    known = evaluators(minor, facts, DRAExtendedResource=True).of(CLAIMS)
+    implicit = "requests.deviceclass.resource.kubernetes.io/"
+
+    found = known.matching([f"{implicit}gpu", f"{implicit}other", "requests.example.com/gpu"])
+
+    assert found == ([f"{implicit}gpu"] if minor >= 36 else [])
+
+
 def test_only_the_first_claim_of_a_pod_is_spared() -> None:
     """Of the claims that say they are a pod's, the oldest and first by name is; or the pod's own."""
     owner = pod(container(requests={"deviceclass.resource.kubernetes.io/gpu": "1"}), name="p")

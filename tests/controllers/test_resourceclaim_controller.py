@@ -85,7 +85,6 @@ async def test_a_template_becomes_a_claim_of_the_pod(cluster):
             "name": "p",
             "uid": made["metadata"]["uid"],
             "controller": True,
-            "blockOwnerDeletion": True,
         }
     ]
     assert found["spec"] == template()["spec"]["spec"]
@@ -117,6 +116,7 @@ async def test_each_release_has_its_own_dialect(make_cluster, version, source, n
     found = await cluster.until(lambda: the_claim(cluster, refs))
 
     assert found["metadata"]["name"].startswith(name)
+    assert found["metadata"]["ownerReferences"][0]["blockOwnerDeletion"]
     assert found["apiVersion"] == refs.claims.api_version
 
 
@@ -212,14 +212,22 @@ async def test_an_unknown_pod_is_looked_up_before_it_loses_its_reservation(clust
     assert [user["name"] for user in found["status"]["reservedFor"]] == ["kept"]
 
 
-async def test_a_generated_claim_goes_with_its_finished_pod(cluster):
-    """Also one that the scheduler made for extended resources: any claim that a pod controls."""
-    made = await cluster.client.create(PODS, pod(source={"resourceClaimName": "other"}))
+@pytest.mark.parametrize(("version", "goes"), [("1.34", False), ("1.35", True)])
+async def test_the_claim_for_extended_resources_goes_with_its_finished_pod(make_cluster, version, goes):
+    """Since 1.35 the pod's status leads to it; before, devices stay taken until the pod is deleted."""
+    cluster = make_cluster(Version.parse(version))
+    bare = pod()
+    del bare["spec"]["resourceClaims"]
+    mappings = [{"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}]
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": mappings}}
+    made = await cluster.client.create(PODS, {**bare, "status": status})
     await cluster.client.create(REFS.claims, claim([made], owner=made))
     await cluster.start(ResourceClaimController)
-    await finish(cluster, made, "Failed")
+    await cluster.quiet()
+    await cluster.client.update(PODS, {**made, "status": {**status, "phase": "Failed"}}, "status")
+    await cluster.quiet(1)
 
-    assert await cluster.until(lambda: has_end(cluster))
+    assert await has_end(cluster) is goes
 
 
 @pytest.mark.parametrize("end", ["Succeeded", "gone"])

@@ -329,4 +329,25 @@ async def test_extended_resources_in_alpha(version):
         await cluster.pod(requests={RESOURCE: "1"})
 
         assert await cluster.node_of() == "n0"
-        assert len(await cluster.claims()) == 1
+        (claim,) = await cluster.claims()
+        assert ("blockOwnerDeletion" in claim["metadata"]["ownerReferences"][0]) is (version == "1.34")
+
+
+@pytest.mark.parametrize(("version", "fits"), [("1.34", False), ("1.35", True)])
+async def test_one_resource_from_a_plugin_and_one_from_dra(version, fits):
+    """Each comes from where the node has it; 1.34 asks DRA for both, so that the pod does not fit."""
+    cluster = Cluster(version, DRAExtendedResource=True)
+    await cluster.node(devices=1, **{"example.com/nic": "1"})
+    await cluster.device_class(extendedResourceName=RESOURCE)
+    await cluster.device_class("nic", extendedResourceName="example.com/nic", selectors=[])
+    async with running(cluster):
+        await cluster.pod(requests={RESOURCE: "1", "example.com/nic": "1"})
+
+        if fits:
+            assert await cluster.node_of() == "n0"
+            (claim,) = await cluster.claims()
+            assert [each["name"] for each in claim["spec"]["devices"]["requests"]] == [
+                "container-0-request-0"
+            ]
+        else:
+            assert "1 cannot allocate all claims" in (await cluster.message())[1]
