@@ -151,12 +151,26 @@ async def _wait_one(
             return await _kubelets_missing(probes, state) or await driver_readiness.missing(
                 probes, state, process
             )
-        return await probes.missing(process, state.killed_nodes)
+        lacking = await probes.missing(process, state.killed_nodes)
+        if lacking and process.kind == "kubelet":
+            await _check_kubelets(probes, process)
+        return lacking
 
     try:
         await wait_until(process.name, missing, check_alive, tell)
     except ClusterError as error:
         raise ClusterError(f"{error}\nSee its log: {log}") from None
+
+
+async def _check_kubelets(probes: Probes, process: Process) -> None:
+    """Raises ClusterError if a kubelet gave up, as upstream ends it: waiting does not help."""
+    failed: dict[str, list[str]] = {}
+    for node, entry in (await probes.hosted(process) or {}).items():
+        if "error" in entry:
+            failed.setdefault(entry["error"], []).append(node)
+    if failed:
+        lines = [f"the kubelet of {named(nodes)} does not run: {error}" for error, nodes in failed.items()]
+        raise ClusterError("\n".join(lines))
 
 
 async def _kubelets_missing(probes: Probes, state: State) -> Missing:

@@ -1,0 +1,25 @@
+"""When waiting for components is given up."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kubeskew import config, creating, readiness
+from kubeskew.failures import ClusterError
+from kubeskew.state import StateDir
+
+
+async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, monkeypatch):
+    """Its reason is told at once, whatever else the process lacks."""
+    state = creating.plan(config.parse({"nodes": [{"name": "n1"}, {"name": "n2"}]}, "test"))
+    monkeypatch.setattr(readiness.processes, "alive", lambda *_: True)
+
+    async def missing(*_):
+        return "nodes not ready: n1, n2"
+
+    async def hosted(_process):
+        return {"n1": {"ready": False, "error": "checkpoint is corrupted"}, "n2": {"ready": False}}
+
+    probes = SimpleNamespace(missing=missing, hosted=hosted)
+    with pytest.raises(ClusterError, match="^the kubelet of n1 does not run: checkpoint is corrupted\nSee"):
+        await readiness.wait_ready(StateDir(tmp_path), probes, state, state.of_kind("kubelet"))
