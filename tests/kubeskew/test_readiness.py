@@ -21,5 +21,5 @@ async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, monkeypatch):
         return {"n1": {"ready": False, "error": "checkpoint is corrupted"}, "n2": {"ready": False}}
 
     probes = SimpleNamespace(missing=missing, hosted=hosted)
-    with pytest.raises(ClusterError, match="^the kubelet of n1 does not run: checkpoint is corrupted\nSee"):
+    with pytest.raises(ClusterError, match=r"^the kubelet of n1 does not run: checkpoint is corrupted\nSee"):
         await readiness.wait_ready(StateDir(tmp_path), probes, state, state.of_kind("kubelet"))
