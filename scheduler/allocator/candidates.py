@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scheduler.allocator.allocated_state import AllocatedState, Amounts, DeviceID
-from scheduler.allocator.capacity import Rounding, refusal
+from scheduler.allocator.capacity import CapacityError, Rounding, refusal
 from scheduler.allocator.constraints import ConstraintState
 from scheduler.allocator.devices import Device
 from scheduler.allocator.errors import AllocationError
@@ -47,15 +47,27 @@ class CapacityCheck:
     def __init__(self, state: AllocatedState, rules: AllocatorRules) -> None:
         self._consumed = state.consumed
         self._shares = rules.features.consumable_capacity
-        self.rounding = Rounding(rules.features.fractional_ranges, rules.step_keeps_format)
+        self.rounding = Rounding(rules.features.fractional_ranges, rules.exact_rounding)
+        self._all = rules.all_even_if_used_up
 
     def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
-        """Why the device cannot serve the request, None if it can. One that is not shared must have it all,
-        too."""
+        """Why the device cannot serve the request, None if it can; raises AllocationError. One that is not
+        shared must have it all, too."""
+        used = [amounts for amounts in (self._consumed.get(device.id), allocating) if amounts]
+        return self._refusal(request, device, used)
+
+    def is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
+        """Whether a request for all devices means this one, too; raises AllocationError."""
+        reason = self._refusal(request, device, ()) if self._all else self.shortage(request, device)
+        return reason is None
+
+    def _refusal(self, request: RequestPlan, device: Device, used: Sequence[Amounts]) -> str | None:
         if not self._shares or not (device.capacities or request.capacity):
             return None
-        used = [amounts for amounts in (self._consumed.get(device.id), allocating) if amounts]
-        return refusal(request.capacity, device.capacities, used, self.rounding)
+        try:
+            return refusal(request.capacity, device.capacities, used, self.rounding)
+        except CapacityError as error:
+            raise request.error(str(error)) from None
 
 
 class Preparation:
@@ -110,7 +122,7 @@ class Preparation:
         return found
 
     def _is_one_of_all(self, request: RequestPlan, device: Device) -> bool:
-        return self.selectable(request, device) and self.capacity.shortage(request, device) is None
+        return self.selectable(request, device) and self.capacity.is_one_of_all(request, device)
 
     def selectable(self, request: RequestPlan, device: Device) -> bool:
         """Raises AllocationError for a selector that fails."""

@@ -13,12 +13,21 @@ from scheduler.allocator.allocated_state import Amounts
 Object = Mapping[str, Any]
 
 
+_MOST = 2**63 - 1
+_NOT_REPRESENTABLE = "capacity request cannot be represented in the device's range arithmetic"
+
+
+class CapacityError(Exception):
+    """No device can give what is asked for; begins with what is wrong with the capacity."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rounding:
     """What releases and gates change in the arithmetic of ranges."""
 
     fractional: bool  # steps may be fractions, down to thousandths
-    keeps_format: bool  # of the step; before, the format was always binary
+    # Amounts have the format of the step, and have to fit. Before, they were binary, and wrapped around.
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +47,34 @@ class ValidRange:
         return quantity.milli_value() if self.in_thousandths(rounding) else quantity.value()
 
     def round_up(self, asked: Quantity, rounding: Rounding) -> Quantity:
-        """To the next step, counted from the minimum."""
+        """To the next step, counted from the minimum; raises CapacityError."""
         if self.least is None:
             return asked
         if asked < self.least:
             return self.least
         if self.step is None or not self.unit(self.step, rounding):
             return asked
+        fine = self.in_thousandths(rounding)
+        if rounding.exact:
+            self._check(asked, fine=fine)
         least, step = self.unit(self.least, rounding), self.unit(self.step, rounding)
         amount = least - (least - self.unit(asked, rounding)) // step * step
-        fmt = self.step.format if rounding.keeps_format else Format.BINARY_SI
-        if not self.in_thousandths(rounding):
-            return Quantity(amount, 0, fmt)
+        if rounding.exact and least >= 0 and amount > _MOST:
+            limit = "the milli-value range" if fine else "MaxInt64"
+            raise CapacityError(
+                f"{_NOT_REPRESENTABLE}: rounding request {asked} up to the next step passes {limit}"
+            )
+        fmt = self.step.format if rounding.exact else Format.BINARY_SI
+        if not fine:
+            return Quantity((amount + _MOST + 1) % 2**64 - _MOST - 1, 0, fmt)
         return Quantity(amount, -3, fmt) if amount % 1000 else Quantity(amount // 1000, 0, fmt)
+
+    @staticmethod
+    def _check(asked: Quantity, *, fine: bool) -> None:
+        if fine and Quantity(asked.milli_value(), -3) != asked:
+            raise CapacityError(f"{_NOT_REPRESENTABLE}: request {asked} is not a representable milli value")
+        if not fine and asked > Quantity(_MOST):
+            raise CapacityError(f"{_NOT_REPRESENTABLE}: request {asked} exceeds MaxInt64")
 
     def refuses(self, amount: Quantity, rounding: Rounding) -> bool:
         if self.most is not None and amount > self.most:
@@ -123,19 +147,30 @@ def _quantity(spec: Object, key: str) -> Quantity | None:
 
 
 def taken(asked: Amounts, capacities: Mapping[str, Capacity], rounding: Rounding) -> dict[str, Quantity]:
-    """What a request takes of every capacity of a device."""
-    return {name: capacity.taken_by(asked.get(name), rounding) for name, capacity in capacities.items()}
+    """What a request takes of every capacity of a device; raises CapacityError."""
+    amounts: dict[str, Quantity] = {}
+    for name, capacity in capacities.items():
+        try:
+            amounts[name] = capacity.taken_by(asked.get(name), rounding)
+        except CapacityError as error:
+            raise CapacityError(f'capacity "{name}": {error}') from None
+    return amounts
 
 
 def refusal(
     asked: Amounts, capacities: Mapping[str, Capacity], used: Sequence[Amounts], rounding: Rounding
 ) -> str | None:
-    """Why the device cannot serve the request beside what is `used` already, or None if it can."""
+    """Why the device cannot serve the request beside what is `used` already, or None if it can; raises
+    CapacityError."""
     for name in asked:
         if name not in capacities:
             return f"it has no capacity {name}"
+    amounts_taken = taken(asked, capacities, rounding)
+    for name, amount in amounts_taken.items() if rounding.exact else ():
+        if amount.sign() < 0:
+            raise CapacityError(f'capacity "{name}": capacity value is negative')
     for name, capacity in capacities.items():
-        amount = capacity.taken_by(asked.get(name), rounding)
+        amount = amounts_taken[name]
         if capacity.policy is not None and capacity.policy.refuses(amount, rounding):
             return f"capacity {name}: {amount} is not allowed by the request policy"
         total = amount

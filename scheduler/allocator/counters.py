@@ -6,7 +6,7 @@ when to call `give_back`, and upstream does not always.
 Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go, 1.33 … 1.37.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from scheduler.allocator.allocated_state import AllocatedState, DeviceID
@@ -46,11 +46,13 @@ class AvailableCounters:
         self._uses: Callable[[DeviceID], bool] = (
             state.uses if rules.shared_devices_use_counters else state.devices.__contains__
         )
-        self._known: dict[str, tuple[tuple[int, int], _Supply]] = {}
+        self._known: dict[Hashable, tuple[tuple[int, int], _Supply]] = {}
 
-    def key(self, device: Device) -> str:
-        """Upstream's is the pool's name alone: drivers that share a pool name share what it says first."""
-        return device.id.pool if self.rules.pool_counters else device.slice.name
+    def key(self, device: Device) -> Hashable:
+        """What names the supply: drivers whose pools have one name may share what it says first."""
+        if not self.rules.pool_counters:
+            return device.slice.name
+        return device.id.pool if self.rules.counters_by_pool_name else device.slice.pool
 
     def supply(self, device: Device, pools: NodePools) -> _Supply:
         if self._changes is None or self._revision is None:
@@ -84,7 +86,7 @@ class CounterBook:
     def __init__(self, counters: AvailableCounters, pools: NodePools) -> None:
         self._counters = counters
         self._pools = pools
-        self._supplies: dict[str, tuple[_Supply, dict[Key, int]]] = {}  # with what the search consumes
+        self._supplies: dict[Hashable, tuple[_Supply, dict[Key, int]]] = {}  # with what the search consumes
 
     def take(self, device: Device) -> Shortage | None:
         """Why the device cannot have its counters; None if it has them now."""

@@ -152,7 +152,10 @@ class _Judge:
         allocating = {name: share[name] for share in shares for name in share}
         for share in shares[:-1]:
             allocating = {name: amount + share[name] for name, amount in allocating.items()}
-        return self._preparation.capacity.shortage(request, device, allocating) or ""
+        try:
+            return self._preparation.capacity.shortage(request, device, allocating) or ""
+        except AllocationError as error:
+            return str(error)
 
     @staticmethod
     def _by_constraint(index: int, constraint: Constraint, device: Device) -> str:

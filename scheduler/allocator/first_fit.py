@@ -65,11 +65,11 @@ class FirstFit:
         return len(candidates), None
 
     def _can_have(self, request: RequestPlan, device: Device, pools: NodePools) -> bool:
+        if self._capacity.shortage(request, device) is not None:
+            return False
         if device.taints and request.untolerated(device) is not None:
             if device.counters and self._partitions:
                 raise SearchNeededError
-            return False
-        if self._capacity.shortage(request, device) is not None:
             return False
         if not device.counters:
             return True

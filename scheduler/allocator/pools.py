@@ -96,12 +96,12 @@ def _judged(mine: Sequence[Slice], others: Sequence[Slice], incomplete: str, rul
     invalid = _duplicate(devices) if rules.duplicate_devices_invalid else ""
     counters: Counters = {}
     if partitions and not invalid:
-        sets = list(chain.from_iterable(each.counter_sets for each in mine))
+        sets = list(chain.from_iterable(each.counter_sets for each in (*mine, *others)))
         counters = dict(sets)
         invalid = _duplicate_set(sets) or _unknown_counter(counters, [*mine, *others])
     if invalid and rules.whole_pools:
         return Pool(identity, invalid=invalid)
-    elsewhere = [device for each in others for device in each.devices] if partitions else []
+    elsewhere = [device for each in others for device in each.devices] if partitions else ()
     return Pool(identity, devices, elsewhere, counters, incomplete, invalid)
 
 

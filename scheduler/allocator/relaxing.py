@@ -5,7 +5,7 @@ Asked once, at the first step back: what fails here would be tried in all combin
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from scheduler.allocator.allocated_state import AllocatedState
 from scheduler.allocator.candidates import Option, Preparation, PreparedClaim, wants_all
@@ -77,7 +77,7 @@ class Relaxation:
         candidates = self._pools.candidates
         needs = [_taken(device) for device in candidates]
         left: dict[str, int] = defaultdict(int)
-        seen: set[str] = set()
+        seen: set[Hashable] = set()
         for device in candidates:
             key = self._counters.key(device)
             if device.counters and key not in seen:

@@ -83,9 +83,11 @@ class AllocatorRules:
     binding_pools_last: bool  # pools with binding conditions are a last resort
     combinations: bool  # 1.36+, not the stable one: within a request only later devices are tried
     pool_counters: bool  # 1.35+: counters belong to the pool, before to the slice
+    counters_everywhere: bool  # 1.35 and 1.36: slices with counters count for nodes that they are not for
+    counters_by_pool_name: bool  # 1.35 and 1.36: pools of the same name and other drivers share counters
     running_counters: bool  # 1.34+: what the search has taken is added up, before it was looked for each time
     leaves_behind: bool  # 1.34 to 1.36: what a refused device has taken so far is not given back
-    shared_devices_use_counters: bool  # 1.36.2+: shared devices of earlier cycles count, too
+    shared_devices_use_counters: bool  # 1.36.2+, not the stable one: shared devices of earlier cycles count
     # The implementation knows consumable capacity and binding conditions: it refuses capacity requests if the
     # gate is off; distinctAttribute, `device.allowMultipleAllocations` and bindsToNode it has in any case.
     knows_sharing: bool
@@ -94,7 +96,10 @@ class AllocatorRules:
     class_config_once: bool  # 1.33.6+, 1.34.2+: one entry per class that names its requests
     short_config: bool  # 1.37+: one entry per claim config, no names where they are all
     device_in_errors: bool  # 1.37+: CEL runtime errors name the device
-    step_keeps_format: bool  # 1.37+: an amount that was rounded up has the format of the step
+    # 1.37+: a request for all devices fails if one of them is used up, before it did without that device.
+    all_even_if_used_up: bool
+    # 1.37+: an amount that was rounded up has the format of the step, and one beyond 64 bits is an error.
+    exact_rounding: bool
     cel: DeviceFeatures
 
     @classmethod
@@ -118,16 +123,19 @@ class AllocatorRules:
             binding_pools_last=newer if minor >= 36 else newest,
             combinations=minor >= 36 and newer,
             pool_counters=minor >= 35,
+            counters_everywhere=35 <= minor <= 36,
+            counters_by_pool_name=35 <= minor <= 36,
             running_counters=minor >= 34,
             leaves_behind=34 <= minor <= 36,
-            shared_devices_use_counters=minor >= 36,
+            shared_devices_use_counters=minor >= 36 and newer,
             knows_sharing=newer if minor >= 36 else newest,
             distinct_by_value=minor >= 35,
             distinct_remembers_all=minor >= 37,
             class_config_once=minor >= 33,
             short_config=minor >= 37,
             device_in_errors=minor >= 37,
-            step_keeps_format=minor >= 37,
+            all_even_if_used_up=minor >= 37,
+            exact_rounding=minor >= 37,
             cel=DeviceFeatures(
                 consumable_capacity=features.consumable_capacity,
                 list_attributes=features.list_attributes,

@@ -51,13 +51,14 @@ class SliceIndex:
 
     def _place(self, placed: Slice, change: int) -> None:
         self.revision += 1
-        node = placed.spec.get("nodeName")
-        counts = self._local.setdefault(node, {}) if node and not placed.counter_sets else self._shared
+        node = placed.spec.get("nodeName") or ""
+        local = bool(node) and not placed.everywhere
+        counts = self._local.setdefault(node, {}) if local else self._shared
         counts[placed.pool] = counts.get(placed.pool, 0) + change
         if not counts[placed.pool]:
             del counts[placed.pool]
         others = len(self._pools.get(placed.pool, ())) - (change > 0)
-        if not node or placed.counter_sets or others:
+        if not local or others:
             self._views.clear()  # a pool may span nodes
         else:
             self._views.pop(node, None)

@@ -33,13 +33,14 @@ class NodeView(Protocol):
 class Slice:
     """A ResourceSlice and its devices."""
 
-    __slots__ = ("counter_sets", "devices", "name", "pool", "spec")
+    __slots__ = ("counter_sets", "devices", "everywhere", "name", "pool", "spec")
 
     def __init__(self, name: str, spec: Object, rules: AllocatorRules) -> None:
         self.name = name
         self.spec = spec
         self.pool = PoolID(spec["driver"], spec["pool"]["name"])
         self.counter_sets = [(each["name"], amounts(each)) for each in spec.get("sharedCounters") or ()]
+        self.everywhere = rules.counters_everywhere and bool(self.counter_sets)
         self.devices: Sequence[Device] = [
             Device(DeviceID(*self.pool, device["name"]), device, self, rules)
             for device in spec.get("devices") or ()
@@ -55,12 +56,14 @@ class Slice:
         return int(self.spec["pool"].get("resourceSliceCount") or 0)
 
     def is_for(self, node: NodeView, rules: AllocatorRules) -> bool:
-        """Unknown kinds of selection select nothing; counters are for every node."""
+        """Unknown kinds of selection select nothing."""
         partitions = rules.features.partitionable_devices
         if not partitions and self.spec.get("perDeviceNodeSelection") is not None:
             return False
-        if rules.pool_counters and self.counter_sets:
-            return partitions
+        if rules.pool_counters and self.counter_sets and not partitions:
+            return False
+        if self.everywhere:
+            return True
         found = on_node(self.spec, node.labels, node.name)
         if found is None and self.spec.get("perDeviceNodeSelection"):
             return any(device.is_on(node.labels, node.name) for device in self.devices)

@@ -102,9 +102,10 @@ class Taking:
     def _record(
         self, claim: int, prepared: PreparedClaim, request: RequestPlan, device: Device, *, counted: bool
     ) -> Undo:
-        share = None
+        share, first = None, False
         if device.shareable:
             share = taken(request.capacity, device.capacities, self._preparation.capacity.rounding)
+            first = device.id not in self.capacity
             self._share(device, share)
         elif not request.admin_access or self._rules.admin_once_per_claim:
             self._users.setdefault(device.id, set()).add(claim)
@@ -115,7 +116,7 @@ class Taking:
             for constraint in prepared.constraints:
                 self.leaks += not constraint.remove(request)
             if share is not None:
-                self._unshare(device, share, counted=counted)
+                self._unshare(device, share, first=first, counted=counted)
                 return
             self._users.get(device.id, set()).discard(claim)
             if device.counters:
@@ -128,12 +129,13 @@ class Taking:
         for name, amount in share.items():
             used[name] = used[name] + amount if name in used else amount
 
-    def _unshare(self, device: Device, share: dict[str, Quantity], *, counted: bool) -> None:
+    def _unshare(self, device: Device, share: dict[str, Quantity], *, first: bool, counted: bool) -> None:
         used = self.capacity[device.id]
         for name, amount in share.items():
             used[name] = used[name] - amount
         leaves_behind = self._rules.leaves_behind
-        if (share or not leaves_behind) and all(amount.is_zero() for amount in used.values()):
+        unused = share and all(amount.is_zero() for amount in used.values())
+        if unused if leaves_behind else first:
             del self.capacity[device.id]
         if leaves_behind:
             self.leaks += counted or not share

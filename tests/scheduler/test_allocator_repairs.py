@@ -1,0 +1,120 @@
+"""What 1.37 repaired in the allocator, and what 1.36 does in its stead."""
+
+import pytest
+
+from scheduler.allocator.cases import run_case
+
+_NODE = {"metadata": {"name": "node-1", "labels": {}}}
+_COUNTERS = [{"counterSet": "c", "counters": {"memory": {"value": "4Gi"}}}]
+_SETS = [{"name": "c", "counters": {"memory": {"value": "4Gi"}}}]
+
+
+def _slice(name, driver="a.example.com", count=1, node="node-1", **content):
+    pool = {"name": "pool", "generation": 1, "resourceSliceCount": count}
+    return {"metadata": {"name": name}, "spec": {"driver": driver, "pool": pool, "nodeName": node, **content}}
+
+
+def _partitions(driver, **more):
+    devices = [{"name": "part", "consumesCounters": _COUNTERS}]
+    first = _slice(f"{driver}-0", driver, 2, sharedCounters=_SETS, **more)
+    return [first, _slice(f"{driver}-1", driver, 2, devices=devices, **more)]
+
+
+def _shared(name, amount="8Gi", step=None):
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi", **({"step": step} if step else {})}}
+    capacity = {"memory": {"value": amount, "requestPolicy": policy}}
+    return {"name": name, "allowMultipleAllocations": True, "capacity": capacity}
+
+
+def _run(version, slices, *requests, constraints=(), **more):
+    devices = {"requests": requests, "constraints": constraints}
+    claim = {"metadata": {"name": "claim", "namespace": "default"}, "spec": {"devices": devices}}
+    case = {"version": version, "node": _NODE, "slices": slices, "claims": [claim], **more}
+    answer = run_case({**case, "classes": [{"metadata": {"name": "any"}, "spec": {}}]}, lambda: "share")
+    if "error" in answer or answer["allocations"] is None:
+        return answer.get("error")
+    return [result["device"] for result in answer["allocations"][0]["devices"]["results"]]
+
+
+def _request(name, mode="ExactCount", **more):
+    count = {"count": 1} if mode == "ExactCount" else {}
+    return {"name": name, "exactly": {"deviceClassName": "any", "allocationMode": mode, **count, **more}}
+
+
+_BIG = "9223372036854775807"
+
+
+@pytest.mark.parametrize(
+    ("slices", "requests", "more", "before", "since"),
+    [
+        pytest.param(
+            [*_partitions("a.example.com"), *_partitions("b.example.com")],
+            [_request("r0"), _request("r1")],
+            {},
+            None,
+            ["part", "part"],
+            id="pools-of-one-name",
+        ),
+        pytest.param(
+            [_slice("s", devices=[{"name": "x"}]), _partitions("b.example.com", node="node-2")[0]],
+            [_request("r", "All")],
+            {},
+            "claim default/claim, request r: asks for all devices, but resource pool b.example.com/pool is "
+            "currently being updated",
+            ["x"],
+            id="counters-of-another-node",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_shared("full"), _shared("free")])],
+            [_request("r", "All")],
+            {
+                "consumedCapacity": [
+                    {
+                        "driver": "a.example.com",
+                        "pool": "pool",
+                        "device": "full",
+                        "consumedCapacity": {"memory": "8Gi"},
+                    }
+                ]
+            },
+            ["free"],
+            None,
+            id="all-with-one-used-up",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_shared("x", step="1Gi")])],
+            [_request("r", capacity={"requests": {"memory": _BIG}})],
+            {},
+            ["x"],
+            'claim default/claim, request r: capacity "memory": capacity request cannot be represented in '
+            f"the device's range arithmetic: rounding request {_BIG} up to the next step passes MaxInt64",
+            id="beyond-64-bits",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_shared("x", "-1")])],
+            [_request("r", capacity={"requests": {"memory": "2Gi"}})],
+            {},
+            None,
+            None,
+            id="too-little",
+        ),
+    ],
+)
+def test_repaired(slices, requests, more, before, since):
+    """1.36 answers as recorded servers do, 1.37 as it was mended."""
+    assert (_run("1.36", slices, *requests, **more), _run("1.37", slices, *requests, **more)) == (
+        before,
+        since,
+    )
+
+
+def test_shares_of_nothing():
+    """A device without capacity stays in use while any of its shares does, so its counters are taken once."""
+    devices = [{"name": name, "attributes": {"name": {"string": name}}} for name in ("shared", "plain")]
+    devices[0] |= {"allowMultipleAllocations": True, "consumesCounters": _COUNTERS}
+    slices = [_slice("s0", count=2, sharedCounters=_SETS), _slice("s1", count=2, devices=devices)]
+    wanted = [{"cel": {"expression": "device.attributes['a.example.com'].name == 'shared'"}}]
+    constraints = [{"distinctAttribute": "a.example.com/name", "requests": ["r1", "r2"]}]
+    requests = [_request("r0", selectors=wanted), _request("r1"), _request("r2", selectors=wanted)]
+
+    assert _run("1.37", slices, *requests, constraints=constraints) == ["shared", "plain", "shared"]
