@@ -20,6 +20,7 @@ class OperationResult:
     expected: str = ""
     found: str = ""
     block: str = "try"
+    about: str = ""  # kind and name of what it was done to
 
     @property
     def failed(self) -> bool:

@@ -152,7 +152,7 @@ async def _run_block(ctx: CellContext, operations: Sequence[Operation], block: s
 
 async def _run_operation(ctx: CellContext, operation: Operation, block: str) -> OperationResult:
     started = ctx.clock.monotonic()
-    outcome = OperationResult(operation.title, operation.kind, 0.0, block=block)
+    outcome = OperationResult(operation.title, operation.kind, 0.0, block=block, about=operation.about)
     try:
         if operation.user is not None:
             ctx = ctx.as_user(bind(dict(operation.user), ctx.bindings))

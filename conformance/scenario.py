@@ -34,6 +34,14 @@ class Operation:
     def title(self) -> str:
         return self.description or self.kind
 
+    @property
+    def about(self) -> str:
+        """Kind and name of what it is done to, as far as the file says them: `Pod newcomer`."""
+        body = self.body.get("resource") or self.body.get("ref") or self.body
+        metadata = body.get("metadata") or body
+        known = body.get("kind"), metadata.get("name"), body.get("component"), body.get("node")
+        return " ".join(each for each in known if isinstance(each, str))
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -8,6 +8,8 @@ from conformance.evidence.scrubbing import Fact, Names, facts
 
 # Renewed or repeated whatever happens; their writes tell nothing of a feature.
 _IGNORED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+# Deleted and published anew whenever a kubelet or a driver restarts: no news of its version or gates.
+_REPUBLISHED = frozenset({"resourceslices.resource.k8s.io"})
 # The API server's own address, another one in every run.
 _SERVER = ("default", "kubernetes")
 GONE: Fact = ("", "deleted")
@@ -52,6 +54,8 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
         for fact in now - current.get(subject, frozenset()):
             found.seen.setdefault((subject, fact), sighting)
         current[subject] = now
+        if entry.verb == "delete" and entry.resource in _REPUBLISHED:
+            names.release(entry)
     found.states += [_state(current)] * len(waiting)
     return found
 

@@ -30,6 +30,7 @@ class Names:
     def __init__(self) -> None:
         self._canonical: dict[str, str] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._free: dict[tuple[str, str], list[int]] = {}
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, write: Write) -> None:
@@ -37,9 +38,20 @@ class Names:
         if not prefix or write.name in self._canonical:
             return
         prefix = self(prefix)
-        number = self._counts[write.resource, prefix] = self._counts.get((write.resource, prefix), 0) + 1
-        self._canonical[write.name] = f"{prefix}#{number}"
+        self._canonical[write.name] = f"{prefix}#{self._number((write.resource, prefix))}"
         self._pattern = None
+
+    def _number(self, kind: tuple[str, str]) -> int:
+        if self._free.get(kind):
+            return self._free[kind].pop(0)
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        return self._counts[kind]
+
+    def release(self, write: Write) -> None:
+        """The object is gone, and whoever publishes it anew gets its name: it is the same thing again."""
+        prefix, _, number = self._canonical.get(write.name, "").rpartition("#")
+        if prefix:
+            self._free.setdefault((write.resource, prefix), []).append(int(number))
 
     def __call__(self, text: str) -> str:
         if self._pattern is None:

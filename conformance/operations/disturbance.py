@@ -1,5 +1,6 @@
 """`undisturbed` and `prepared`: whether pods kept their containers, and nodes their devices."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,7 +69,7 @@ def _disturbances(before: Object, now: Object) -> list[str]:
     for old in (before.get("status") or {}).get("containerStatuses") or []:
         new = statuses.get(old["name"], {})
         found += [
-            f"{old['name']}.{what}: was {old.get(what)}, is {new.get(what)}"
+            f"{old['name']}.{what}: was {json.dumps(old.get(what))}, is {json.dumps(new.get(what))}"
             for what in ("containerID", "restartCount", "state", "ready")
             if new.get(what) != old.get(what)
         ]

@@ -88,6 +88,21 @@ def test_runs_that_differ_by_chance_do_not_diverge():
     assert diverged(record(other, [5]), record(one, [3]), "baseline", ["s"]) is None
 
 
+def test_what_a_restarted_component_publishes_again_is_no_difference():
+    """A slice that goes and comes back under another name is the same; a pod that is replaced is not."""
+
+    def published(revision: int, name: str, verb: str, resource: str) -> Write:
+        return write(revision, name, verb, resource, metadata={"generateName": "gpu-"}, spec={"driver": "d"})
+
+    for resource, same in (("resourceslices.resource.k8s.io", True), ("pods", False)):
+        first = published(1, "gpu-a", "create", resource)
+        again = [published(2, "gpu-a", "delete", resource), published(3, "gpu-b", "create", resource)]
+
+        found = diverged(record([first, *again], [3]), record([first], [1]), "all", ["s"])
+
+        assert (found is None) is same
+
+
 def test_the_first_difference_is_named():
     """In the first step where they differ: what one has and the other never had, in the order of writes."""
     common = write(1, "a", "create", status={"phase": "Pending"})
