@@ -4,16 +4,34 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/runtime/framework.go, 1.36.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import takewhile
+from typing import NamedTuple
 
 from apimachinery.clock import Clock
 from scheduler.framework.cycle_state import CycleState
+from scheduler.framework.interfaces import SignsFilter
+from scheduler.framework.kinds import Kinds, remembered
 from scheduler.framework.profile import Profile
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.nodes import NodeInfo
 from scheduler.nominating import Nominator
 from scheduler.pods import PodInfo
 
-Filters = Sequence[tuple[str, Callable[[CycleState, PodInfo, NodeInfo], Status]]]
+_Steps = Sequence[tuple[str, Callable[[CycleState, PodInfo, NodeInfo], Status]]]
+
+
+class Filters(NamedTuple):
+    """The filters of one cycle. What the first ones answer together, nodes remember for pods of a kind."""
+
+    kind: object
+    first: _Steps
+    others: _Steps
+    any_promised: bool  # whether some node was promised to some pod
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [name for name, _ in (*self.first, *self.others)]
 
 
 class NodeFilter:
@@ -23,17 +41,29 @@ class NodeFilter:
         self._profile = profile
         self._nominator = nominator
         self._clock = clock
+        self._kinds = Kinds()
+        self._signing = {each.name: each for each in profile.filters if isinstance(each, SignsFilter)}
 
-    def prepare(self, state: CycleState) -> Filters:
+    def prepare(self, state: CycleState, pod: PodInfo) -> Filters:
         """The filters of this cycle, to be given to `run`."""
         active = self._profile.active_filters(state)
-        if not state.recorded:
-            return [(plugin.name, plugin.filter) for plugin in active]
-        return [(plugin.name, self._timed(plugin.name, plugin.filter)) for plugin in active]
+        first = [*takewhile(lambda each: each.name in self._signing, active)]
+        signs = tuple((each.name, self._signing[each.name].filter_sign(state, pod)) for each in first)
+        steps = [(each.name, each.filter) for each in active]
+        return Filters(self._kinds.of(signs), steps[: len(first)], steps[len(first) :], bool(self._nominator))
+
+    def record(self, filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
+        """Take the time of each filter, on one node for all."""
+        for name, run in (*filters.first, *filters.others):
+            began = self._clock.monotonic()
+            status = run(state, pod, node)
+            self._profile.observe_plugin(name, "Filter", status, self._clock.monotonic() - began)
+            if not status.is_success:
+                return
 
     def run(self, filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         """Whether the pod fits: with the promised pods there and, should they never come, without them."""
-        if self._nominator and (promised := self._promised(pod, node)):
+        if filters.any_promised and (promised := self._promised(pod, node)):
             copy, crowded = state.clone(), node.clone()
             for other in promised:
                 self.add_pod(copy, pod, other, crowded)
@@ -66,20 +96,20 @@ class NodeFilter:
             if plugin.name not in state.skip_filter:
                 plugin.remove_pod(state, pod, other, node)
 
-    def _timed(
-        self, name: str, run: Callable[[CycleState, PodInfo, NodeInfo], Status]
-    ) -> Callable[[CycleState, PodInfo, NodeInfo], Status]:
-        def timed(state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-            began = self._clock.monotonic()
-            status = run(state, pod, node)
-            self._profile.observe_plugin(name, "Filter", status, self._clock.monotonic() - began)
-            return status
-
-        return timed
-
 
 def _run(filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-    for name, run in filters:
+    kind, first, others, _ = filters
+    if first:
+        status: Status | None = node.memo.get(kind)
+        if status is None:
+            status = remembered(node, kind, partial(_ask, first, state, pod, node))
+        if status is not SUCCESS:
+            return status
+    return _ask(others, state, pod, node)
+
+
+def _ask(steps: _Steps, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+    for name, run in steps:
         status = run(state, pod, node)
         if status is SUCCESS or status.is_success:
             continue

@@ -95,7 +95,7 @@ class NodeFinder:
         name = (pod.pod.get("status") or {}).get("nominatedNodeName")
         if not name:
             return []
-        filters = self._node_filter.prepare(state)
+        filters = self._node_filter.prepare(state, pod)
         return [
             node
             for node in nodes
@@ -112,7 +112,7 @@ class NodeFinder:
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], rejected: dict[str, Status]
     ) -> list[NodeInfo] | Status:
         """The nodes that fit, at most as many as are worth scoring; fills in why the others do not."""
-        filters = self._node_filter.prepare(state)
+        filters = self._node_filter.prepare(state, pod)
         fits = self._node_filter.run
         feasible: list[NodeInfo] = []
         seen = 0
@@ -120,6 +120,8 @@ class NodeFinder:
         wanted = self._sampler.wanted(len(nodes), self._profile.percentage_of_nodes_to_score or 0)
         if not self._profile.scores:
             wanted = 1
+        if state.recorded and nodes:
+            self._node_filter.record(filters, state, pod, nodes[0])
         for node in self._sampler.in_turn(nodes):
             seen += 1
             status = fits(filters, state, pod, node)
@@ -133,7 +135,7 @@ class NodeFinder:
             else:
                 return status
         self._sampler.looked_at(seen)
-        for name, _ in filters:  # each is asked about the nodes that those before it left
+        for name in filters.names:  # each is asked about the nodes that those before it left
             self._profile.count_evaluations(name, "Filter", seen)
             seen -= refused.get(name, 0)
         return feasible

@@ -1,6 +1,6 @@
 """One protocol per extension point. A plugin is a class with a `name` and some of these methods."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -78,6 +78,13 @@ class Filter(Plugin, Protocol):
 
 
 @runtime_checkable
+class SignsFilter(Filter, Protocol):
+    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+        """All that the filter's answer depends on, besides the node with its pods."""
+        ...
+
+
+@runtime_checkable
 class PostFilter(Plugin, Protocol):
     async def post_filter(
         self, state: CycleState, pod: PodInfo, rejected: Mapping[str, Status], nodes: Sequence[NodeInfo]
@@ -97,6 +104,13 @@ class PreScore(Plugin, Protocol):
 class Score(Plugin, Protocol):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """How good the node is; 0 … MAX_NODE_SCORE unless `normalize` brings it there."""
+        ...
+
+
+@runtime_checkable
+class SignsScore(Score, Protocol):
+    def score_sign(self, pod: PodInfo) -> Hashable | None:
+        """All that the score depends on, besides the node with its pods; None if there is more."""
         ...
 
 

@@ -3,13 +3,15 @@
 # Protocols are looked up by type, which mypy takes for instantiation.
 # mypy: disable-error-code="type-abstract"
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from scheduler.framework import interfaces
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import EventHint
 from scheduler.framework.interfaces import Plugin, PostFilterResult, PreFilterResult
+from scheduler.framework.kinds import Kinds, remembered
 from scheduler.framework.status import SUCCESS, Code, Status, failed
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
@@ -64,9 +66,11 @@ class Profile:
                 plugin,
                 plugin if isinstance(plugin, interfaces.NormalizeScore) else None,
                 plugin if isinstance(plugin, interfaces.NormalizeStatefully) else None,
+                plugin if isinstance(plugin, interfaces.SignsScore) else None,
             )
             for plugin in self.scores
         ]
+        self._kinds = Kinds()
         self.reserves = self._at("reserve", interfaces.Reserve)
         self.permits = self._at("permit", interfaces.Permit)
         self.pre_binds = self._at("preBind", interfaces.PreBind)
@@ -184,12 +188,16 @@ class Profile:
 
     def run_scores(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> dict[str, int]:
         """The weighted sum per node."""
-        totals = dict.fromkeys((node.name for node in nodes), 0)
-        for plugin, normalize, normalize_with in self._scorers:
+        totals: dict[str, int] = {}
+        for plugin, normalize, normalize_with, signing in self._scorers:
             if plugin.name in state.skip_score:
                 continue
             began = self.monotonic()
-            scores = {node.name: plugin.score(state, pod, node) for node in nodes}
+            sign = signing.score_sign(pod) if signing is not None else None
+            if sign is None:
+                scores = {node.name: plugin.score(state, pod, node) for node in nodes}
+            else:
+                scores = self._remembered(plugin, sign, state, pod, nodes)
             if normalize is not None:
                 normalize.normalize(scores)
             elif normalize_with is not None:
@@ -198,9 +206,30 @@ class Profile:
             if state.recorded:
                 self._record(plugin.name, "Score", SUCCESS, began)
             weight = self._weights.get(plugin.name, 1)
+            if not totals and weight == 1:
+                totals = scores
+                continue
             for name, score in scores.items():
-                totals[name] += weight * score
-        return totals
+                totals[name] = totals.get(name, 0) + weight * score
+        return totals or dict.fromkeys((node.name for node in nodes), 0)
+
+    def _remembered(
+        self,
+        plugin: interfaces.Score,
+        sign: Hashable,
+        state: CycleState,
+        pod: PodInfo,
+        nodes: Sequence[NodeInfo],
+    ) -> dict[str, int]:
+        """The scores that the nodes gave such a pod before, as far as they have not changed."""
+        kind = self._kinds.of((plugin.name, sign))
+        scores: dict[str, int] = {}
+        for node in nodes:
+            known: int | None = node.memo.get(kind)
+            if known is None:
+                known = remembered(node, kind, partial(plugin.score, state, pod, node))
+            scores[node.name] = known
+        return scores
 
     # -- binding
 

@@ -135,7 +135,7 @@ class DefaultPreemption:
         self, state: CycleState, pod: PodInfo, budgets: Sequence[Object], node: NodeInfo
     ) -> Candidate | Status:
         node_filter, copy = self._handle.node_filter, state.clone()
-        found = victims.select(node_filter, node_filter.prepare(copy), copy, pod, node.clone(), budgets)
+        found = victims.select(node_filter, node_filter.prepare(copy, pod), copy, pod, node.clone(), budgets)
         if isinstance(found, Candidate) and not found.victims:
             return failed(f'expected at least one victim pod on node "{node.name}"')
         return found

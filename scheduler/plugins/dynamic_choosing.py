@@ -1,13 +1,13 @@
 """Devices for a pod's claims on one node."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Set
 
 from apimachinery.clock import Clock
 from scheduler.allocator.allocated_state import DeviceID
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
-from scheduler.allocator.requests import ClaimPlan, RequestPlan
 from scheduler.dynamic_rules import DynamicRules
+from scheduler.framework.kinds import Kinds
 from scheduler.framework.status import SUCCESS, Status, failed, unresolvable
 from scheduler.nodes import NodeInfo
 from scheduler.plugins.dynamic_state import NodeChoice, PodState, SpecialPlan
@@ -24,8 +24,8 @@ def _never() -> bool:
 class DeviceChooser:
     """Asks the allocator, and remembers.
 
-    What a node gives for one plain request, it gives to every pod that asks the same, until somebody has
-    the device or something changes: NodeInfo.memo knows it, and only Reserve asks the allocator again.
+    What a node gives to a pod that wants one plain device, it gives to every pod of the kind, until somebody
+    has the device or something changes: NodeInfo.memo knows it, and only Reserve asks the allocator again.
     """
 
     def __init__(self, rules: DynamicRules, allocator: Allocator, taken: Set[DeviceID], clock: Clock) -> None:
@@ -34,43 +34,49 @@ class DeviceChooser:
         self._allocator = allocator
         self._taken = taken
         self._clock = clock
+        self._kinds = Kinds()
+
+    def kind(self, own: PodState) -> object | None:
+        """What all pods have in common that want one such device and nothing else; None for all others."""
+        usual = own.usual_special
+        plans = own.plans if usual is None else [usual.plan]
+        single = plans[0].single if len(plans) == 1 else None
+        if single is None or single.capacity or own.pinned or own.lost or (own.special and own.claims):
+            return None
+        return self._kinds.of((own.special.resources if own.special else (), single.resume_key))
+
+    def known(self, own: PodState, node: NodeInfo) -> Status | None:
+        """What the node answered the last such pod, if that still holds."""
+        known: _Known | None = node.memo.get(own.kind)
+        if known is None or known[0] is not own.situation:
+            return None
+        if known[1] is None:
+            return _CANNOT_ALLOCATE
+        return None if known[1] in self._taken else SUCCESS
 
     def choose(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
         """For Filter: whether there are devices for all claims together."""
-        plans: Sequence[ClaimPlan] = own.plans if special is None else [*own.plans, special.plan]
-        single = plans[0].single if len(plans) == 1 else None
-        if single is None or single.capacity:
-            return self._search(own, plans, special, node)
-        known: _Known | None = node.memo.get(single.resume_key)
-        if known is not None and known[0] is own.situation:
-            if known[1] is None:
-                return _CANNOT_ALLOCATE
-            if known[1] not in self._taken:
-                return SUCCESS
-        status = self._search(own, plans, special, node)
-        self._remember(own, single, node, status)
+        status = self._search(own, special, node)
+        if own.kind is not None and special is own.usual_special:
+            self._remember(own, node, status)
         return status
 
     @staticmethod
-    def _remember(own: PodState, single: RequestPlan, node: NodeInfo, status: Status) -> None:
+    def _remember(own: PodState, node: NodeInfo, status: Status) -> None:
         if status is _CANNOT_ALLOCATE:
-            node.memo[single.resume_key] = (own.situation, None)
+            node.memo[own.kind] = (own.situation, None)
         choice = own.choices.get(node.name)
         if status is SUCCESS and choice is not None and choice.found is not None:
             (device,) = (each.device for each in choice.found.solution[0].choices)
             if device.plain:
-                node.memo[single.resume_key] = (own.situation, device.id)
+                node.memo[own.kind] = (own.situation, device.id)
 
     def chosen(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
         """For Reserve: the same as `choose`, and the choice is in the state afterwards."""
-        if node.name in own.choices:
-            return SUCCESS
-        plans = own.plans if special is None else [*own.plans, special.plan]
-        return self._search(own, plans, special, node)
+        return SUCCESS if node.name in own.choices else self._search(own, special, node)
 
-    def _search(
-        self, own: PodState, plans: Sequence[ClaimPlan], special: SpecialPlan | None, node: NodeInfo
-    ) -> Status:
+    def _search(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
+        plans = own.plans if special is None else [*own.plans, special.plan]
         found = None
         if plans:
             try:

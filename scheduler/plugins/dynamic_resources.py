@@ -112,12 +112,18 @@ class DynamicResources:
             if (selector := each.node_selector) is not None
         ]
         own.lost = self._wait.lost(claims)
+        if self._special is not None and own.special is not None and not own.special.exists:
+            own.usual_special = self._special.usual(own, own.special, pod)
+        own.kind = self._chooser.kind(own)
         own.situation = self._allocator.situation()
         state.write(NAME, own)
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         own: PodState = state.read(NAME)
+        known = self._chooser.known(own, node)
+        if known is not None:
+            return known
         special = self._on_node(own, pod, node)
         if isinstance(special, Status):
             return special

@@ -64,10 +64,13 @@ class SpecialClaims:
             return resources
         if not resources and not own.claims:
             return None
-        plan = own.special_plans.get(resources)
-        if plan is None:
-            plan = own.special_plans[resources] = self._plan(own, special, pod, resources)
-        return plan
+        return self._planned(own, special, pod, resources)
+
+    def usual(self, own: PodState, special: SpecialClaim, pod: PodInfo) -> SpecialPlan:
+        """The claim as nodes without device plugins need it."""
+        return self._planned(
+            own, special, pod, tuple(name for name, has_class in special.resources if has_class)
+        )
 
     def _backed(self, special: SpecialClaim, node: NodeInfo) -> tuple[str, ...] | Status:
         """Which resources the special claim asks for: those that the node has from DRA alone."""
@@ -81,6 +84,14 @@ class SpecialClaims:
         if backed and self._plugged_too:
             return tuple(resource for resource, has_class in special.resources if has_class)
         return tuple(backed)
+
+    def _planned(
+        self, own: PodState, special: SpecialClaim, pod: PodInfo, resources: tuple[str, ...]
+    ) -> SpecialPlan:
+        plan = own.special_plans.get(resources)
+        if plan is None:
+            plan = own.special_plans[resources] = self._plan(own, special, pod, resources)
+        return plan
 
     def _plan(
         self, own: PodState, special: SpecialClaim, pod: PodInfo, resources: tuple[str, ...]

@@ -67,7 +67,9 @@ class PodState:
     special: SpecialClaim | None
     allocator: Allocator
     plans: list[ClaimPlan]  # of the claims that need an allocation
-    situation: object = None  # what nodes remember of requests holds as long as it is the same
+    usual_special: SpecialPlan | None = None  # on nodes where DRA alone has all that classes back
+    kind: object | None = None  # of pods that want the same one device: nodes remember their answer under it
+    situation: object = None  # as long as it is the same, that answer holds
     choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
     special_plans: dict[tuple[str, ...], SpecialPlan] = field(default_factory=dict)  # by resources
     pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector

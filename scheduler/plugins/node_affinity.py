@@ -1,7 +1,9 @@
 """NodeAffinity: node selector, required and preferred node affinity."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from apimachinery.node_selectors import selector_matches, term_matches
 from scheduler.framework.cycle_state import CycleState
@@ -34,6 +36,9 @@ class NodeAffinity:
         if not pod.spec.get("nodeSelector") and required(pod.spec) is None and self._required is None:
             return PreFilterResult(SKIP)
         return PreFilterResult(nodes=named_nodes(pod.spec))
+
+    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+        return orjson.dumps((pod.spec.get("nodeSelector"), required(pod.spec)))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         if self._required is not None and not selector_matches(self._required, node.labels, node.name):

@@ -1,6 +1,6 @@
 """NodeName: a pod that asks for a node by name goes there or nowhere."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
@@ -23,6 +23,9 @@ class NodeName:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         return PreFilterResult(SUCCESS if pod.spec.get("nodeName") else SKIP)
+
+    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+        return pod.spec.get("nodeName")
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         return SUCCESS if fits(pod, node) else _MISMATCH

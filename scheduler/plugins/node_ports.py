@@ -1,6 +1,6 @@
 """NodePorts: host ports are free on the node."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
@@ -27,6 +27,9 @@ class NodePorts:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         return PreFilterResult(SUCCESS if pod.host_ports else SKIP)
+
+    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+        return pod.host_ports
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         return _REJECTED if conflicts(pod.host_ports, node.ports) else SUCCESS

@@ -3,7 +3,7 @@
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go, 1.36.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from scheduler.device_totals import DeviceTotals
@@ -33,13 +33,10 @@ class NodeResourcesBalancedAllocation:
         return SUCCESS if any(pod.requests.get(name) for name in self._resources) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        if not self._only_size:
-            return balance(pod, node, self._resources, self._totals)
-        key = (NAME, pod.size)
-        known: int | None = node.memo.get(key)
-        if known is None:
-            known = node.memo[key] = balance(pod, node)
-        return known
+        return balance(pod, node, self._resources, self._totals)
+
+    def score_sign(self, pod: PodInfo) -> Hashable | None:
+        return pod.size if self._only_size else None
 
 
 def balance(

@@ -3,7 +3,7 @@
 Extended resources that a DRA driver backs on a node are left to DynamicResources.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from scheduler.device_totals import DeviceTotals
@@ -20,16 +20,6 @@ NAME = "NodeResourcesFit"
 
 
 _Amounts = tuple[tuple[str, int, bool], ...]  # resource, amount, whether DRA may have it
-_MOST_KINDS = 1000  # of pods, to be told apart
-
-
-class _Asked:
-    """What a pod asks for. Found by identity: that is cheaper than by its amounts."""
-
-    __slots__ = ("amounts",)
-
-    def __init__(self, amounts: _Amounts) -> None:
-        self.amounts = amounts
 
 
 class NodeResourcesFit:
@@ -56,7 +46,6 @@ class NodeResourcesFit:
         names = {name for name, _ in self._strategy.resources}
         self._scores_only_size = names <= {"cpu", "memory"}
         self._always_resolvable = always_resolvable
-        self._asked: dict[_Amounts, _Asked] = {}
 
     def events_to_register(self) -> Sequence[EventHint]:
         pods = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
@@ -73,27 +62,15 @@ class NodeResourcesFit:
         asked = tuple(
             (name, amount, name in delegated) for name, amount in wanted.items() if not self._is_ignored(name)
         )
-        state.write(NAME, self._known(asked))
+        state.write(NAME, asked)
         return PreFilterResult()
 
-    def _known(self, amounts: _Amounts) -> _Asked:
-        """One object for all pods that ask the same: nodes remember whether they have it."""
-        known = self._asked.get(amounts)
-        if known is None:
-            if len(self._asked) >= _MOST_KINDS:
-                self._asked.clear()
-            known = self._asked[amounts] = _Asked(amounts)
-        return known
+    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+        asked: _Amounts = state.read(NAME)
+        return asked
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
-        asked: _Asked = state.read(NAME)
-        known: Status | None = node.memo.get(asked)
-        if known is None:
-            known = node.memo[asked] = self._judged(asked, node)
-        return known
-
-    def _judged(self, asked: _Asked, node: NodeInfo) -> Status:
-        reasons, resolvable = self._missing(asked, node)
+        reasons, resolvable = self._missing(state.read(NAME), node)
         if not reasons:
             return SUCCESS
         return Status(Code.UNSCHEDULABLE if resolvable else Code.UNRESOLVABLE, reasons, NAME)
@@ -101,13 +78,13 @@ class NodeResourcesFit:
     def _is_lacking(self, allocatable: Mapping[str, int], name: str) -> bool:
         return self._extended is not None and self._extended.is_lacking(allocatable, name)
 
-    def _missing(self, wanted: _Asked, node: NodeInfo) -> tuple[tuple[str, ...], bool]:
+    def _missing(self, wanted: _Amounts, node: NodeInfo) -> tuple[tuple[str, ...], bool]:
         """Everything that is missing; not resolvable if even an empty node would not have it."""
         reasons: list[str] = []
         resolvable = True
         if len(node.pods) + 1 > node.max_pods:
             reasons.append("Too many pods")
-        for name, asked, delegated in wanted.amounts:
+        for name, asked, delegated in wanted:
             has = node.allocatable.get(name, 0)
             if asked > has - node.requested.get(name, 0) and not (
                 delegated and self._is_lacking(node.allocatable, name)
@@ -121,13 +98,10 @@ class NodeResourcesFit:
         return bool(slash) and (name in self._ignored or group in self._ignored_groups)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        if not self._scores_only_size:
-            return self._strategy.score(pod, node, self._totals)
-        key = (self, pod.scored_size)
-        known: int | None = node.memo.get(key)
-        if known is None:
-            known = node.memo[key] = self._strategy.score(pod, node)
-        return known
+        return self._strategy.score(pod, node, self._totals)
+
+    def score_sign(self, pod: PodInfo) -> Hashable | None:
+        return pod.scored_size if self._scores_only_size else None
 
     def _node_may_fit(self, pod: Object, old: Object | None, new: Object | None) -> bool:
         """The empty node would take the pod, and it is new or has more than before of what the pod wants."""

@@ -1,6 +1,8 @@
 """NodeUnschedulable: a cordoned node takes only pods that tolerate that."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+
+import orjson
 
 from apimachinery.taints import tolerates
 from scheduler.framework.cycle_state import CycleState
@@ -31,6 +33,9 @@ class NodeUnschedulable:
             EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _may_run),
             EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_same_pod),
         )
+
+    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+        return orjson.dumps(pod.spec.get("tolerations"))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         return SUCCESS if not node.unschedulable or fits(pod, node) else _REJECTED

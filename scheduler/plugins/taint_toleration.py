@@ -1,6 +1,8 @@
 """TaintToleration: hard taints keep pods away, soft ones make a node less attractive."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+
+import orjson
 
 from apimachinery.taints import tolerates
 from scheduler.framework.cycle_state import CycleState
@@ -34,6 +36,9 @@ class TaintToleration:
             EventHint(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), _tolerable),
             EventHint(ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), is_same_pod),
         )
+
+    def filter_sign(self, state: CycleState, pod: PodInfo) -> Hashable:
+        return orjson.dumps(pod.spec.get("tolerations"))
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         if not node.taints:
