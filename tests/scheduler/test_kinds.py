@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-
 from plugin_bench import Bench, pod
+
 from scheduler.filtering import NodeFilter
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.kinds import Kinds, remembered
