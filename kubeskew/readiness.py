@@ -17,7 +17,7 @@ START_SECONDS = 60.0
 SLOW_SECONDS = 4.0  # after which a wait is told, again and again
 POLL_SECONDS = 0.03
 _POLL_SHARE = 0.02  # of the time waited so far: what takes long is asked for less often
-LEADING = frozenset({"controller-manager", "scheduler"})
+_NOT_LEADING = "leading: not leading"
 
 Missing = str  # what is not there yet; empty if nothing
 Progress = Callable[[str], None]
@@ -138,7 +138,7 @@ async def _wait_one(
             )
 
     def tell(lacking: Missing) -> None:
-        hint = " (the lease of a leader that was killed ends after 15 s)" if process.kind in LEADING else ""
+        hint = " (the lease of a leader that was killed ends after 15 s)" if _NOT_LEADING in lacking else ""
         progress(f"waiting for {process.name}: {' '.join(lacking.split())}{hint}")
 
     if process.kind != "apiserver" and not server_runs(state):

@@ -100,7 +100,8 @@ async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
     except ProfileError as error:
         raise click.UsageError(f"--config: {error}") from error
     ctx.health.more_metrics[PATH] = resource_registry(service.pods)
-    ctx.health.add_check("leading and informers synced", service.readiness)
+    ctx.health.add_check("informers", service.synced_informers)
+    ctx.health.add_check("leading", lambda: service.leading or "not leading")
     service.start()
     try:
         if ctx.options.leader_elect:

@@ -134,14 +134,10 @@ class SchedulerService:
         """All pods that the informer knows."""
         return self._informers.informer(PODS).list()
 
-    @property
-    def ready(self) -> bool:
-        return self.leading and self._informers.has_synced
-
-    def readiness(self) -> bool | str:
-        """Whether it is ready, or what it waits for, as far as that is known."""
+    def synced_informers(self) -> bool | str:
+        """Whether everything has been listed, or what the API server cannot list, as far as that is known."""
         unserved = ", ".join(map(str, self._informers.unserved))
-        return self.ready or (f"the API server cannot list {unserved}" if unserved else False)
+        return self._informers.has_synced or (f"the API server cannot list {unserved}" if unserved else False)
 
     def start(self) -> None:
         """Begin to follow the cluster."""

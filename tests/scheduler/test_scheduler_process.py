@@ -43,7 +43,7 @@ async def test_component_schedules_until_stopped(leader_elect):
     ctx = _context(server, leader_elect=leader_elect)
     running = asyncio.create_task(main(SchedulerSettings(), ctx))
     await asyncio.sleep(0)
-    assert ctx.health.failing() == ["leading and informers synced: not ready"]
+    assert ctx.health.failing() == ["informers: not ready", "leading: not leading"]
     await client.create(
         NODES, {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}
     )

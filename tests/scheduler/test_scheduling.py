@@ -152,11 +152,11 @@ async def test_conflict_is_retried():
 async def test_readiness_needs_leadership_and_informers():
     """The scheduler is ready once it leads and knows the cluster."""
     cluster = Cluster()
-    assert not cluster.service.ready
+    assert not cluster.service.leading
     async with running(cluster):
         await asyncio.sleep(1)
-        assert cluster.service.ready
-    assert not cluster.service.ready
+        assert cluster.service.leading
+    assert not cluster.service.leading
 
 
 async def test_a_second_term_goes_on_where_the_first_ended():
