@@ -155,8 +155,14 @@ class Inside:
     def process(self, stdin: Input, stdout: Output, stderr: Output, *, tty: bool) -> Process:
         """What a command run beside the program has."""
         environment = self.setting.variables() | ({"TERM": "xterm"} if tty else {})
-        machine = Machine(self.setting.hostname, self.files, self.clock.now)
+        machine = Machine(self.setting.hostname, self.files, self.clock.now, terminate=self._terminate)
         return Process(machine, environment, stdin, stdout, stderr, self.setting.directory, is_terminal=tty)
+
+    def _terminate(self) -> None:
+        lives = self.container.stops_after
+        if lives is not None:
+            self.ended(Ending(self.clock.now() + timedelta(seconds=lives), 0))
+            self.tell()
 
     def tell(self) -> None:
         """Wake those who wait for `changed`."""

@@ -10,6 +10,7 @@ from kubelet.shell.text_commands import TEXT_COMMANDS
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 
+_ENDING = {"TERM", "15", "INT", "2", "QUIT", "3", "HUP", "1"}  # signals, as a program takes them
 _AT_ONCE = 1 << 14  # numbers between two turns
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "0": "\0", "e": "\x1b"}
@@ -241,6 +242,19 @@ async def _ps(process: Process, _argv: list[str]) -> int:
     return 0
 
 
+async def _kill(process: Process, argv: list[str]) -> int:
+    """There is the container's program alone, which SIGKILL from inside its own namespace does not reach."""
+    words, signal = [word for word in argv[1:] if word != "-s"], "TERM"
+    if words and not words[0].isdecimal():
+        signal = words.pop(0).removeprefix("-").removeprefix("SIG")
+    for number in words:
+        if number != "1":
+            return process.complain(f"sh: can't kill pid {number}: No such process")
+    if words and signal in _ENDING and process.machine.terminate is not None:
+        process.machine.terminate()
+    return 0
+
+
 async def _tty(process: Process, _argv: list[str]) -> int:
     process.out("/dev/pts/0\n" if process.is_terminal else "not a tty\n")
     return int(not process.is_terminal)
@@ -282,5 +296,5 @@ COMMANDS: dict[str, Command] = {
     "export": _export, "unset": _unset, "set": _set, "shift": _shift, "read": _read, "hostname": _hostname,
     "date": _date, "id": _id, "whoami": _whoami, "uname": _uname, "nproc": _nproc, "ps": _ps, "tty": _tty,
     "which": _which, "seq": _seq, "timeout": _timeout, "sync": _true, "ulimit": _true, "umask": _true,
-    "kill": _true, "local": _export, "return": _exit, "clear": _true, "stty": _true,
+    "kill": _kill, "local": _export, "return": _exit, "clear": _true, "stty": _true,
 }  # fmt: skip

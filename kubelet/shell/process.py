@@ -77,6 +77,7 @@ class Machine:
     files: FileSystem
     now: Callable[[], datetime]
     is_main: bool = False  # the container's own program: an unknown command runs until it is stopped
+    terminate: Callable[[], None] | None = None  # SIGTERM for the container's own program
 
 
 class ExitError(Exception):

@@ -7,9 +7,11 @@ import pytest
 
 from apimachinery.clock import SeededEntropy
 from kubelet.devices import ContainerDevices, DeviceNode, HostMount
+from kubelet.insides import run_program
 from kubelet.program import Program, program_of
 from kubelet.runtime import FakeRuntime, full_image_name
 from kubelet.shell.files import FileError
+from kubelet.shell.process import BytesInput
 
 
 @dataclass
@@ -152,6 +154,30 @@ def test_how_a_container_stops(open_runtime, clock, program, grace, delay, secon
 
     assert (container.ends_at - before).total_seconds() == seconds
     assert container.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("argv", "program", "seconds", "code"),
+    [
+        pytest.param(["kill", "1"], Program(), 0, 0, id="SIGTERM"),
+        pytest.param(["kill", "-s", "TERM", "1"], Program(), 0, 0, id="named apart"),
+        pytest.param(["kill", "-SIGINT", "1"], Program(stops_after=5), 5, 0, id="takes its time"),
+        pytest.param(["kill", "1"], Program(stops_after=None), None, 0, id="ignored"),
+        pytest.param(["kill", "-9", "1"], Program(), None, 0, id="SIGKILL does not reach it"),
+        pytest.param(["kill", "7"], Program(), None, 1, id="no such process"),
+    ],
+)
+async def test_a_command_inside_ends_the_container(open_runtime, clock, argv, program, seconds, code):
+    """What `kubectl exec … kill` does to the container's own program."""
+    runtime = open_runtime()
+    sandbox = runtime.run_sandbox(POD)
+    container = runtime.start_container(sandbox, "main", "nginx", program)
+    inside, before = runtime.inside(sandbox, container), clock.now()
+    process = inside.process(BytesInput(), lambda _: None, lambda _: None, tty=False)
+
+    assert await run_program(process, argv) == code
+    lasts = None if container.ends_at is None else (container.ends_at - before).total_seconds()
+    assert (lasts, container.exit_code) == (seconds, 0)
 
 
 @pytest.mark.parametrize(
