@@ -68,6 +68,11 @@ def _of_stage(minor: int, stage: str) -> tuple[str, ...]:
     )
 
 
+def known_gate(name: str) -> bool:
+    """Whether any release has the gate."""
+    return name in _table()["gates"]
+
+
 def _parse_bool(name: str, text: str) -> bool:
     if text in _TRUE:
         return True

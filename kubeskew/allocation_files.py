@@ -17,9 +17,11 @@ from apimachinery.decoding import Parsed, decode_value
 from apimachinery.defaulting.context import DefaultingContext
 from apimachinery.defaulting.dynamic_resources import DEFAULTERS
 from apimachinery.errors import StatusError
+from apimachinery.field import ErrorType
 from apimachinery.gates import FeatureGates
 from apimachinery.resources import GroupVersionKind
 from apimachinery.versions import NEWEST_MINOR, Version
+from kubeskew.allocation_faults import faults
 from kubeskew.failures import UserError
 
 Object = dict[str, Any]
@@ -39,6 +41,7 @@ class AllocationFiles:
     claims: dict[str, Object] = field(default_factory=dict)
     rules: dict[str, Object] = field(default_factory=dict)
     nodes: dict[str, Object] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)  # what a server would refuse
 
     def node_labels(self) -> dict[str, Mapping[str, str]]:
         """Every node that the files know: of nodes that only slices name, the host name is the one label."""
@@ -54,11 +57,11 @@ class AllocationFiles:
 def load(paths: tuple[Path, ...], version: Version, gates: FeatureGates) -> AllocationFiles:
     """Everything in the files; raises UserError that names file, document and what is wrong."""
     files = AllocationFiles()
-    reader = _Reader(files, DefaultingContext(version, gates, SystemClock().now()))
+    reader = _Reader(files, version, DefaultingContext(version, gates, SystemClock().now()))
     for path in paths:
         for where, obj in _documents(path):
             try:
-                reader.take(obj)
+                files.warnings += [f"{where}: {text}" for text in reader.take(obj)]
             except UserError as error:
                 raise UserError(f"{where}: {error}") from error
             except _UNUSABLE as error:
@@ -91,7 +94,10 @@ def _items(where: str, document: Any) -> Iterator[tuple[str, Object]]:
         raise UserError(f"{where}: expected an object with apiVersion and kind")
     if str(document.get("kind") or "").endswith("List"):
         kind = document["kind"].removesuffix("List")
-        for index, item in enumerate(document.get("items") or ()):
+        items = document.get("items") or []
+        if not isinstance(items, list):
+            raise UserError(f"{where}: items: expected a list")
+        for index, item in enumerate(items):
             # the items of a typed list need not repeat what they are
             said = {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}
             yield from _items(f"{where}, item {index}", {**said, **item} if isinstance(item, dict) else item)
@@ -102,28 +108,35 @@ def _items(where: str, document: Any) -> Iterator[tuple[str, Object]]:
 class _Reader:
     """Sorts objects; methods raise UserError or one of _UNUSABLE."""
 
-    def __init__(self, files: AllocationFiles, defaulting: DefaultingContext) -> None:
+    def __init__(self, files: AllocationFiles, version: Version, defaulting: DefaultingContext) -> None:
         self._files = files
+        self._version = version
         self._defaulting = defaulting
 
-    def take(self, obj: Object) -> None:
+    def take(self, obj: Object) -> Iterator[str]:
+        """Gives what a server would say against the object."""
         group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
         kind = obj.get("kind")
         if not kind or not version:
             raise UserError("expected an object with apiVersion and kind")
         if (group, kind) == ("", "Node"):
-            self._files.nodes[_name(obj)] = obj
+            self._files.nodes[_name(obj)] = typed(obj)
             return
         if group != _GROUP or kind not in _KINDS:
             known = ", ".join((*_KINDS, "Node"))
             raise UserError(f"{kind} of {obj['apiVersion']} says nothing about devices: only {known} do")
         if version not in _VERSIONS:
             raise UserError(f"{obj['apiVersion']} is not a version with devices: {', '.join(_VERSIONS)} are")
-        self._store(kind, self._as_v1(obj, kind))
+        made = self._as_v1(obj, kind)
+        self._store(kind, made)
+        for fault in faults(made, kind, self._version):
+            if fault.type is ErrorType.TOO_MANY:
+                raise UserError(str(fault))
+            yield f"a server of {self._version} refuses {kind} {_name(made)}: {fault}"
 
     def _as_v1(self, obj: Object, kind: str) -> Object:
         _name(obj)
-        made = convert(_typed(copy.deepcopy(obj)), GroupVersionKind(_GROUP, "v1", kind))
+        made = convert(typed(copy.deepcopy(obj)), GroupVersionKind(_GROUP, "v1", kind))
         defaulter = DEFAULTERS.get(f"io.k8s.api.resource.v1.{kind}")
         if defaulter is not None:
             defaulter(made, self._defaulting)
@@ -137,25 +150,25 @@ class _Reader:
             _check_slice(obj)
             self._files.slices[name] = obj
         elif kind == "DeviceTaintRule":
-            _field(obj, "spec", "taint")
+            field_of(obj, "spec", "taint")
             self._files.rules[name] = obj
         else:
             claim = obj if kind == "ResourceClaim" else _from_template(obj)
             for request in (claim["spec"].get("devices") or {}).get("requests") or ():
-                _field(request, "name")
+                field_of(request, "name")
             metadata = claim["metadata"]
             self._files.claims[f"{metadata.setdefault('namespace', 'default')}/{name}"] = claim
 
 
-def _typed(obj: Object) -> Object:
+def typed(obj: Object) -> Object:
     """The object as an API server reads it; raises UserError if a field has the wrong type."""
-    version, kind = obj["apiVersion"].rpartition("/")[2], obj["kind"]
-    schemas = (types_of(minor).of_kind(_GROUP, version, kind) for minor in range(NEWEST_MINOR, 30, -1))
+    (group, _, version), kind = obj["apiVersion"].rpartition("/"), obj["kind"]
+    schemas = (types_of(minor).of_kind(group, version, kind) for minor in range(NEWEST_MINOR, 30, -1))
     schema = next((schema for schema in schemas if schema is not None), None)
     if schema is None:
         raise UserError(f"there is no {kind} in {obj['apiVersion']}")
     try:
-        return decode_value(Parsed(obj), GroupVersionKind(_GROUP, version, kind), schema, "Ignore").object
+        return decode_value(Parsed(obj), GroupVersionKind(group, version, kind), schema, "Ignore").object
     except StatusError as error:
         raise UserError(
             error.message.partition(f"cannot be handled as a {kind}: ")[2] or error.message
@@ -169,17 +182,18 @@ def _from_template(template: Object) -> Object:
 
 
 def _name(obj: Object) -> str:
-    return str(_field(obj, "metadata", "name"))
+    return str(field_of(obj, "metadata", "name"))
 
 
 def _check_slice(obj: Object) -> None:
     for path in (("driver",), ("pool", "name"), ("pool", "resourceSliceCount")):
-        _field(obj, "spec", *path)
+        field_of(obj, "spec", *path)
     for device in obj["spec"].get("devices") or ():
-        _field(device, "name")
+        field_of(device, "name")
 
 
-def _field(obj: Any, *path: str) -> Any:
+def field_of(obj: Any, *path: str) -> Any:
+    """What is at the path; raises UserError if nothing is."""
     value = obj
     for depth, key in enumerate(path, 1):
         value = value.get(key) if isinstance(value, dict) else None

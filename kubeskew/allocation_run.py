@@ -69,7 +69,7 @@ class AllocationRun:
     def on_nodes(self, only: str | None, *, explained: bool) -> list[Object]:
         """`{"name", "allocations": […] | None, "error"?, "explanation"?}` per node."""
         labels = self._files.node_labels()
-        if only is not None and self._files.nodes and only not in labels:
+        if only is not None and labels and only not in labels:
             raise UserError(f"no node {only} in the files; there are {', '.join(sorted(labels))}")
         names = [only] if only is not None else list(labels) or [_NOWHERE]
         return [self._on_node(_Node(name, labels.get(name, {})), explained=explained) for name in names]

@@ -16,7 +16,7 @@ from kubeskew.commands.options import output_option, print_json, print_table
 from kubeskew.failures import UserError
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_BAD_CASE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_BAD_CASE = (UserError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @click.command()
@@ -81,19 +81,18 @@ def _answer_all(lines: BinaryIO) -> None:
 
 def _answer(line: bytes) -> dict[str, Any]:
     """The answer to one case; what is wrong with the line, if it is none."""
+    from kubeskew.allocation_cases import check_case
     from scheduler.allocator.cases import run_case
     from scheduler.dynamic_rules import FILTER_SECONDS
 
     name = None
     try:
-        case = orjson.loads(line)
-        if not isinstance(case, dict):
-            raise TypeError("expected an object")
-        name = case.get("name")
+        case = orjson.loads(line.strip())
+        name = case.get("name") if isinstance(case, dict) else None
+        check_case(case)
         answer = run_case(case, SeededEntropy().uid, lambda: deadline(FILTER_SECONDS))
     except _BAD_CASE as error:
-        said = f"{error} is missing" if isinstance(error, KeyError) else error
-        answer = {"allocations": None, "error": f"unusable case: {said}"}
+        answer = {"allocations": None, "error": f"unusable case: {error}"}
     return {"name": name, **answer}
 
 
@@ -107,8 +106,11 @@ def _allocate(
         chosen = FeatureGates.parse(version, gates)
     except ValueError as error:
         raise UserError(f"feature gates: {error}") from error
-    run = AllocationRun(load(paths, version, chosen), version, chosen)
+    files = load(paths, version, chosen)
+    run = AllocationRun(files, version, chosen)
     answers = run.on_nodes(node, explained=explain)
+    for warning in files.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if output == "json":
         print_json({"version": str(version), "claims": run.claim_names, "nodes": answers})
     else:

@@ -168,7 +168,54 @@ def test_bad_lines_are_answered(run, tmp_path):
     assert code == 0
     assert [answer["name"] for answer in answers] == [None, None, "b", "c"]
     assert ["error" in answer for answer in answers] == [True, True, True, False]
-    assert answers[2]["error"] == "unusable case: 'node' is missing"
+    assert answers[2]["error"] == "unusable case: node is missing"
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ({"version": 36}, 'version: expected a text such as "1.36"'),
+        ({"featureGates": {"X": True}}, "featureGates: unrecognized feature gate: X"),
+        ({"featureGates": {"DRAAdminAccess": "yes"}}, "featureGates: expected an object of true and false"),
+        ({"node": {"metadata": {}}}, "node: metadata.name is missing"),
+        ({"slices": {}, "claims": 5}, "claims: expected a list"),
+        ({"classes": [{"spec": 5}]}, "classes[0]: json: cannot unmarshal number into Go struct field "),
+        ({"slices": [{"metadata": {"name": "s"}, "spec": {}}]}, "slices[0]: spec.driver is missing"),
+        ({"claims": [{"metadata": {"name": "c"}}]}, "claims[0]: spec is missing"),
+        ({"allocatedShares": [{"driver": "d"}]}, "allocatedShares[0]: pool is missing"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_bad_parts_of_a_line(run, tmp_path, part, text):
+    """Where a line has not the shape of a case is said by its path."""
+    line = tmp_path / "case"
+    line.write_text(json.dumps({"name": "a", "node": {"metadata": {"name": "n"}}, **part}))
+    _, out, _ = run("--jsonl", str(line))
+
+    answer = json.loads(out)
+    assert (answer["name"], answer["allocations"]) == ("a", None)
+    assert answer["error"].startswith(f"unusable case: {text}")
+
+
+def test_what_a_server_refuses_is_told(run):
+    """What no server would store is allocated all the same, with a warning; lists have their limits."""
+    claim = {
+        **_CLAIM,
+        "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu", "count": -1}]}},
+    }
+    code, _, err = run(objects=[claim])
+    many = {**_CLAIM, "spec": {"devices": {"requests": [{"name": f"r{i}"} for i in range(33)]}}}
+
+    assert code == 0
+    assert (
+        "a server of 1.36 refuses ResourceClaim a: spec.devices.requests[0].exactly.count: Invalid value"
+        in err
+    )
+    code, _, err = run(objects=[many])
+    assert (code, "item 0: spec.devices.requests: Too many: 33: must have at most 32 items" in err) == (
+        2,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
