@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from apimachinery.cel.errors import EvaluationError
 from apimachinery.cel.overloads import Overload, overload
-from apimachinery.cel.temporal import timestamp
+from apimachinery.cel.times import timestamp
 from apimachinery.cel.urls import URL
 from apimachinery.cel.values import NONE, Optional
 

@@ -5,10 +5,10 @@ Source: github.com/google/cel-go/ext/formatting.go.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
 from apimachinery.cel.errors import EvaluationError
+from apimachinery.cel.times import Duration, Timestamp
 from apimachinery.cel.values import TypeValue, type_name
 
 _CLAUSE = re.compile(r"%(?:%|(\.[0-9]+)?([sdfebxXo])|(.?))", re.DOTALL)
@@ -64,7 +64,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, Mapping):
         pairs = sorted(f"{text_of(key)}: {text_of(item)}" for key, item in value.items())
         return "{" + ", ".join(pairs) + "}"
-    if isinstance(value, bool | int | float | str | bytes | timedelta | datetime):
+    if isinstance(value, bool | int | float | str | bytes | Duration | Timestamp):
         return to_string(value)
     raise _UnformattableError(
         "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "

@@ -5,7 +5,6 @@ cel/library.go, all as of Kubernetes 1.36.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
 from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
@@ -13,11 +12,18 @@ from typing import Any
 from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from apimachinery.cel.operators import OPTIONAL_OPERATORS, add, contained
 from apimachinery.cel.overloads import Overload, overload
+from apimachinery.cel.times import Duration, Timestamp
 from apimachinery.cel.values import NONE, Optional, UInt, compare, equal, type_name
 
 Values = Sequence[Any]
 
-_SUMMABLE: Mapping[str, Any] = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": timedelta()}
+_SUMMABLE: Mapping[str, Any] = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": Duration()}
+_ORDERED = frozenset(
+    {
+        *("int", "uint", "double", "bool", "string", "bytes"),
+        *("google.protobuf.Duration", "google.protobuf.Timestamp"),
+    }
+)
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
 
@@ -34,8 +40,8 @@ def _extreme(name: str, sign: int) -> Callable[[Values], Any]:
         if not items:
             raise EvaluationError(f"{name} called on empty list")
         best = items[0]
-        for item in items[1:]:
-            if compare(item, best) == sign:
+        for item in items:
+            if _order(best, item) == sign:
                 best = item
         return best
 
@@ -53,14 +59,24 @@ def _sum(zero: Any) -> Callable[[Values], Any]:
 
 
 def _is_sorted(items: Values) -> bool:
-    return all(compare(left, right) <= 0 for left, right in pairwise(items))
+    return all(_order(left, right) != 1 for left, right in pairwise(items))
+
+
+def _order(left: Any, right: Any) -> int:
+    """How two neighbours compare; 2 if they do not, which is nothing wrong unless one is never ordered."""
+    if type_name(right) not in _ORDERED:
+        raise EvaluationError(NO_SUCH_OVERLOAD)
+    try:
+        return compare(left, right)
+    except EvaluationError:
+        return 2
 
 
 LISTS: tuple[Overload, ...] = (
     *(overload(f"list({kind}).isSorted() bool", _is_sorted) for kind in _COMPARABLE),
     *(overload(f"list({kind}).sum() {kind}", _sum(zero)) for kind, zero in _SUMMABLE.items()),
-    *(overload(f"list({kind}).max() {kind}", _extreme("max", 1)) for kind in _COMPARABLE),
-    *(overload(f"list({kind}).min() {kind}", _extreme("min", -1)) for kind in _COMPARABLE),
+    *(overload(f"list({kind}).max() {kind}", _extreme("max", -1)) for kind in _COMPARABLE),
+    *(overload(f"list({kind}).min() {kind}", _extreme("min", 1)) for kind in _COMPARABLE),
     overload("list(T).indexOf(T) int", _index_of),
     overload("list(T).lastIndexOf(T) int", _last_index_of),
 )
@@ -110,7 +126,7 @@ def _sort_by(items: Values, keys: Values) -> list[Any]:
         )
     if not keys:
         return list(items)
-    if not isinstance(keys[0], bool | int | float | str | bytes | datetime | timedelta):
+    if not isinstance(keys[0], bool | int | float | str | bytes | Duration | Timestamp):
         raise EvaluationError("list elements must be comparable")
     if any(type_name(key) != type_name(keys[0]) for key in keys):
         raise EvaluationError("list elements must have the same type")
@@ -192,8 +208,9 @@ def _some(value: Any) -> Optional:
 
 
 def _non_zero(value: Any) -> Optional:
-    zero = value is None or value == 0 or (isinstance(value, Sequence | Mapping) and not value)
-    return NONE if zero else Optional(value, True)
+    zero = value.is_zero if isinstance(value, Timestamp) else value in (None, 0, Duration())
+    empty = isinstance(value, Sequence | Mapping) and not value
+    return NONE if zero or empty else Optional(value, True)
 
 
 def _unwrap(items: Values) -> list[Any]:

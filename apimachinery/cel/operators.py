@@ -6,14 +6,12 @@ operation the message names the operator, if it only does not fit the right one 
 
 import operator
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from apimachinery.cel.overloads import Overload, overload
+from apimachinery.cel.times import Duration, Timestamp
 from apimachinery.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt, compare, equal, is_number, type_name
-
-_EARLIEST, _LATEST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 
 
 def checked_int(value: int, what: str = "integer overflow") -> int:
@@ -28,24 +26,14 @@ def checked_uint(value: int) -> UInt:
     return UInt(value)
 
 
-def checked_timestamp(make: Callable[[], datetime]) -> datetime:
-    try:
-        value = make()
-    except OverflowError:
-        raise EvaluationError("timestamp overflow") from None
-    if not _EARLIEST <= value <= _LATEST:
+def checked_timestamp(value: Timestamp) -> Timestamp:
+    if not value.in_range:
         raise EvaluationError("timestamp overflow")
     return value
 
 
-def checked_duration(make: Callable[[], timedelta]) -> timedelta:
-    try:
-        value = make()
-    except OverflowError:
-        raise EvaluationError("duration overflow") from None
-    if not abs(value) <= timedelta(microseconds=INT_MAX // 1000):
-        raise EvaluationError("duration overflow")
-    return value
+def _shifted(at: Timestamp, nanos: int) -> Timestamp:
+    return checked_timestamp(Timestamp(at.nanos + nanos, at.offset))
 
 
 def _mismatch(left: Any, name: str, able: frozenset[str]) -> EvaluationError:
@@ -90,12 +78,12 @@ def add(left: Any, right: Any) -> Any:
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         extend = getattr(left, "extended", None)
         return extend(right) if extend is not None else [*left, *right]
-    if isinstance(left, datetime) and isinstance(right, timedelta):
-        return checked_timestamp(lambda: left + right)
-    if isinstance(left, timedelta) and isinstance(right, datetime):
-        return checked_timestamp(lambda: right + left)
-    if isinstance(left, timedelta) and isinstance(right, timedelta):
-        return checked_duration(lambda: left + right)
+    if isinstance(left, Timestamp) and isinstance(right, Duration):
+        return _shifted(left, right.nanos)
+    if isinstance(left, Duration) and isinstance(right, Timestamp):
+        return _shifted(right, left.nanos)
+    if isinstance(left, Duration) and isinstance(right, Duration):
+        return Duration(checked_int(left.nanos + right.nanos))
     raise _mismatch(left, "_+_", _ADDABLE)
 
 
@@ -103,12 +91,10 @@ def subtract(left: Any, right: Any) -> Any:
     make = _number(left, right)
     if make is not None:
         return make(left - right)
-    if isinstance(left, datetime) and isinstance(right, timedelta):
-        return checked_timestamp(lambda: left - right)
-    if isinstance(left, datetime) and isinstance(right, datetime):
-        return checked_duration(lambda: left - right)
-    if isinstance(left, timedelta) and isinstance(right, timedelta):
-        return checked_duration(lambda: left - right)
+    if isinstance(left, Timestamp) and isinstance(right, Duration):
+        return _shifted(left, checked_int(-right.nanos))
+    if isinstance(left, Duration | Timestamp) and isinstance(right, type(left)):
+        return Duration(checked_int(left.nanos - right.nanos))
     raise _mismatch(left, "_-_", _SUBTRACTABLE)
 
 
@@ -149,8 +135,10 @@ def modulo(left: Any, right: Any) -> Any:
 def negate(value: Any) -> Any:
     if value.__class__ is int:
         return checked_int(-value)
-    if isinstance(value, float | timedelta):
+    if isinstance(value, float):
         return -value
+    if isinstance(value, Duration):
+        return Duration(checked_int(-value.nanos))
     raise EvaluationError(NO_SUCH_OVERLOAD if isinstance(value, bool) else f"{NO_SUCH_OVERLOAD}: -_")
 
 
@@ -159,7 +147,7 @@ def invert(value: Any) -> bool:
         return False
     if value is False:
         return True
-    able = is_number(value) or isinstance(value, timedelta)
+    able = is_number(value) or isinstance(value, Duration)
     raise EvaluationError(NO_SUCH_OVERLOAD if able else f"{NO_SUCH_OVERLOAD}: !_")
 
 

@@ -46,12 +46,30 @@ class Overload:
         """The type parameters in the signature."""
         return frozenset(_free((*self.parameters, self.result)))
 
-    def accepts(self, names: tuple[str, ...]) -> bool:
-        """Whether values of types so named at run time may be passed."""
-        return len(names) == len(self.parameters) and all(
-            wanted.kind in ("dyn", "param", "any") or wanted.name == found
-            for wanted, found in zip(self.parameters, names, strict=True)
-        )
+    @property
+    def looks_inside(self) -> bool:
+        """Whether a list or map is accepted for what is in it."""
+        return any(not _takes_all(inner) for wanted in self.parameters for inner in wanted.parameters)
+
+    def accepts(self, values: tuple[Any, ...]) -> bool:
+        """Whether these values may be passed; lists and maps are judged by their first entry."""
+        return len(values) == len(self.parameters) and all(map(_fits, values, self.parameters))
+
+
+def _takes_all(wanted: Type) -> bool:
+    return wanted.kind in ("dyn", "param", "any")
+
+
+def _fits(value: Any, wanted: Type) -> bool:
+    if _takes_all(wanted):
+        return True
+    if wanted.name != type_name(value):
+        return False
+    if wanted.kind == "list" and len(value):
+        return _fits(value[0], wanted.parameters[0])
+    if wanted.kind == "map" and len(value):
+        return all(map(_fits, next(iter(value.items())), wanted.parameters))
+    return True
 
 
 def _free(kinds: Iterable[Type]) -> Iterator[Type]:
@@ -157,6 +175,8 @@ def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]
     """A function that picks the overload by the values' types; raises EvaluationError if none fits."""
     if all(each.loose and each.function is overloads[0].function for each in overloads):
         return overloads[0].function
+    if any(each.looks_inside for each in overloads):
+        return lambda *values: _find(name, overloads, values)(*values)
     known: dict[tuple[type, ...], Callable[..., Any]] = {}
 
     def call(*values: Any) -> Any:
@@ -172,8 +192,7 @@ def dispatcher(name: str, overloads: tuple[Overload, ...]) -> Callable[..., Any]
 
 
 def _find(name: str, overloads: tuple[Overload, ...], values: tuple[Any, ...]) -> Callable[..., Any]:
-    names = tuple([type_name(value) for value in values])
     for each in overloads:
-        if each.loose or each.accepts(names):
+        if each.loose or each.accepts(values):
             return each.function
-    raise EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}({', '.join(names)})")
+    raise EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}({', '.join(map(type_name, values))})")

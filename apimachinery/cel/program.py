@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from apimachinery.cel import patience, temporal
+from apimachinery.cel import patience, times
 from apimachinery.cel.checker import Checked, Checker
 from apimachinery.cel.declarations import Declared, size_at
 from apimachinery.cel.environments import LIMIT, Environment
@@ -130,8 +130,8 @@ def _check(expression: str, environment: Environment) -> Checked:
 
 
 _LITERALS: Mapping[str, tuple[int, Callable[[str], object]]] = {
-    "duration": (0, temporal.duration),
-    "timestamp": (0, temporal.timestamp),
+    "duration": (0, times.duration),
+    "timestamp": (0, times.timestamp),
     "matches": (-1, regular_expression),
 }
 

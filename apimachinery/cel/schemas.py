@@ -95,7 +95,7 @@ def _object(schema: JSONSchema, name: str) -> Declared:
             continue
         if escaped is not None:
             fields[escaped] = declared
-            plain = plain and declared.plain and escaped == property_name
+            plain = plain and declared.plain and escaped == property_name and not below.get("nullable")
         if property_name in required and below.get("default") is None:
             smallest += len(property_name) + declared.smallest + 4
     kind = types.object_type(name, fields)

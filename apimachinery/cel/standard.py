@@ -5,7 +5,6 @@ Source: github.com/google/cel-go/common/stdlib and common/types, as of Kubernete
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,10 +12,9 @@ from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from apimachinery.cel.operators import OPERATORS, checked_int, checked_uint
 from apimachinery.cel.overloads import Overload, overload
 from apimachinery.cel.regular import compiled
-from apimachinery.cel.temporal import TEMPORAL, duration_text, timestamp_text
+from apimachinery.cel.temporal import TEMPORAL
+from apimachinery.cel.times import SECOND, Duration, Timestamp, duration_text, timestamp_text
 from apimachinery.cel.values import TypeValue, UInt, type_name
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def size(value: Any) -> int:
@@ -65,10 +63,10 @@ def to_int(value: Any) -> int:
         return int(value)
     if isinstance(value, float):
         return _whole(value, -(2.0**63), 2.0**63, "integer overflow")
-    if isinstance(value, timedelta):
-        return (value // timedelta(microseconds=1)) * 1000
-    if isinstance(value, datetime):
-        return (value - _EPOCH) // timedelta(seconds=1)
+    if isinstance(value, Duration):
+        return value.nanos
+    if isinstance(value, Timestamp):
+        return value.nanos // SECOND
     return checked_int(int(value))
 
 
@@ -127,9 +125,9 @@ def to_string(value: Any) -> str:
             return value.decode()
         except UnicodeDecodeError:
             raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
-    if isinstance(value, timedelta):
+    if isinstance(value, Duration):
         return duration_text(value)
-    if isinstance(value, datetime):
+    if isinstance(value, Timestamp):
         return timestamp_text(value)
     return str(value)
 

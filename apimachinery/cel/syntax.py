@@ -58,6 +58,7 @@ _RELATIONS = {
 }  # fmt: skip
 _SUMS = {"+": "_+_", "-": "_-_"}
 _PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
+_SIGNED = ("NUM_INT", "NUM_FLOAT")
 _VALUES: Mapping[str, Callable[[str], Any]] = {
     "NUM_INT": literals.integer,
     "NUM_UINT": literals.unsigned,
@@ -212,7 +213,7 @@ class _Parser:
         kind = self._kind
         if kind == "!":
             return self._repeated("!", "!_")
-        if kind == "-" and self._tokens[self._place + 1].kind not in ("NUM_INT", "NUM_FLOAT"):
+        if kind == "-" and self._tokens[self._place + 1].kind not in _SIGNED:
             return self._repeated("-", "-_")
         return self._member()
 
@@ -266,6 +267,8 @@ class _Parser:
             return self._literal(token, token.text, token.start)
         if kind == "-":
             number = self._next()
+            if number.kind not in _SIGNED:
+                raise _UnexpectedError
             return self._literal(number, "-" + number.text, token.start)
         if kind == "IDENTIFIER":
             return self._named(token, "")

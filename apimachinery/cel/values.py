@@ -1,17 +1,17 @@
 """Values of expressions: Python's own where they fit, the rest here; their equality, order and type names.
 
-bool, int (int64), UInt, float, str, bytes, None, list, Mapping, timedelta, datetime, and opaque objects,
+bool, int (int64), UInt, float, str, bytes, None, list, Mapping, Duration, Timestamp, and opaque objects,
 whose class has `cel_type`, the name of its type.
 """
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from apimachinery.cel.semver import Semver
+from apimachinery.cel.times import Duration, Timestamp
 from apimachinery.quantity import Quantity
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
@@ -91,8 +91,8 @@ _NAMES: Mapping[type, str] = {
     Optional: "optional_type",
     Quantity: "kubernetes.Quantity",
     Semver: "kubernetes.Semver",
-    datetime: "google.protobuf.Timestamp",
-    timedelta: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
 }
 
 
@@ -104,7 +104,7 @@ def type_name(value: Any) -> str:
     own = getattr(value, "cel_type_of", None) or getattr(value, "cel_type", None)
     if own is not None:
         return str(own)
-    for kind, name in ((datetime, _NAMES[datetime]), (Mapping, "map"), (str, "string"), (Sequence, "list")):
+    for kind, name in ((Mapping, "map"), (str, "string"), (Sequence, "list")):
         if isinstance(value, kind):
             return name
     return type(value).__name__
@@ -125,6 +125,9 @@ def equal(left: Any, right: Any) -> bool:
     if isinstance(left, Optional) and isinstance(right, Optional):
         return left.present == right.present and equal(left.value, right.value)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
+        own = getattr(left, "equals", None) or getattr(right, "equals", None)
+        if own is not None:
+            return bool(own(right if hasattr(left, "equals") else left))
         return len(left) == len(right) and all(
             key in right and equal(value, right[key]) for key, value in left.items()
         )
@@ -136,7 +139,7 @@ def equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-_ORDERED = (str, bytes, datetime, timedelta)
+_ORDERED = (str, bytes, Timestamp, Duration)
 
 
 def compare(left: Any, right: Any) -> int:

@@ -7,13 +7,13 @@ objects are read by escaped names, texts of some formats are times, durations or
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any
 
-from apimachinery.cel import temporal, types
+from apimachinery.cel import times, types
 from apimachinery.cel.declarations import Declared
 from apimachinery.cel.errors import EvaluationError
-from apimachinery.cel.names import unescape
+from apimachinery.cel.names import escape, unescape
+from apimachinery.cel.times import Duration, Timestamp
 from apimachinery.cel.values import Optional, equal
 
 
@@ -39,12 +39,13 @@ def _scalar(data: Any, declared: Declared) -> Any:
         if declared.type == types.BYTES:
             return base64.b64decode(data, validate=True)
         if declared.type == types.DURATION:
-            return temporal.duration(data)
+            return times.loose_duration(data)
         date = (declared.schema or {}).get("format") == "date"
-        return temporal.timestamp(f"{data}T00:00:00Z" if date else data)
-    except (ValueError, binascii.Error):
+        return times.timestamp(f"{data}T00:00:00Z" if date else data)
+    except (ValueError, binascii.Error) as error:
         what = (declared.schema or {}).get("format")
-        raise EvaluationError(f"invalid {what} formatted string {data}") from None
+        formatted = "" if what == "duration" else " formatted string"
+        raise EvaluationError(f"Invalid {what}{formatted} {data}: {error}") from None
 
 
 def _list(data: list[Any], declared: Declared) -> list[Any]:
@@ -60,7 +61,7 @@ def _list(data: list[Any], declared: Declared) -> list[Any]:
 
 
 class ObjectView(Mapping[str, Any]):
-    """An object: keys are escaped names of declared properties."""
+    """An object: keys are escaped names of declared properties; a property that is null is none."""
 
     cel_type = "object"
     __slots__ = ("_data", "_declared")
@@ -74,19 +75,37 @@ class ObjectView(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         name = self._property(key)
-        if name is None:
+        if name is None or self._data.get(name) is None:
             raise KeyError(key)
         return to_value(self._data[name], self._declared.fields[key])
 
     def __contains__(self, key: object) -> bool:
         name = self._property(key)
-        return name is not None and name in self._data
+        return name is not None and self._data.get(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         return (key for key in self._declared.fields if key in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    def raw(self) -> Mapping[str, Any]:
+        """The object as JSON."""
+        return self._data
+
+    def equals(self, other: Mapping[str, Any]) -> bool:
+        """Whether both say the same of the same names; as upstream, a null is not even equal to itself."""
+        theirs = other.raw() if isinstance(other, ObjectView) else other
+        if len(self._data) != len(theirs):
+            return False
+        for name, value in self._data.items():
+            key = escape(name)
+            if key is None or key not in self._declared.fields:
+                if name in theirs and theirs[name] != value:
+                    return False
+            elif key not in self or key not in other or not equal(self[key], other[key]):
+                return False
+        return True
 
 
 class MapView(Mapping[str, Any]):
@@ -130,7 +149,9 @@ class MapList(list[Any]):
         self._keys = keys
 
     def _key(self, item: Any) -> tuple[Any, ...]:
-        return tuple([item.get(key) for key in self._keys])
+        """Looked up by escaped names in what is not escaped, as upstream does."""
+        raw = item.raw() if isinstance(item, ObjectView) else item
+        return tuple([raw.get(escape(key) or key) for key in self._keys])
 
     def equals(self, other: Sequence[Any]) -> bool:
         mine = {self._key(item): item for item in self}
@@ -170,10 +191,10 @@ def to_json(value: Any) -> Any:
         return [to_json(item) for item in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, datetime):
-        return temporal.timestamp_text(value)
-    if isinstance(value, timedelta):
-        return temporal.duration_text(value)
+    if isinstance(value, Timestamp):
+        return times.timestamp_text(value)
+    if isinstance(value, Duration):
+        return times.duration_text(value)
     if value is None or isinstance(value, bool | str | float):
         return value
     if isinstance(value, int):

@@ -11,6 +11,7 @@ from datetime import date
 from typing import Final
 
 from apimachinery.cel.regular import regular_expression
+from apimachinery.cel.times import loose_duration
 from apimachinery.quantity import Quantity
 from apimachinery.structural.rules import Rules
 from apimachinery.structural.uris import is_request_uri
@@ -86,12 +87,6 @@ _EMAIL = _matches(rf"\s*(?:{_ADDRESS}|(?:(?:{_ATOM}|{_QUOTED}|[. ])+)?<\s*{_ADDR
 # --- times -----------------------------------------------------------------------------------------------
 
 _CLOCK = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
-_GO_DURATION = _matches(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_LOOSE_DURATION = re.compile(r"(?<![0-9])([0-9]++)\s*+([A-Za-zµ]+)")
-_UNITS = (
-    ("ns", "nano"), ("us", "µs", "micro"), ("ms", "milli"), ("s", "sec"), ("m", "min"),
-    ("h", "hr", "hour"), ("d", "day"), ("w", "wk", "week"),
-)  # fmt: skip
 
 
 def _date(text: str) -> bool:
@@ -114,13 +109,11 @@ def _date_time(text: str) -> bool:
 
 
 def _duration(text: str) -> bool:
-    """As Go or as Scala spells it: `1h2m`, `3 days`."""
-    return _GO_DURATION(text) or any(_is_unit(unit) for _, unit in _LOOSE_DURATION.findall(text))
-
-
-def _is_unit(text: str) -> bool:
-    unit = text.lower()
-    return any(unit in names or unit.startswith(names[-1]) for names in _UNITS)
+    try:
+        loose_duration(text)
+    except ValueError:
+        return False
+    return True
 
 
 # --- numbers that people are given -----------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import gc
 import weakref
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -39,6 +38,26 @@ _SCHEMA = {
             },
         },
         "hidden": {"x-kubernetes-preserve-unknown-fields": True},
+        "pairs": {
+            "type": "array",
+            "items": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["k!", "k.v"],
+                "items": {
+                    "type": "object",
+                    "properties": {"k!": {"type": "string"}, "k.v": {"type": "string"}},
+                },
+            },
+        },
+        "notes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+                "properties": {"text": {"type": "string", "nullable": True}},
+            },
+        },
         "children": {"type": "object", "properties": {"one": {"type": "object", "properties": {}}}},
     },
 }
@@ -57,6 +76,8 @@ _OBJECT = {
     "namespace": "n",
     "set": ["a", "b"],
     "map": [{"k": "a", "v": 1}, {"k": "b", "v": 2}],
+    "pairs": [[{"k!": "a", "k.v": "1"}, {"k!": "b"}], [{"k!": "b"}, {"k!": "a", "k.v": "1"}]],
+    "notes": [{"text": None}, {"text": "a", "b": [1]}, {"text": "a", "b": [1]}, {"text": "a", "b": [2]}],
     "metadata": {"name": "me"},
 }
 
@@ -82,9 +103,9 @@ def _program(expression):
         ("self.metadata.name", "me"),
         ("self.ratio / 4.0", 0.5),
         ("self.port", "http"),
-        ("self.day", datetime(2024, 2, 29, tzinfo=UTC)),
+        ("string(self.day)", "2024-02-29T00:00:00Z"),
         ("self.at.getHours()", 11),
-        ("self.__for__", timedelta(minutes=90)),
+        ("string(self.__for__)", "5400s"),
         ("self.raw", b"hi"),
         ("self.a__dash__b__dot__c__slash__d", "odd"),
         ("self.__underscores__x + self.__namespace__", "undern"),
@@ -93,6 +114,9 @@ def _program(expression):
         ("(self.set + ['c', 'a']).size()", 3),
         ("self.map == [self.map[1], self.map[0]]", True),
         ("(self.map + [self.map[0]]).size()", 2),
+        ("self.pairs[0] == self.pairs[1]", True),
+        ("has(self.notes[0].text) || self.notes[0] == self.notes[0]", False),
+        ("self.notes[1] == self.notes[2] && self.notes[1] != self.notes[3]", True),
         ("self.?free.orValue([]).size() + self.labels['x']", 1),
     ],
 )
@@ -160,7 +184,7 @@ def test_a_bad_format_fails_when_read():
     value = cel.to_value({"names": [], "at": "yesterday"}, _DECLARED)
 
     assert _program("self.names.size() == 0").evaluate({"self": value})[0] is True
-    with pytest.raises(cel.EvaluationError, match="invalid date-time formatted string yesterday"):
+    with pytest.raises(cel.EvaluationError, match="Invalid date-time formatted string yesterday"):
         _program("self.at.getHours() == 0").evaluate({"self": value})
 
 

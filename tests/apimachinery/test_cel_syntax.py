@@ -70,6 +70,7 @@ def test_what_is_accepted(expression, value):
         ("a b", [(3, "Syntax error: extraneous input 'b' expecting <EOF>")]),
         ("a b c", [(3, "Syntax error: mismatched input 'b' expecting <EOF>")]),
         ("a.", [(3, "Syntax error: no viable alternative at input '.'")]),
+        ("!-x", [(3, "Syntax error: no viable alternative at input '-x'")]),
         ("a.1", [(2, "Syntax error: extraneous input '.1' expecting <EOF>")]),
         (
             "a.in",
