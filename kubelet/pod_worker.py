@@ -245,7 +245,8 @@ class PodWorker:
             if remaining > 0:
                 return remaining
         try:
-            await services.devices.unprepare(self.pod)
+            if sandbox is not None or not self._done:  # the node took it
+                await services.devices.unprepare(self.pod)
         except DeviceError as error:
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)
             return RETRY_SECONDS

@@ -221,13 +221,16 @@ class DRAManager:
         await self._unprepare(pod_spec.uid_of(pod), pod_spec.namespace_of(pod), names)
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
-        """Give up the pod's use of the claims; those without another user go back to their drivers."""
+        """Give up the pod's use of the claims; those without another user go back to their drivers.
+
+        Up to 1.36 a claim's only user loses it to a pod that never got so far as to use it (140212).
+        """
         last: list[ClaimInfo] = []
         for name in names:
             info = self._cache.get(namespace, name)
-            if info is None:
+            if info is None or (self._by_cache and pod_uid not in info.pod_uids):
                 continue
-            if info.pod_uids - {pod_uid}:
+            if len(info.pod_uids) > 1:
                 info.pod_uids.discard(pod_uid)
             else:
                 last.append(info)

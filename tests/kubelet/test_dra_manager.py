@@ -267,6 +267,20 @@ async def test_the_last_user_gives_the_claim_back(make):
     assert fixture.store.users() == {}
 
 
+@pytest.mark.parametrize(("minor", "calls"), [(37, []), (36, [["a"]])])
+async def test_up_to_1_36_a_pod_that_failed_takes_a_claim_from_its_user(make, minor, calls):
+    """When it is deleted; a claim with several users stays theirs."""
+    fixture = make(minor)
+    await fixture.claim("a", "p")
+    await fixture.claim("shared", "p", "q")
+    await fixture.manager.prepare(pod("a", "shared"))
+    await fixture.manager.prepare(pod("shared", uid="q"))
+    await prepare_error(fixture, "a", "shared", uid="not-reserved")
+    await fixture.manager.unprepare(pod("a", "shared", uid="not-reserved"))
+    assert fixture.plugin.unprepare_calls == calls
+    assert fixture.store.users()["shared"] == {"p", "q"}
+
+
 @pytest.mark.parametrize(("minor", "waits"), [(37, True), (36, False)])
 async def test_since_1_37_a_claim_that_is_given_back_is_not_taken(make, minor, waits):
     """A pod that comes while the driver is told waits for its next turn; before, it got in."""
