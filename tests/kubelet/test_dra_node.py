@@ -306,6 +306,20 @@ async def test_a_kubelet_that_stops_gives_nothing_back(node):
     assert len(agent.prepared()[DRIVER]) == 1
 
 
+async def test_a_rejected_pod_leaves_claims_alone(node):
+    """It never got so far as to use them, so there is nothing to give back."""
+    await node.start("1.36")
+    await extended_pod(node)
+    await node.running()
+    huge = [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "99"}}}]
+    entry = {"name": "gpu", "resourceClaimName": "pod-1-extended-resources-abcde"}
+    await node.create("pod-2", containers=huge, resourceClaims=[entry])
+    await node.until_pod(lambda status: status.get("reason") == "OutOfcpu", "pod-2")
+    await node.delete("pod-2")
+    await node.gone("pod-2")
+    assert len(node.agent.prepared()[DRIVER]) == 1
+
+
 async def test_a_kubelet_that_cannot_read_its_checkpoint_does_not_start(node):
     """The node does not become ready, and the reason is told."""
     await node.start("1.36")
