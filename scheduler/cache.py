@@ -1,8 +1,9 @@
 """What runs where, as far as the scheduler knows: the informers' news plus its own decisions.
 
 A pod is *assumed* on a node from the decision until the informer shows it there. One event loop runs both
-the cycle and the informers, and a cycle does not wait between its first look at the nodes and its decision:
-so it reads the live values, and a snapshot is never taken.
+the cycle and the informers, and a cycle hardly ever waits between its first look at the nodes and its
+decision: so it reads the live values, and a snapshot is never taken. What changes during a long search for
+devices, the cycle may see or not.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,8 @@
 """One pod, from the queue to a node: `schedule_one`, the scheduling cycle, the binding cycle.
 
-Scheduling cycles run one after the other and do not wait between looking at the nodes and deciding; binding
-cycles run beside them. Every way out of a failed attempt undoes all reservations and gives the pod back.
+Scheduling cycles run one after the other and, unless a search for devices takes long, do not wait between
+looking at the nodes and deciding; binding cycles run beside them. Every way out of a failed attempt undoes
+all reservations and gives the pod back.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from scheduler.placement import NO_NODES, NodeFinder
 from scheduler.pods import PodInfo
 from scheduler.queue import SchedulingQueue
 from scheduler.sampling import NodeSampler
+from scheduler.turns import in_turns
 from scheduler.waiting import QueuedPod
 
 Object = dict[str, Any]
@@ -140,7 +142,7 @@ class Scheduler:
         """The node that the pod now counts as running on, or None after the failure has been handled."""
         pod = queued.info
         profile = self.profiles[pod.scheduler_name]
-        found = self.finders[profile.name].find(state, pod)
+        found = await in_turns(self._clock, partial(self.finders[profile.name].find, state, pod))
         self._metrics.algorithm_seconds.observe(self._clock.monotonic() - began)
         if isinstance(found, Status):
             await self._fail(queued, found, None, began)

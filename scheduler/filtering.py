@@ -18,7 +18,8 @@ from scheduler.nodes import NodeInfo
 from scheduler.nominating import Nominator
 from scheduler.pods import PodInfo
 
-_Steps = Sequence[tuple[str, Callable[[CycleState, PodInfo, NodeInfo], Status]]]
+_Ask = Callable[[CycleState, PodInfo, NodeInfo], Status]
+_Steps = Sequence[tuple[str, _Ask]]
 
 
 class Filters(NamedTuple):
@@ -52,14 +53,10 @@ class NodeFilter:
         steps = [(each.name, each.filter) for each in active]
         return Filters(self._kinds.of(signs), steps[: len(first)], steps[len(first) :], bool(self._nominator))
 
-    def record(self, filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
-        """Take the time of each filter, on one node for all."""
-        for name, run in (*filters.first, *filters.others):
-            began = self._clock.monotonic()
-            status = run(state, pod, node)
-            self._profile.observe_plugin(name, "Filter", status, self._clock.monotonic() - began)
-            if not status.is_success:
-                return
+    def timed(self, filters: Filters) -> Filters:
+        """The same, each asked anew, and its time taken."""
+        steps = [(name, self._timed(name, run)) for name, run in (*filters.first, *filters.others)]
+        return Filters(None, (), steps, filters.any_promised)
 
     def run(self, filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
         """Whether the pod fits: with the promised pods there and, should they never come, without them."""
@@ -96,19 +93,28 @@ class NodeFilter:
             if plugin.name not in state.skip_filter:
                 plugin.remove_pod(state, pod, other, node)
 
+    def _timed(self, name: str, run: _Ask) -> _Ask:
+        def timed(state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+            began = self._clock.monotonic()
+            status = run(state, pod, node)
+            self._profile.observe_plugin(name, "Filter", status, self._clock.monotonic() - began)
+            return status
+
+        return timed
+
 
 def _run(filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
     kind, first, others, _ = filters
     if first:
         status: Status | None = node.memo.get(kind)
         if status is None:
-            status = remembered(node, kind, partial(_ask, first, state, pod, node))
+            status = remembered(node, kind, partial(_ask_all, first, state, pod, node))
         if status is not SUCCESS:
             return status
-    return _ask(others, state, pod, node)
+    return _ask_all(others, state, pod, node)
 
 
-def _ask(steps: _Steps, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+def _ask_all(steps: _Steps, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
     for name, run in steps:
         status = run(state, pod, node)
         if status is SUCCESS or status.is_success:

@@ -120,11 +120,11 @@ class NodeFinder:
         wanted = self._sampler.wanted(len(nodes), self._profile.percentage_of_nodes_to_score or 0)
         if not self._profile.scores:
             wanted = 1
-        if state.recorded and nodes:
-            self._node_filter.record(filters, state, pod, nodes[0])
+        now = self._node_filter.timed(filters) if state.recorded else filters
         for node in self._sampler.in_turn(nodes):
             seen += 1
-            status = fits(filters, state, pod, node)
+            status = fits(now, state, pod, node)
+            now = filters
             if status is SUCCESS:
                 feasible.append(node)
                 if len(feasible) >= wanted:

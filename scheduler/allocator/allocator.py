@@ -74,7 +74,7 @@ class Allocator:
             return None
         pools = self._slices.pools(node)
         single = claims[0].single if len(claims) == 1 and not pools.any_invalid else None
-        solution = self._solve(claims, single, pools, node, timer)
+        solution = self._solve(claims, single, pools, node, timer())
         return None if solution is None else Found(claims, solution, node.name, self._rules, self._share_id)
 
     def _solve(
@@ -83,14 +83,14 @@ class Allocator:
         single: RequestPlan | None,
         pools: NodePools,
         node: NodeView,
-        timer: Timer,
+        expired: Callable[[], bool],
     ) -> Solution | None:
         if single is not None:
             try:
-                return self._first_fit.find(single, pools, node)
+                return self._first_fit.find(single, pools, node, expired)
             except SearchNeededError:
                 pass
-        return Search(claims, pools, node, self._allocated, self._counters, self._rules, timer).run()
+        return Search(claims, pools, node, self._allocated, self._counters, self._rules, expired).run()
 
     def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
         """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""

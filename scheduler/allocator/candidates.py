@@ -1,17 +1,18 @@
 """What a search prepares for a claim on a node, and whether a device is worth a try at all."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.allocator.allocated_state import AllocatedState, Amounts, DeviceID
 from scheduler.allocator.capacity import CapacityError, Rounding, refusal
 from scheduler.allocator.constraints import ConstraintState
 from scheduler.allocator.devices import Device
-from scheduler.allocator.errors import AllocationError
+from scheduler.allocator.errors import AllocationError, SearchTimeout
 from scheduler.allocator.pools import NodePools
 from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, Entry, RequestPlan
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.slices import NodeView
+from scheduler.allocator.solution import never
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,18 @@ class Preparation:
     """Upstream's checks before the search, in upstream's order."""
 
     def __init__(
-        self, pools: NodePools, node: NodeView, state: AllocatedState, rules: AllocatorRules
+        self,
+        pools: NodePools,
+        node: NodeView,
+        state: AllocatedState,
+        rules: AllocatorRules,
+        expired: Callable[[], bool] = never,
     ) -> None:
+        """`expired` is asked before selectors are."""
         self._pools = pools
         self._node = node
         self.capacity = CapacityCheck(state, rules)
+        self._expired = expired
         self._mixes = rules.alternatives_mixed
         self._verdicts: dict[int, dict[DeviceID, bool]] = {}  # by plan; several plans may have one
 
@@ -137,6 +145,10 @@ class Preparation:
 
     def _selects(self, request: RequestPlan, device: Device) -> bool:
         known = device.verdicts.get(request.key)
-        if not (request.selects(device) if known is None else known):
+        if known is None:
+            if self._expired():
+                raise SearchTimeout
+            known = request.selects(device)
+        if not known:
             return False
         return not device.per_node or device.is_on(self._node.labels, self._node.name)

@@ -4,11 +4,14 @@ The answer is the search's. As long as nothing becomes free, a device that could
 later, so the next pod with the same request goes on where the last one ended.
 """
 
+from collections.abc import Callable
+
 from scheduler.allocator.allocated_state import AllocatedState
 from scheduler.allocator.candidates import CapacityCheck
 from scheduler.allocator.capacity import taken
 from scheduler.allocator.counters import AvailableCounters, CounterBook
 from scheduler.allocator.devices import Device
+from scheduler.allocator.errors import SearchTimeout
 from scheduler.allocator.pools import NodePools, Start
 from scheduler.allocator.requests import RequestPlan
 from scheduler.allocator.rules import AllocatorRules
@@ -29,7 +32,9 @@ class FirstFit:
         self._partitions = rules.features.partitionable_devices
         self._capacity = CapacityCheck(state, rules)
 
-    def find(self, request: RequestPlan, pools: NodePools, node: NodeView) -> Solution | None:
+    def find(
+        self, request: RequestPlan, pools: NodePools, node: NodeView, expired: Callable[[], bool]
+    ) -> Solution | None:
         """None if there is no such device; raises AllocationError, SearchNeededError."""
         releases = self._state.releases
         start, now = 0, releases() if releases is not None else 0
@@ -41,20 +46,30 @@ class FirstFit:
             if device.plain and device.id not in self._state.devices and not request.capacity:
                 return [ClaimSolution((Choice(request, device),), (request,))]
             start = known.position
-        position, found = self._first(request, pools, node, start)
+        position, found = self._first(request, pools, node, start, expired)
         if releases is not None:
             pools.starts[request.resume_key] = Start(now, position, found)
         return None if found is None else [ClaimSolution([self._choice(request, found)], [request])]
 
     def _first(
-        self, request: RequestPlan, pools: NodePools, node: NodeView, start: int
+        self,
+        request: RequestPlan,
+        pools: NodePools,
+        node: NodeView,
+        start: int,
+        expired: Callable[[], bool],
     ) -> tuple[int, Device | None]:
         allocated, candidates = self._state.devices, pools.candidates
         for position in range(start, len(candidates)):
             device = candidates[position]
             if device.id in allocated or not device.usable:
                 continue
-            if not (device.verdicts.get(request.key) or request.selects(device)):
+            selected = device.verdicts.get(request.key)
+            if selected is None:
+                if expired():
+                    raise SearchTimeout
+                selected = request.selects(device)
+            if not selected:
                 continue
             if device.per_node and not device.is_on(node.labels, node.name):
                 continue

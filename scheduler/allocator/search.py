@@ -9,7 +9,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go,
 """
 
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
 from scheduler.allocator.allocated_state import AllocatedState
@@ -22,7 +22,7 @@ from scheduler.allocator.relaxing import Relaxation
 from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan
 from scheduler.allocator.rules import AllocatorRules
 from scheduler.allocator.slices import NodeView
-from scheduler.allocator.solution import ClaimSolution, Solution, Timer, no_limit
+from scheduler.allocator.solution import ClaimSolution, Solution
 from scheduler.allocator.taking import Taking, Undo
 
 _STEPS_BETWEEN_LOOKS = 256  # at the clock
@@ -51,20 +51,20 @@ class Search:
         state: AllocatedState,
         counters: AvailableCounters,
         rules: AllocatorRules,
-        timer: Timer = no_limit,
+        expired: Callable[[], bool],
     ) -> None:
         self._plans = claims
         self._pools = pools
         self._rules = rules
         self._candidates = pools.candidates
-        self._preparation = Preparation(pools, node, state, rules)
+        self._preparation = Preparation(pools, node, state, rules, expired)
         self._claims: list[PreparedClaim] = []
         self._taking = Taking(len(claims), CounterBook(counters, pools), state, self._preparation, rules)
         # A shared device can serve a request several times; others may leave counters behind.
         self._may_leak = not rules.combinations and any(
             device.shareable or (device.counters and device.taints) for device in pools.candidates
         )
-        self._expired = timer()
+        self._expired = expired
         self._steps = 0
         self._pruning: Pruning | None = None
         self._relaxation: Relaxation | None = Relaxation(

@@ -10,8 +10,12 @@ from scheduler.allocator.requests import RequestPlan
 Timer = Callable[[], Callable[[], bool]]  # starts; what it gives says when the time is over
 
 
+def never() -> bool:
+    return False
+
+
 def no_limit() -> Callable[[], bool]:
-    return lambda: False
+    return never
 
 
 class Choice(NamedTuple):

@@ -1,6 +1,7 @@
 """Devices for a pod's claims on one node."""
 
 from collections.abc import Callable, Set
+from math import inf
 
 from apimachinery.clock import Clock
 from scheduler.allocator.allocated_state import DeviceID
@@ -11,14 +12,11 @@ from scheduler.framework.kinds import Kinds
 from scheduler.framework.status import SUCCESS, Status, failed, unresolvable
 from scheduler.nodes import NodeInfo
 from scheduler.plugins.dynamic_state import NodeChoice, PodState, SpecialPlan
+from scheduler.turns import give_way
 
 _CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of("DynamicResources")
 
 _Known = tuple[object, DeviceID | None]  # the situation in which it was found, and what was
-
-
-def _never() -> bool:
-    return False
 
 
 class DeviceChooser:
@@ -97,7 +95,12 @@ class DeviceChooser:
         return failed(f"node {node}: {text}") if self._rules.timeout_is_error else unresolvable(text)
 
     def _timer(self) -> Callable[[], bool]:
-        if self._rules.filter_seconds is None:
-            return _never
-        end = self._clock.monotonic() + self._rules.filter_seconds
-        return lambda: self._clock.monotonic() >= end
+        seconds = self._rules.filter_seconds
+        end = inf if seconds is None else self._clock.monotonic() + seconds
+
+        def is_over() -> bool:
+            now = self._clock.monotonic()
+            give_way(now)
+            return now >= end
+
+        return is_over

@@ -1,0 +1,37 @@
+"""Work that takes long, in turns with everything else on the event loop.
+
+A scheduling cycle is ordinary, synchronous code, and mostly over within a millisecond. But a search for
+devices may take seconds. Upstream it has a thread; here it gives up its turn where it is, so that bindings,
+informers and the renewal of the lease go on, and is resumed later.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from greenlet import getcurrent, greenlet
+
+from apimachinery.clock import Clock
+
+T = TypeVar("T")
+
+TURN_SECONDS = 0.05
+
+
+async def in_turns(clock: Clock, work: Callable[[], T]) -> T:
+    """The result of `work`, which has a stack of its own and may `give_way`."""
+    stack = greenlet(work)
+    stack.turn_began = clock.monotonic()
+    result: T = stack.switch()
+    while not stack.dead:
+        await asyncio.sleep(0)
+        stack.turn_began = clock.monotonic()
+        result = stack.switch()
+    return result
+
+
+def give_way(now: float) -> None:
+    """Let others have their turn if this work has had a long one; `now` is monotonic."""
+    stack = getcurrent()
+    if now - getattr(stack, "turn_began", now) >= TURN_SECONDS:
+        stack.parent.switch()

@@ -1,0 +1,58 @@
+"""Long work that shares the event loop."""
+
+import asyncio
+from itertools import count
+from types import SimpleNamespace
+
+from scheduler.turns import give_way, in_turns
+
+
+def _ticking():
+    """A clock that is 10 ms later whenever somebody looks."""
+    ticks = count()
+    return SimpleNamespace(monotonic=lambda: next(ticks) / 100)
+
+
+async def test_long_work_lets_others_have_their_turn():
+    """What takes long is left in the middle and resumed, every 50 ms, with its result in the end."""
+    clock, story = _ticking(), []
+
+    async def others():
+        while True:
+            story.append("others")
+            await asyncio.sleep(0)
+
+    def work():
+        for _ in range(12):
+            story.append("work")
+            give_way(clock.monotonic())
+        return "done"
+
+    beside = asyncio.create_task(others())
+    assert await in_turns(clock, work) == "done"
+    beside.cancel()
+
+    assert story == [*["work"] * 5, "others", *["work"] * 5, "others", *["work"] * 2]
+
+
+async def test_short_work_is_not_interrupted():
+    """Work that is over soon has no turn of the loop in between; elsewhere, giving way changes nothing."""
+    beside = asyncio.create_task(asyncio.sleep(0))
+
+    assert await in_turns(_ticking(), lambda: give_way(0.0) or 1) == 1
+    give_way(1000.0)
+
+    assert not beside.done()
+    await beside
+
+
+async def test_errors_come_out():
+    """What the work raises, in its first turn or later, reaches who waits for it."""
+
+    def work():
+        give_way(1000.0)
+        raise ValueError("late")
+
+    results = await asyncio.gather(in_turns(_ticking(), work), return_exceptions=True)
+
+    assert [str(each) for each in results] == ["late"]
