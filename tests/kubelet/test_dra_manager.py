@@ -564,3 +564,19 @@ async def test_without_the_gate_such_a_claim_is_refused(make, minor, refused):
     else:
         await fixture.manager.prepare(pod("a"))
         assert fixture.plugin.prepare_calls == [["a"]]
+
+
+async def test_only_prepared_claims_count_as_in_use(make):
+    """By driver and in all; after a restart those of running pods count again once they are asked for."""
+    fixture = make()
+    await fixture.claim("a", "p")
+    await fixture.claim("b", "p")
+    await fixture.manager.prepare(pod("a"))
+    fixture.plugin.failure = PluginError("connection refused")
+    await prepare_error(fixture, "b")
+    counts = {
+        sample.labels["driver_name"]: sample.value
+        for metric in fixture.metrics._claims_in_use.collect()
+        for sample in metric.samples
+    }
+    assert counts == {DRIVER: 1, "<any>": 1}
