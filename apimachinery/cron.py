@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from apimachinery.go_durations import parse_duration
+
 
 class CronError(ValueError):
     """A schedule that does not parse; the text is the library's."""
@@ -46,8 +48,6 @@ _DESCRIPTORS = {
     "@hourly": "0 * * * *",
 }
 _EVERY = "@every "
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9]*+\.?[0-9]*+)(ns|us|µs|μs|ms|s|m|h)")
 _YEARS = 5
 
 
@@ -80,27 +80,12 @@ def _descriptor(text: str, zone: tzinfo) -> Schedule:
     if text in _DESCRIPTORS:
         return parse(_DESCRIPTORS[text], zone)
     if text.startswith(_EVERY):
-        seconds = _seconds(text.removeprefix(_EVERY))
-        if seconds is None:
-            shown = text.removeprefix(_EVERY)
-            why = f'time: invalid duration "{shown}"'
-            raise CronError(f"failed to parse duration {text}: {why}")
+        try:
+            seconds = parse_duration(text.removeprefix(_EVERY))
+        except ValueError as error:
+            raise CronError(f"failed to parse duration {text}: {error}") from None
         return _Every(max(1, int(seconds)))
     raise CronError(f"unrecognized descriptor: {text}")
-
-
-def _seconds(text: str) -> float | None:
-    """A Go duration, None if it is none."""
-    sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text.removeprefix("+"))
-    if rest == "0":
-        return 0.0
-    total, position = 0.0, 0
-    while position < len(rest):
-        found = _DURATION.match(rest, position)
-        if found is None or not found[1].strip("."):
-            return None
-        total, position = total + float(found[1]) * _UNITS[found[2]], found.end()
-    return sign * total if rest else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ def decode_value(
     if validation != "Ignore":
         warnings = list(parsed.duplicates)
         if structural is not None:
-            warnings += [*(duplicates(value) if _has_repeated(value) else ()), *unknown]
+            warnings += [*(shapes.kept_errors(duplicates(value)) if _has_repeated(value) else ()), *unknown]
         elif dropped or _has_repeated(value):
             warnings += shapes.strict_errors(value, schema)
     if warnings and validation == "Strict":
@@ -232,21 +232,27 @@ def _has_repeated(value: Any) -> bool:
     return isinstance(value, shapes.Repeated)
 
 
+def fault_of_head(value: Object) -> str | None:
+    """Why apiVersion and kind of an object cannot be read, None if they can."""
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name), str | None):
+            what = shapes.found(value[name])
+            why = f"json: cannot unmarshal {what} into Go struct field .{name} of type string"
+            return f"couldn't get version/kind; json parse error: {why}"
+    api_version: str = value.get("apiVersion") or ""
+    return f"unexpected GroupVersion string: {api_version}" if api_version.count("/") > 1 else None
+
+
 def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersionKind:
     """apiVersion and kind of the body, each from the request where the body is silent."""
     if value is None:
         return expected
     if not isinstance(value, dict):
         raise unrecognized(expected.kind, no_object(value), body)
-    for name in ("apiVersion", "kind"):
-        if not isinstance(value.get(name), str | None):
-            what = shapes.found(value[name])
-            why = f"json: cannot unmarshal {what} into Go struct field .{name} of type string"
-            why = f"couldn't get version/kind; json parse error: {why}"
-            raise unrecognized(expected.kind, why, body)
+    why = fault_of_head(value)
+    if why is not None:
+        raise unrecognized(expected.kind, why, body)
     api_version, kind = value.get("apiVersion") or "", value.get("kind") or expected.kind
-    if api_version.count("/") > 1:
-        raise unrecognized(expected.kind, f"unexpected GroupVersion string: {api_version}", body)
     group, _, version = api_version.rpartition("/")
     if not group and not version:
         group, version = expected.group, expected.version

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from apimachinery.go_numbers import float_text
+from apimachinery.go_text import quoted
 
 _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}  # Go escapes them in JSON
 OMITTED = object()  # the error's text shows no value
@@ -92,8 +93,9 @@ def show(value: Any) -> str:
         return float_text(value)
     if isinstance(value, Shown):
         return str(value)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text if isinstance(value, str) else text.translate(_HTML)
+    if isinstance(value, str):
+        return quoted(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)
 
 
 def child(path: str, name: str) -> str:
@@ -133,7 +135,7 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 def not_supported(path: str, value: Any, supported: list[str] | tuple[str, ...]) -> FieldError:
     """`supported` in the validator's order (sets sorted by the caller)."""
-    names = ", ".join(json.dumps(name) for name in supported)
+    names = ", ".join(map(quoted, supported))
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}")
 
 

@@ -49,8 +49,8 @@ class FieldSelector:
     def exact_match(self, field: str) -> str | None:
         """The value that the first term on `field` requires, None if none does."""
         for term in self.terms:
-            if term.field == field:
-                return None if term.negated else term.value
+            if term.field == field and not term.negated:
+                return term.value
         return None
 
     def transformed(self, convert: Callable[[str, str], tuple[str, str]]) -> "FieldSelector":

@@ -1,8 +1,9 @@
 """Numbers as Go's strconv reads and fmt writes them."""
 
-import json
 import math
 import re
+
+from apimachinery.go_text import quoted
 
 _SIGNED = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = re.compile(r"[0-9]+")
@@ -21,14 +22,13 @@ def parse_uint(text: str) -> int:
 
 
 def _parse(function: str, pattern: re.Pattern[str], text: str, least: int, most: int) -> int:
-    quoted = json.dumps(text, ensure_ascii=False)
     if pattern.fullmatch(text) is None:
-        raise ValueError(f"strconv.{function}: parsing {quoted}: invalid syntax")
+        raise ValueError(f"strconv.{function}: parsing {quoted(text)}: invalid syntax")
     sign = "-" if text[0] == "-" else ""
     digits = text.lstrip("+-").lstrip("0") or "0"
     value = int(sign + digits) if len(digits) <= _MAX_DIGITS else most + 1
     if not least <= value <= most:
-        raise ValueError(f"strconv.{function}: parsing {quoted}: value out of range")
+        raise ValueError(f"strconv.{function}: parsing {quoted(text)}: value out of range")
     return value
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from apimachinery.shapes import Repeated
@@ -21,8 +22,7 @@ def load_repeated(body: bytes) -> Any:
         found = {_clean(key): item for key, item in items}
         if len(found) == len(items):
             return found
-        repeated = Repeated(found)
-        repeated.keys_in_order = tuple(_clean(key) for key, _ in items)
+        repeated = Repeated.of([(_clean(key), item) for key, item in items])
         met.append(repeated)
         return repeated
 
@@ -35,9 +35,7 @@ def load_repeated(body: bytes) -> Any:
         )
     )
     if met and isinstance(value, dict) and not isinstance(value, Repeated):
-        marked = Repeated(value)
-        marked.keys_in_order = tuple(value)
-        return marked
+        return Repeated.of(list(value.items()))
     return value
 
 
@@ -71,18 +69,18 @@ def _clean_strings(value: Any) -> Any:
     return value
 
 
+def _inside(value: Any) -> Iterable[Any]:
+    """What is in an object or list, values that later ones took the place of included."""
+    if isinstance(value, Repeated):
+        return [item for _, item in value.pairs]
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
 def nests_deeper_than(value: Any, limit: int) -> bool:
     """Whether objects and lists in `value` are more than `limit` inside each other; needs no stack."""
     level = [value]
     for _ in range(limit):
-        level = [
-            item
-            for outer in level
-            for item in (
-                outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
-            )
-            if isinstance(item, dict | list)
-        ]
+        level = [item for outer in level for item in _inside(outer) if isinstance(item, dict | list)]
         if not level:
             return False
     return True

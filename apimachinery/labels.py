@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from apimachinery import label_syntax
+from apimachinery.go_text import quoted
 from apimachinery.label_requirements import EQUAL, ORDERED, Operator, Requirement, SelectorError
 from apimachinery.remembering import remembered
 
@@ -58,7 +59,7 @@ class LabelSelector:
         for expression in selector.get("matchExpressions") or ():
             name = expression.get("operator", "")
             if name not in _IN_OBJECTS:
-                raise SelectorError(f"{_quote(name)} is not a valid label selector operator")
+                raise SelectorError(f"{quoted(name)} is not a valid label selector operator")
             values = expression.get("values") or ()
             requirements.append(Requirement.checked(expression.get("key", ""), _IN_OBJECTS[name], values))
         return cls(requirements)
@@ -150,7 +151,3 @@ def format_selector(selector: Mapping[str, Any] | None) -> str:
 @remembered(1024)
 def _parse(text: str) -> LabelSelector:
     return LabelSelector(label_syntax.parse(text))
-
-
-def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

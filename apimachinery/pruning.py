@@ -47,14 +47,11 @@ def duplicates(value: Any, path: str = "") -> Iterator[str]:
         for position, item in enumerate(value):
             yield from duplicates(item, index(path, position))
     elif isinstance(value, dict):
-        seen: set[str] = set()
-        for key in value.keys_in_order if isinstance(value, shapes.Repeated) else value:
+        for key, item, again in shapes.members(value):
             at = child(path, key)
-            if key in seen:
+            if again:
                 yield f'duplicate field "{at}"'
-                continue
-            seen.add(key)
-            yield from duplicates(value[key], at)
+            yield from duplicates(item, at)
 
 
 def _plain(value: Any) -> Any:

@@ -7,8 +7,9 @@ sigs.k8s.io/json, api/resource/quantity.go, util/intstr, meta/v1/time.go (1.36).
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
 from typing import Any, Final
 
 from apimachinery.field import child, index
@@ -17,7 +18,7 @@ from apimachinery.schema import Kind, Schema
 
 TIME: Final = "2006-01-02T15:04:05Z07:00"
 MICRO_TIME: Final = "2006-01-02T15:04:05.000000Z07:00"
-MAX_STRICT_ERRORS = 100  # (from memory) upstream stops collecting here
+_MOST_STRICT_ERRORS = 100  # (from memory) upstream stops collecting here
 
 _GO_INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
@@ -25,7 +26,14 @@ _GO_INTEGERS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 class Repeated(dict[str, Any]):
     """A JSON object in which a key was given more than once; the last value counts."""
 
-    keys_in_order: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, Any], ...] = ()  # every key as often as it was given
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[str, Any]]) -> "Repeated":
+        """The object that `pairs` are."""
+        made = cls(pairs)
+        made.pairs = tuple(pairs)
+        return made
 
 
 class ShapeError(ValueError):
@@ -273,10 +281,22 @@ def _check_time(value: Any, layout: str) -> None:
 # --- unknown and repeated fields ---------------------------------------------------------------------------
 
 
+def members(value: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
+    """Keys and values as they were given, and whether the key was given before."""
+    seen: set[str] = set()
+    for key, item in value.pairs if isinstance(value, Repeated) else value.items():
+        yield key, item, key in seen
+        seen.add(key)
+
+
+def kept_errors(errors: Iterable[str]) -> list[str]:
+    """Of strict errors those that Go's decoder keeps: each once, and not too many."""
+    return list(islice(dict.fromkeys(errors), _MOST_STRICT_ERRORS))
+
+
 def strict_errors(value: Any, schema: Schema) -> list[str]:
-    """`unknown field "a.b"` and `duplicate field "a.c"` in the order of the document, each once."""
-    errors = dict.fromkeys(_strict(value, schema, ""))
-    return list(errors)[:MAX_STRICT_ERRORS]
+    """`unknown field "a.b"` and `duplicate field "a.c"` in the order of the document."""
+    return kept_errors(_strict(value, schema, ""))
 
 
 def _strict(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
@@ -290,17 +310,14 @@ def _strict(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
 
 
 def _strict_keys(value: dict[str, Any], schema: Schema, path: str) -> Iterator[str]:
-    seen: set[str] = set()
-    keys = value.keys_in_order if isinstance(value, Repeated) else value
-    for key in keys:
+    for key, item, again in members(value):
         at = child(path, key)
-        if key in seen:
+        field = schema.fields.get(key)
+        below = schema.items if schema.kind is Kind.MAP else field.schema if field is not None else None
+        if again and (field is not None or schema.kind is Kind.MAP):
             yield f'duplicate field "{at}"'
+        if field is None and schema.kind is Kind.OBJECT:
+            if not schema.preserve_unknown:
+                yield f'unknown field "{at}"'
             continue
-        seen.add(key)
-        if schema.kind is Kind.MAP:
-            yield from _strict(value[key], schema.items, at)
-        elif key in schema.fields:
-            yield from _strict(value[key], schema.fields[key].schema, at)
-        elif not schema.preserve_unknown:
-            yield f'unknown field "{at}"'
+        yield from _strict(item, below, at)

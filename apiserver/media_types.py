@@ -5,7 +5,7 @@ in protobuf or CBOR: a client that offers them among others gets JSON. Typed Go 
 same, so it is read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from apimachinery import errors
@@ -21,8 +21,12 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 ACCEPTED = (JSON, YAML, PROTOBUF)
-_META_GROUP = "meta.k8s.io"
-_TABLE_VERSIONS = ("v1", "v1beta1")
+# What objects can be answered as: group, version and kind.
+_CONVERSIONS = frozenset(
+    ("meta.k8s.io", version, kind)
+    for version in ("v1", "v1beta1")
+    for kind in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+)
 
 
 class Accepted(NamedTuple):
@@ -30,15 +34,23 @@ class Accepted(NamedTuple):
 
     media_type: str
     convert: str = ""
-    version: str = ""  # of meta.k8s.io
+    version: str = ""  # of what it is converted to
     pretty: bool = False
 
 
 class _Clause(NamedTuple):
     type: str
+    subtype: str
     params: dict[str, str]
     quality: float
-    position: int
+
+    def precedes(self, other: "_Clause") -> bool:
+        """goautoneg's order: whatever its quality, a wildcard comes after what is none."""
+        return (
+            self.quality > other.quality
+            or (self.type != "*" and other.type == "*")
+            or (self.subtype != "*" and other.subtype == "*")
+        )
 
 
 def body_type(content_type: str, *, protobuf: bool = False) -> str:
@@ -64,21 +76,33 @@ def unsupported(accepted: Sequence[str]) -> errors.StatusError:
 @remembered(256)
 def accepted(accept: str, convertible: bool = True) -> Accepted:
     """The best form for an Accept header; raises 406. Without `convertible` only the object as it is."""
+    found = negotiated(accept, _CONVERSIONS if convertible else frozenset())
+    if found is None:
+        error = errors.not_acceptable(f"only the following media types are accepted: {', '.join(ACCEPTED)}")
+        error.details = None
+        raise error
+    return found
+
+
+def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Accepted | None:
+    """The best form of what can be converted to `conversions` (group, version, kind), None if none fits."""
     for clause in _clauses(accept):
-        media_type = _media_type(clause.type)
+        media_type = _media_type(clause)
         if media_type is None:
             continue
         params = clause.params
-        if params.get("stream", "watch") != "watch":
+        stream = params.get("stream")
+        if stream and (stream != "watch" or media_type == YAML):
+            continue
+        if params.get("sv", "v1") != "v1":
             continue
         pretty = params.get("pretty") == "1" and media_type == JSON
         if not params.keys() & {"as", "g", "v"}:
             return Accepted(media_type, pretty=pretty)
-        if convertible and _can_convert(params.get("as", ""), params):
-            return Accepted(media_type, params["as"], params.get("v", ""), pretty)
-    error = errors.not_acceptable(f"only the following media types are accepted: {', '.join(ACCEPTED)}")
-    error.details = None
-    raise error
+        group, version, kind = (params.get(name, "") for name in ("g", "v", "as"))
+        if (group, version, kind) in conversions:
+            return Accepted(media_type, kind, version, pretty)
+    return None
 
 
 def streamed(form: Accepted) -> None:
@@ -98,31 +122,37 @@ def for_people(query: str, user_agent: str) -> bool:
     return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
 
 
-def _media_type(kind: str) -> str | None:
-    if kind in {"*/*", "application/*", JSON}:
+def _media_type(clause: _Clause) -> str | None:
+    if (clause.type, clause.subtype) in {("*", "*"), ("application", "*"), ("application", "json")}:
         return JSON
-    return YAML if kind == YAML else None
-
-
-def _can_convert(wanted: str, params: dict[str, str]) -> bool:
-    if params.get("g", "") != _META_GROUP:
-        return False
-    return (
-        wanted in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
-        and params.get("v", "") in _TABLE_VERSIONS
-    )
+    return YAML if (clause.type, clause.subtype) == ("application", "yaml") else None
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """The clauses of an Accept header, best first: by quality, then as written."""
+    """The clauses of an Accept header that can be read, best first."""
     if not accept.strip():
-        return [_Clause("*/*", {}, 1.0, 0)]
-    clauses = []
-    for position, part in enumerate(accept.split(",")):
-        kind, *rest = (piece.strip() for piece in part.split(";"))
-        params = dict(piece.split("=", 1) for piece in rest if "=" in piece)
-        clauses.append(_Clause(kind.lower(), params, _quality(params.pop("q", "1")), position))
-    return sorted(clauses, key=lambda clause: (-clause.quality, clause.position))
+        return [_Clause("*", "*", {}, 1.0)]
+    ordered: list[_Clause] = []
+    for part in accept.split(","):
+        clause = _clause(part)
+        if clause is not None:  # sorted by insertion, as the order is none that all sorting agrees on
+            at = len(ordered)
+            while at and clause.precedes(ordered[at - 1]):
+                at -= 1
+            ordered.insert(at, clause)
+    return ordered
+
+
+def _clause(part: str) -> _Clause | None:
+    kind, *rest = part.split(";")
+    names = [name.strip() for name in kind.split("/")]
+    if names == ["*"]:
+        names = ["*", "*"]
+    if len(names) != 2 or not names[1]:
+        return None
+    pieces = [piece.split("=") for piece in rest]
+    params = {piece[0].strip(): piece[1].strip() for piece in pieces if len(piece) == 2 and piece[1]}
+    return _Clause(names[0], names[1], params, _quality(params.pop("q", "1")))
 
 
 def _quality(text: str) -> float:
@@ -136,4 +166,4 @@ def takes_protobuf_only(accept: str) -> bool:
     """Whether a client takes nothing else: it is told in protobuf that there is none."""
     if PROTOBUF not in accept:
         return False
-    return not any(_media_type(clause.type) for clause in _clauses(accept))
+    return not any(_media_type(clause) for clause in _clauses(accept))

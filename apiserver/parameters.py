@@ -20,12 +20,11 @@ EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 
 
 def integer(request: Request, name: str) -> int | None:
-    """An integer parameter, None if it is not given; raises 400."""
-    text = request.param(name)
-    if not text:
+    """An integer parameter, None if it is not given; raises 400, for an empty one too."""
+    if name not in request.query:
         return None
     try:
-        return parse_int(text)
+        return parse_int(request.param(name))
     except ValueError as error:
         raise errors.bad_request(str(error)) from None
 
@@ -129,10 +128,26 @@ class WriteOptions(NamedTuple):
 
 
 def write_options(request: Request, kind: str, default_validation: str = "Warn") -> WriteOptions:
-    """The options of a write; `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises 422."""
+    """The options of a create or update; `kind` is CreateOptions or UpdateOptions. Raises 422."""
+    return _checked_options(request, kind, default_validation, [])
+
+
+def patch_options(request: Request, *, apply: bool) -> WriteOptions:
+    """The options of a patch; raises 422."""
+    problems = []
+    if apply and not request.param("fieldManager"):
+        problems.append(field.required("fieldManager", "is required for apply patch"))
+    if not apply and "force" in request.query:
+        problems.append(field.forbidden("force", "may not be specified for non-apply patch"))
+    return _checked_options(request, "PatchOptions", "Warn", problems)
+
+
+def _checked_options(
+    request: Request, kind: str, default_validation: str, problems: list[FieldError]
+) -> WriteOptions:
     dry_run = request.query.get("dryRun") or []
     manager, validation = request.param("fieldManager"), request.param("fieldValidation")
-    problems = dry_run_problems(dry_run)
+    problems += dry_run_problems(dry_run)
     if len(manager.encode()) > _MAX_MANAGER:
         problems.append(field.too_long("fieldManager", _MAX_MANAGER))
     problems += manager_character_errors(manager, "fieldManager")
@@ -167,16 +182,16 @@ def delete_options(request: Request, body: Object) -> Object:
         options = {
             "gracePeriodSeconds": integer(request, "gracePeriodSeconds"),
             "orphanDependents": boolean(request, "orphanDependents"),
-            "propagationPolicy": request.param("propagationPolicy") or None,
+            "propagationPolicy": next(iter(request.query.get("propagationPolicy") or ()), None),
             "dryRun": request.query.get("dryRun"),
         }
         options = {name: value for name, value in options.items() if value is not None}
     problems = []
     policy = options.get("propagationPolicy")
-    if policy and options.get("orphanDependents") is not None:
+    if policy is not None and options.get("orphanDependents") is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"
         problems.append(field.invalid("propagationPolicy", policy, why))
-    if policy not in {None, "", "Background", "Foreground", "Orphan"}:
+    if policy not in {None, "Background", "Foreground", "Orphan"}:
         known = ("Foreground", "Background", "Orphan", "nil")
         problems.append(field.not_supported("propagationPolicy", policy, known))
     problems += dry_run_problems(options.get("dryRun") or [])

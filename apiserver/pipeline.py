@@ -3,7 +3,7 @@
 from apimachinery.clock import Clock, Entropy
 from apiserver.authentication import Authenticator
 from apiserver.authorization import Authorizer
-from apiserver.filters.auditing import with_audit
+from apiserver.filters.auditing import with_audit, with_audit_id
 from apiserver.filters.authenticating import with_authentication
 from apiserver.filters.authorizing import with_authorization
 from apiserver.filters.deadlines import with_deadline
@@ -37,9 +37,10 @@ def build(
     else:
         handler = with_max_in_flight(handler, max_reads, max_writes)
     handler = with_impersonation(handler, authorizer, constrained=constrained_impersonation)
-    handler = with_audit(handler, metrics, clock, entropy)
+    handler = with_audit(handler, metrics, clock)
     handler = with_authentication(handler, authenticator)
     handler = with_warnings(handler)
     handler = with_deadline(handler)
     handler = with_request_info(handler)
-    return with_panic_recovery(handler)
+    handler = with_panic_recovery(handler)
+    return with_audit_id(handler, entropy)

@@ -19,9 +19,9 @@ _LEVEL = 1
 _METADATA_KIND = "PartialObjectMetadata"
 
 
-def form_of(request: Request) -> Accepted:
+def form_of(request: Request, *, convertible: bool = True) -> Accepted:
     """What the client wants the answer to be; raises 406."""
-    form = media_types.accepted(request.headers.get("accept", ""))
+    form = media_types.accepted(request.headers.get("accept", ""), convertible)
     if form.media_type == media_types.JSON and for_people(request):
         return form._replace(pretty=True)
     return form

@@ -53,9 +53,9 @@ _LONG_RUNNING = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 
 
 def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo:
-    """The RequestInfo of a request; `path` is decoded."""
+    """The RequestInfo of a request; `path` is decoded. Raises ValueError for a bare special prefix."""
     plain = RequestInfo(False, path, method.lower())
-    parts = [part for part in path.split("/") if part]
+    parts = path.strip("/").split("/")  # parts may be empty
     if len(parts) < 3 or parts[0] not in {"api", "apis"}:
         return plain
     if parts[0] == "apis":
@@ -67,7 +67,7 @@ def parse(method: str, path: str, query: Mapping[str, list[str]]) -> RequestInfo
     verb = _VERBS.get(method, "")
     if rest[0] in _SPECIAL_PREFIXES:
         if len(rest) < 2:
-            return plain
+            raise ValueError("unable to determine kind and namespace from url")
         verb, rest = rest[0], rest[1:]
     namespace, rest = _namespace(rest)
     resource, name, subresource = _split(rest)

@@ -65,10 +65,10 @@ def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selec
             raise errors.bad_request(_unknown(registry, request.info.version, term.field))
     name = fields.exact_match("metadata.name") or ""
     in_path = request.info.parts[1] if len(request.info.parts) > 1 else ""
-    if in_path and name and name != in_path:
+    if in_path and fields.is_empty():
+        fields = FieldSelector.parse(f"metadata.name={in_path}")
+    elif in_path and name != in_path:
         raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
-    if in_path:
-        fields = FieldSelector((*fields.terms, *FieldSelector.parse(f"metadata.name={in_path}").terms))
     return Selection(registry, labels, fields, in_path or name, request.info.namespace or None)
 
 

@@ -53,6 +53,11 @@ async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes
     yield b"]" + end + b"\n"
 
 
+def internal_error(request: Request, why: str) -> Response:
+    """500 as text, where upstream does not know yet how to answer."""
+    return text(500, f'Internal Server Error: "{request.path}": {why}\n')
+
+
 def panic(request: Request) -> Response:
     """The answer to an error that nobody foresaw; what it was stands in the server's log alone."""
     why = "This request caused apiserver to panic. Look in the logs for details."

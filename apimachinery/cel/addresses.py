@@ -4,7 +4,8 @@ Source: Go's net/netip (ParseAddr, ParsePrefix).
 """
 
 import ipaddress
-import json
+
+from apimachinery.go_text import quoted
 
 _DIGITS = frozenset("0123456789")
 _HEXADECIMAL = _DIGITS | frozenset("abcdefABCDEF")
@@ -14,12 +15,8 @@ class AddressError(ValueError):
     """Go's error."""
 
     def __init__(self, text: str, what: str, at: str = "") -> None:
-        where = f" (at {_quoted(at)})" if at else ""
-        super().__init__(f"ParseAddr({_quoted(text)}): {what}{where}")
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+        where = f" (at {quoted(at)})" if at else ""
+        super().__init__(f"ParseAddr({quoted(text)}): {what}{where}")
 
 
 def parse_address(text: str) -> "ipaddress.IPv4Address | ipaddress.IPv6Address":
@@ -39,7 +36,7 @@ def parse_address(text: str) -> "ipaddress.IPv4Address | ipaddress.IPv6Address":
 def parse_prefix(text: str) -> "ipaddress.IPv4Interface | ipaddress.IPv6Interface":
     """The network with its address; raises ValueError."""
     address, slash, bits = text.rpartition("/")
-    failure = f"netip.ParsePrefix({_quoted(text)}): "
+    failure = f"netip.ParsePrefix({quoted(text)}): "
     if not slash:
         raise ValueError(failure + "no '/'")
     try:
@@ -50,7 +47,7 @@ def parse_prefix(text: str) -> "ipaddress.IPv4Interface | ipaddress.IPv6Interfac
         raise ValueError(failure + "IPv6 zones cannot be present in a prefix")
     digits = bits.isascii() and bits.isdigit()
     if not digits or (len(bits) > 1 and bits[0] == "0"):
-        raise ValueError(f"{failure}bad bits after slash: {_quoted(bits)}")
+        raise ValueError(f"{failure}bad bits after slash: {quoted(bits)}")
     if int(bits) > parsed.max_prefixlen:
         raise ValueError(failure + "prefix length out of range")
     return ipaddress.ip_interface(text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from apimachinery.errors import StatusError
+from apimachinery.go_text import quoted
 from apimachinery.managedfields import path_elements
 from apimachinery.managedfields.field_sets import FieldSet
 
@@ -32,9 +33,9 @@ class ManagerId(NamedTuple):
 
     def __str__(self) -> str:
         """As conflicts name it."""
-        text = _quoted(self.manager)
+        text = quoted(self.manager)
         if self.subresource:
-            text += f" with subresource {_quoted(self.subresource)}"
+            text += f" with subresource {quoted(self.subresource)}"
         return text + (f" using {self.api_version}" if self.operation == UPDATE else "")
 
 
@@ -181,7 +182,3 @@ class ConflictsError(Exception):
 
 def _bullets(paths: Iterable[Iterable[str]]) -> list[str]:
     return [f"- {path_elements.show(path)}" for path in paths]
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

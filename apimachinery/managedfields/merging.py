@@ -3,6 +3,7 @@
 Source: sigs.k8s.io/structured-merge-diff/v6/typed/merge.go.
 """
 
+from collections import deque
 from typing import Any
 
 from apimachinery.managedfields import atoms, path_elements
@@ -64,7 +65,7 @@ class _ListMerge:
         self._live = live
         self._theirs, self._their_items = self._index(config, schema, duplicates=False)
         self._ours, self._our_items = self._index(live, schema, duplicates=True)
-        self._shared = [element for element in self._theirs if element in self._our_items]
+        self._shared = deque(element for element in self._theirs if element in self._our_items)
         self._merged: set[str] = set()
         self._out: list[Any] = []
 
@@ -117,7 +118,7 @@ class _ListMerge:
     def _take_theirs(self, element: str) -> None:
         self._merged.add(element)
         if self._shared and self._shared[0] == element:
-            del self._shared[0]
+            self._shared.popleft()
         self._add(element, self._our_items.get(element, ABSENT), self._their_items[element])
 
     def _add(self, element: str, live: Any, config: Any) -> None:

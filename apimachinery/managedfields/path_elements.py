@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from apimachinery.go_text import quoted
 from apimachinery.remembering import remembered
 
 Path = tuple[str, ...]
@@ -144,4 +145,4 @@ def _rank(value: Any) -> tuple[Any, ...]:
 
 def _show(value: Any) -> str:
     """As Go's value.ToString: text in quotes, the rest as JSON."""
-    return orjson.dumps(value).decode()
+    return quoted(value) if isinstance(value, str) else orjson.dumps(value).decode()

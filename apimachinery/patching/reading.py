@@ -28,8 +28,7 @@ def read_operations(body: bytes) -> Patch:
         raise _no(value, "[]handlers.jsonPatchOp")
     for operation in value or []:
         _check_operation(operation)
-    found = [f"json patch {text}" for text in _operations(value or [])]
-    return Patch(value, found[: shapes.MAX_STRICT_ERRORS])
+    return Patch(value, [f"json patch {text}" for text in shapes.kept_errors(_operations(value or []))])
 
 
 def read_merge(body: bytes) -> Patch:
@@ -37,7 +36,7 @@ def read_merge(body: bytes) -> Patch:
     value = _parsed(body)
     if not isinstance(value, dict | None):
         raise _no(value, "map[string]interface {}")
-    return Patch(value, list(duplicates(value))[: shapes.MAX_STRICT_ERRORS])
+    return Patch(value, shapes.kept_errors(duplicates(value)))
 
 
 def _parsed(body: bytes) -> Any:
@@ -66,14 +65,12 @@ def _operations(operations: list[Any]) -> Iterator[str]:
     for position, operation in enumerate(operations):
         if not isinstance(operation, dict):
             continue
-        seen: set[str] = set()
-        for name in operation.keys_in_order if isinstance(operation, shapes.Repeated) else operation:
+        for name, item, again in shapes.members(operation):
             at = child(index("", position), name)
             if name not in _OPERATION:
-                if name not in seen:
-                    yield f'unknown field "{at}"'
-            elif name in seen:
+                yield f'unknown field "{at}"'
+                continue
+            if again:
                 yield f'duplicate field "{at}"'
-            elif name == "value":
-                yield from duplicates(operation[name], at)
-            seen.add(name)
+            if name == "value":
+                yield from duplicates(item, at)

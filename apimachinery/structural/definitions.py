@@ -36,19 +36,16 @@ def validate_definition(crd: Object, old: Object | None = None, rules: Rules = N
     there; else at `spec.versions[i].schema.openAPIV3Schema`.
     """
     versions = _versions(crd)
-    errors = [
-        required(f"spec.versions[{position}].schema.openAPIV3Schema")
-        for position, version in enumerate(versions)
-        if _schema(version) is None
-    ]
-    if errors:
-        return errors
     schemas = [_schema(version) for version in versions]
-    if schemas and all(each == schemas[0] for each in schemas):
+    if schemas and schemas[0] is not None and all(each == schemas[0] for each in schemas):
         with_status = any(_has_status(version) for version in versions)
         unchanged = old is not None and any(_schema(version) == schemas[0] for version in _versions(old))
         return _check(schemas[0], "spec.validation", with_status, old, unchanged, rules)
+    errors: list[FieldError] = []
     for position, version in enumerate(versions):
+        if schemas[position] is None:
+            errors.append(required(f"spec.versions[{position}].schema.openAPIV3Schema"))
+            continue
         unchanged = any(
             before.get("name") == version.get("name") and _schema(before) == schemas[position]
             for before in (_versions(old) if old is not None else ())

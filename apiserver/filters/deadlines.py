@@ -4,18 +4,15 @@ Source: k8s.io/apiserver/pkg/server/filters/timeout.go and endpoints/filters/req
 """
 
 import asyncio
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from apimachinery import errors
+from apimachinery.go_durations import parse_duration
 from apiserver.request import Handler, Request, Response
 
 MAX_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
-_DURATION = re.compile(r"(\d++(?:\.\d++)?)(ns|us|µs|ms|s|m|h)")
-_DURATIONS = re.compile(r"(?:\d++(?:\.\d++)?(?:ns|us|µs|ms|s|m|h))*+")  # in one pass, however long the text
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def with_deadline(handler: Handler) -> Handler:
@@ -87,10 +84,8 @@ class _Running:
 
 
 def _seconds(text: str) -> float:
-    if text.lstrip("+-") == "0":
-        return MAX_SECONDS
-    if _DURATIONS.fullmatch(text) is None:
-        why = f'time: invalid duration "{text}"'
-        raise errors.bad_request(f"invalid timeout specified in the request URL - {why}")
-    total = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
-    return min(total, MAX_SECONDS) or MAX_SECONDS
+    try:
+        asked = parse_duration(text)
+    except ValueError as error:
+        raise errors.bad_request(f"invalid timeout specified in the request URL - {error}") from None
+    return asked if 0 < asked < MAX_SECONDS else MAX_SECONDS

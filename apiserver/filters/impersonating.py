@@ -14,8 +14,9 @@ from apimachinery.errors import StatusError
 from apimachinery.validation import names
 from apiserver.accounts import USER_PREFIX, group_names
 from apiserver.authorization import Authorizer, refusal
-from apiserver.request import Handler, Request, Response, text
+from apiserver.request import Handler, Request, Response
 from apiserver.request_info import RequestInfo
+from apiserver.statuses import internal_error
 from apiserver.user import ANONYMOUS, AUTHENTICATED_GROUP, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User
 
 _HEADER, _EXTRA = "impersonate-", "impersonate-extra-"
@@ -69,7 +70,7 @@ def _nobody(request: Request, wanted: User, *, constrained: bool) -> Response:
     if wanted.uid:
         asked.append(f"{{UID  {wanted.uid}  {_AUTHENTICATION}/v1  }}")
     why = f"requested [{' '.join(asked)}] without impersonating a user"
-    return text(500, f'Internal Server Error: "{request.path}": {why}\n')
+    return internal_error(request, why)
 
 
 def _quoted(value: str) -> str:

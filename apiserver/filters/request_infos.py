@@ -1,14 +1,21 @@
-"""Read what the request is about, once."""
+"""Read what the request is about, once.
+
+Source: k8s.io/apiserver/pkg/endpoints/filters/requestinfo.go, 1.36.
+"""
 
 from apiserver import request_info
 from apiserver.request import Handler, Request, Response
+from apiserver.statuses import internal_error
 
 
 def with_request_info(handler: Handler) -> Handler:
     """Fill in `request.info`."""
 
     async def inform(request: Request) -> Response:
-        request.info = request_info.parse(request.method, request.path, request.query)
+        try:
+            request.info = request_info.parse(request.method, request.path, request.query)
+        except ValueError as error:
+            return internal_error(request, f"failed to create RequestInfo: {error}, {request.path}")
         return await handler(request)
 
     return inform

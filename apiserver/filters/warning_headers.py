@@ -3,11 +3,13 @@
 Source: k8s.io/apiserver/pkg/endpoints/filters/warning.go and apimachinery/pkg/util/net/http.go, 1.36.
 """
 
+from itertools import accumulate
+
 from apimachinery.errors import StatusError
 from apiserver import statuses
 from apiserver.request import Handler, Request, Response
 
-_MAX_BYTES = 4 * 1024  # of all texts; beyond, texts are cut to 256
+_MOST = 4 * 1024  # characters of all texts; beyond, each is cut, and they are told until they are as many
 _CUT = 256
 
 
@@ -28,8 +30,10 @@ def with_warnings(handler: Handler) -> Handler:
 
 def _headers(warnings: list[str]) -> list[tuple[str, str]]:
     texts = list(dict.fromkeys(text for text in warnings if text))
-    if sum(map(len, texts)) > _MAX_BYTES:
+    if sum(map(len, texts)) > _MOST:
         texts = [text[:_CUT] for text in texts]
+        before = accumulate(map(len, texts), initial=0)
+        texts = [text for text, size in zip(texts, before, strict=False) if size < _MOST]
     return [("Warning", f'299 - "{_quoted(text)}"') for text in texts]
 
 

@@ -18,6 +18,12 @@ from apiserver.selection import selection
 from apiserver.services import Scope
 
 _KIND = GroupVersionKind("", "v1", "DeleteOptions")
+_BAD_SINCE = 35  # the first minor that takes options it cannot read for the client's fault (133358)
+# What upstream's scheme for options knows in every version, without a way to DeleteOptions.
+_UNVERSIONED = frozenset(
+    {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
+)
+_SCHEME = 'scheme "pkg/apis/meta/internalversion/scheme/register.go:27"'
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
@@ -62,27 +68,42 @@ def options_schema(scope: Scope) -> Schema:
 
 
 async def _body(request: Request, scope: Scope) -> Object:
-    """The DeleteOptions in the body, empty if there is none; raises 400."""
+    """The DeleteOptions in the body, empty if there is none; raises 400, before 1.35 500."""
     body = await bodies.read(request)
     if not body:
         return {}
     schema = options_schema(scope)
     content_type = bodies.type_of(request, schema)
     try:
+        return _decoded(scope, body, content_type, schema)
+    except ValueError as error:
+        if scope.services.world.version.minor < _BAD_SINCE:
+            raise errors.StatusError(500, "", str(error)) from None
+        raise errors.bad_request(str(error)) from None
+
+
+def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Object:
+    """DeleteOptions of any version; raises ValueError with what upstream's decoder says."""
+    try:
         value = decoding.parse(body, content_type, schema).value
     except ValueError as error:
-        raise errors.bad_request(decoding.unreadable(error, content_type)) from None
+        raise ValueError(decoding.unreadable(error, content_type)) from None
     if value is None:
         return {}
-    if not isinstance(value, dict):
-        raise errors.bad_request(decoding.no_object(value))
-    if (value.get("kind") or "DeleteOptions") != "DeleteOptions":  # of any version
-        raise errors.bad_request("decoded object cannot be converted to DeleteOptions")
+    why = decoding.fault_of_head(value) if isinstance(value, dict) else decoding.no_object(value)
+    if why is not None:
+        raise ValueError(why)
+    kind = value.get("kind") or _KIND.kind
+    if kind in _UNVERSIONED:
+        raise ValueError(f"converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
+    if kind != _KIND.kind:
+        version = value.get("apiVersion") or ("meta.k8s.io/v1" if scope.resource.custom else "v1")
+        raise ValueError(f'no kind "{kind}" is registered for version "{version}" in {_SCHEME}')
     try:
         return decoding.decode_value(Parsed(value), _KIND, schema, "Ignore").object
-    except errors.StatusError as error:  # upstream hands on what its decoder says
-        why = error.message.partition("cannot be handled as a DeleteOptions: ")[2] or error.message
-        raise errors.bad_request(why) from None
+    except errors.StatusError as error:
+        why = error.message.partition("cannot be handled as a DeleteOptions: ")[2]
+        raise ValueError(why or error.message) from None
 
 
 async def delete_collection(request: Request, scope: Scope) -> Response:

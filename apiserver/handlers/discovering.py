@@ -8,9 +8,10 @@ import hashlib
 from apimachinery import discovery
 from apimachinery.discovery import Document
 from apimachinery.resources import ResourceTable
-from apiserver import rendering
+from apiserver import media_types, rendering
 from apiserver.aggregation.merging import Merged, complete
 from apiserver.encoding import dumps
+from apiserver.media_types import Accepted
 from apiserver.request import Request, Response
 from apiserver.services import Services
 
@@ -22,7 +23,8 @@ class Discovery:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._versions = discovery.aggregated_versions(services.world.gates)
+        versions = discovery.aggregated_versions(services.world.gates)
+        self._aggregates = {(discovery.AGGREGATED_GROUP, version, _KIND) for version in versions}
 
     async def serve(self, request: Request) -> Response | None:
         """The document at a path below `/api` or `/apis`, None if there is none.
@@ -62,40 +64,28 @@ class Discovery:
         return version not in dict(self._services.table.groups()).get(group, ())
 
     def _root(self, request: Request, *, legacy: bool) -> Response:
-        version = self._aggregated_version(request.headers.get("accept", ""))
-        if version:
-            return self._aggregated(request, version, legacy=legacy)
+        form = media_types.negotiated(request.headers.get("accept", ""), self._aggregates)
+        if form is not None and form.convert:
+            return self._aggregated(request, form, legacy=legacy)
         if legacy:
             return self._document(request, discovery.api_versions(self._services.address))
         return self._document(request, discovery.group_list(self._table()))
 
-    def _aggregated(self, request: Request, version: str, *, legacy: bool) -> Response:
-        beta = version == "v2beta1"
+    def _aggregated(self, request: Request, form: Accepted, *, legacy: bool) -> Response:
+        beta = form.version == "v2beta1"
         document = discovery.aggregated(self._table(), legacy=legacy, beta=beta)
         registered = self._services.registered.get()
         if registered.remotes:
             complete(document, registered, self._services.remote_lists)
-        body = dumps(document)
-        tag = hashlib.sha512(body).hexdigest().upper()
-        kind = f"application/json;g={discovery.AGGREGATED_GROUP};v={version};as={_KIND}"
-        headers = [("Etag", f'"{tag}"'), ("Vary", "Accept")]
-        if request.headers.get("if-none-match", "").strip('"') == tag:
-            return Response(304, b"", kind, headers)
-        return Response(200, body, kind, headers)
-
-    def _aggregated_version(self, accept: str) -> str:
-        """The version of the aggregated document that the client asks for first and this server offers."""
-        for clause in accept.split(","):
-            media_type, *parameters = map(str.strip, clause.split(";"))
-            wanted = dict(one.split("=", 1) for one in parameters if "=" in one)
-            if wanted.get("g") != discovery.AGGREGATED_GROUP or wanted.get("as") != _KIND:
-                if media_type in {"application/json", "*/*"} and "as" not in wanted:
-                    return ""
-                continue
-            if wanted.get("v") in self._versions and media_type == "application/json":
-                return wanted["v"]
-        return ""
+        tag = f'"{hashlib.sha512(dumps(document)).hexdigest().upper()}"'
+        if request.headers.get("if-none-match", "") == tag:
+            answer = Response(304, b"")
+        else:
+            answer = rendering.document(document, form)
+        kind = f"g={discovery.AGGREGATED_GROUP};v={form.version};as={_KIND}"
+        answer.content_type = f"{form.media_type};{kind}"
+        answer.headers += [("Etag", tag), ("Vary", "Accept"), ("Cache-Control", "public")]
+        return answer
 
     def _document(self, request: Request, document: Document) -> Response:
-        form = rendering.form_of(request)
-        return rendering.document(document, rendering.plain(form))
+        return rendering.document(document, rendering.form_of(request, convertible=False))

@@ -57,6 +57,7 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
 }
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options", "other"})
 _NAMED = frozenset({"get", "update", "patch", "delete"})
+_EVERYWHERE = frozenset({"list", "watch", "create"})
 
 
 _SCOPES_MAX = 5_000
@@ -128,19 +129,18 @@ class Dispatcher:
     def _is_placed(self, info: RequestInfo, resource: Resource) -> bool:
         """Whether the path has a namespace exactly where the resource wants one."""
         if info.resource == "namespaces":
-            return True
+            return not info.namespace or info.parts[1:2] == (info.namespace,)
         if not resource.namespaced:
             return not info.namespace
         if resource.custom:
             return bool(info.namespace) or info.verb in {"list", "watch"}
-        everywhere = info.verb in {"list", "watch", "create"} and len(info.parts) == 1
-        return bool(info.namespace) or everywhere
+        return bool(info.namespace) or (_is_everywhere(info, resource) and info.verb in _EVERYWHERE)
 
     def _misplaced(self, info: RequestInfo, resource: Resource) -> Response:
         """Built-in kinds are looked for by upstream's router, which knows the list of all namespaces."""
         if resource.custom:
             return not_found()
-        if resource.namespaced and len(info.parts) == 1:
+        if resource.namespaced and _is_everywhere(info, resource):
             raise _refused(info, resource)
         raise errors.unknown_path()
 
@@ -184,6 +184,11 @@ class Dispatcher:
         if subresource.gvk[::2] != resource.gvk[::2] or info.verb not in _VERBS:
             raise errors.unknown_path()
         return _VERBS[info.verb]
+
+
+def _is_everywhere(info: RequestInfo, resource: Resource) -> bool:
+    """Whether the path is the list of all namespaces, which only what can be listed has."""
+    return len(info.parts) == 1 and "list" in resource.verbs
 
 
 def is_served(table: ResourceTable, info: RequestInfo) -> bool:

@@ -77,14 +77,14 @@ class Eviction:
 
     async def run(self) -> None:
         await self._scope.services.store.refresh()
-        for _ in range(_TRIES):
+        for tries_left in reversed(range(_TRIES)):
             pod = self._pod()
             if not _needs_no_budget(pod):
                 break
             try:
                 await self._delete(self._for(pod, pin=not _has_ended(pod)))
             except StatusError as error:
-                if error.code != 409 or self._pinned:
+                if error.code != 409 or self._pinned or not tries_left:
                     raise
                 continue
             return

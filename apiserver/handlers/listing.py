@@ -145,10 +145,10 @@ def _single(scope: Scope, namespace: str | None, wanted: Selection) -> Page:
 
 
 async def _continued(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
-    if options.resource_version not in {"", "0"}:
-        raise errors.bad_request("specifying resource version is not allowed when using continue")
     resource = scope.resource.storage_resource
     where = continuing.position(options.continue_token, resource, namespace)
+    if options.resource_version not in {"", "0"}:
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
     revision = where.revision if where.revision > 0 else await scope.services.store.refresh()
     try:
         return await _at(scope, namespace, revision, options.limit, wanted, where.after)

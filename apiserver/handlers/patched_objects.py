@@ -7,7 +7,7 @@ pkg/registry/customresource/validator.go (ValidateTypeMeta), 1.36.
 from collections.abc import Sequence
 from typing import Any
 
-from apimachinery import decoding, errors, field, shapes
+from apimachinery import decoding, errors, field
 from apimachinery.decoding import Decoded, Parsed
 from apimachinery.errors import Object, StatusError
 from apimachinery.patching import reading
@@ -41,7 +41,9 @@ def decoded(request: Request, scope: Scope, value: Any, validation: str, told: S
     resource = scope.resource
     if not isinstance(value, dict):
         raise unreadable(value, decoding.no_object(value))
-    _check_head(value)
+    why = decoding.fault_of_head(value)
+    if why is not None:
+        raise unreadable(value, why)
     (_check_custom_kind if resource.custom else _check_kind)(scope, value)
     found = decode(value, resource.gvk, resource.schema, validation, told, resource.structural)
     request.warnings.extend(found.warnings)
@@ -86,18 +88,6 @@ def unreadable(value: Any, why: str) -> StatusError:
     """422: what the patch made cannot be read; its value is the whole of it."""
     problem = field.invalid("patch", dumps(value).decode(), why)
     return errors.invalid(errors.GroupKind("", ""), "", [problem])
-
-
-def _check_head(value: Object) -> None:
-    """Raise 422 if apiVersion and kind cannot even be looked at."""
-    for name in ("apiVersion", "kind"):
-        if not isinstance(value.get(name), str | None):
-            where = f"Go struct field .{name} of type string"
-            why = f"json: cannot unmarshal {shapes.found(value[name])} into {where}"
-            raise unreadable(value, f"couldn't get version/kind; json parse error: {why}")
-    api_version = value.get("apiVersion") or ""
-    if api_version.count("/") > 1:
-        raise unreadable(value, f"unexpected GroupVersion string: {api_version}")
 
 
 def _check_kind(scope: Scope, value: Object) -> None:

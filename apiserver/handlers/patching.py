@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from apimachinery import decoding, errors, field, shapes
+from apimachinery import decoding, errors, shapes
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object
 from apimachinery.normalising import WrongShape
@@ -32,11 +32,10 @@ async def patch(request: Request, scope: Scope) -> Response:
     content_type = patch_type(request, scope)
     form = rendering.form_of(request)
     body = await bodies.read(request)
-    options = parameters.write_options(request, "PatchOptions")
-    check_options(options, content_type)
+    apply = content_type == APPLY_PATCH
+    options = parameters.patch_options(request, apply=apply)
     write = write_of(request, scope, dry_run=options.dry_run)
     codec, registry = scope.services.codec, scope.registry
-    apply = content_type == APPLY_PATCH
     config = await bodies.elsewhere(body, lambda: read_configuration(body)) if apply else None
     patcher = _patcher(request, scope, body, content_type, options.field_validation)
 
@@ -71,17 +70,6 @@ def patch_type(request: Request, scope: Scope) -> str:
     if content_type not in known:
         raise media_types.unsupported(known)
     return content_type
-
-
-def check_options(options: WriteOptions, content_type: str) -> None:
-    """Raise 422 for options that do not go with the patch."""
-    problems = []
-    if content_type == APPLY_PATCH:
-        if not options.field_manager:
-            problems.append(field.required("fieldManager", "is required for apply patch"))
-    elif options.force is not None:
-        problems.append(field.forbidden("force", "may not be specified for non-apply patch"))
-    parameters.refuse("PatchOptions", problems)
 
 
 # --- the three patches -------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from apiserver.handlers import patched_objects, strategic_patching
 from apiserver.handlers.creating import write_of
 from apiserver.handlers.patching import (
     Configuration,
-    check_options,
     check_repeated,
     patch_type,
     read_configuration,
@@ -132,8 +131,7 @@ async def patch(request: Request, scope: Scope) -> Response:
     content_type = patch_type(request, scope)
     form = rendering.form_of(request)
     body = await bodies.read(request)
-    options = parameters.write_options(request, "PatchOptions")
-    check_options(options, content_type)
+    options = parameters.patch_options(request, apply=content_type == APPLY_PATCH)
     schema = scale_schema(scope.resource.schema.fields["metadata"].schema)
     if content_type == APPLY_PATCH:
         config = read_configuration(body)

@@ -15,7 +15,7 @@ from apimachinery.patching.values import show
 from apimachinery.pruning import duplicates
 from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Schema
-from apimachinery.shapes import Repeated, ShapeError
+from apimachinery.shapes import Repeated, ShapeError, kept_errors
 
 _MAP = "map[string]interface {}"
 
@@ -56,7 +56,7 @@ def _typed(merged: Object, schema: Schema) -> tuple[Any, bool]:
 def _repeated(body: bytes) -> list[str]:
     """`duplicate field "a.b"` of the patch itself."""
     value = decoding.parse(body, "application/json").value
-    return list(duplicates(value)) if isinstance(value, Repeated) else []
+    return kept_errors(duplicates(value)) if isinstance(value, Repeated) else []
 
 
 def _unreadable(patch: Any, why: str) -> errors.StatusError:

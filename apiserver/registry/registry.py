@@ -152,6 +152,7 @@ class Registry:
             write.group,
             write.verb,
             self.services.authorizer.authorize,
+            write.dry_run,
         )
 
     def reset_fields(self, write: Write) -> FieldSet:

@@ -51,6 +51,7 @@ class StrategyContext(NamedTuple):
     request_group: str = ""  # the group of the request: events are one resource under two groups
     verb: str = "update"  # of the request
     authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,13 +89,18 @@ def least_version(spec: Object) -> str:
     nodes = [node for each in edits for node in each.get("deviceNodes") or []]
     names = [device.get("name") or "" for device in spec.get("devices") or []]
     rules: list[tuple[str, Callable[[], bool]]] = [
-        ("1.1.0", lambda: any(each.get("netDevices") for each in edits)),
-        ("0.7.0", lambda: any(each.get("intelRdt") or each.get("additionalGids") for each in edits)),
+        ("1.1.0", lambda: any(each.get("netDevices") for each in edits) or any(map(_monitors, edits))),
+        ("0.7.0", lambda: any("intelRdt" in each or each.get("additionalGids") for each in edits)),
         ("0.6.0", lambda: _annotated(spec) or "." in str(spec.get("kind")).partition("/")[2]),
         ("0.5.0", lambda: any(n[:1].isdigit() for n in names) or any(n.get("hostPath") for n in nodes)),
         ("0.4.0", lambda: any(m.get("type") for each in edits for m in each.get("mounts") or [])),
     ]
     return next((version for version, uses in rules if uses()), "0.3.0")
+
+
+def _monitors(edits: Object) -> bool:
+    rdt = edits.get("intelRdt") or {}
+    return "schemata" in rdt or bool(rdt.get("enableMonitoring"))
 
 
 def _annotated(spec: Object) -> bool:

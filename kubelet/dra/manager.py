@@ -7,6 +7,7 @@ claims.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -274,11 +275,9 @@ class DRAManager:
 
     def _save(self) -> None:
         self._cache.save()
-        in_use: dict[str, int] = {}
-        for info in self._cache.infos():
-            for driver in info.devices:
-                in_use[driver] = in_use.get(driver, 0) + 1
-        in_use[ANY_DRIVER] = len(self._cache.infos())
+        prepared = [info for info in self._cache.infos() if info.prepared]
+        in_use = Counter(driver for info in prepared for driver in info.devices)
+        in_use[ANY_DRIVER] = len(prepared)
         self._metrics.set_claims_in_use(self._node_name, in_use)
 
     async def _measured(self, operation: str, text: str, work: Awaitable[None]) -> None:

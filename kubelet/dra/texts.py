@@ -30,10 +30,7 @@ class Texts:
     checkpoint: str
 
 
-_CHECKPOINT = (
-    "{what} cache: error calling GetOrCreate() on checkpoint state: "
-    "failed to get checkpoint dra_manager_state: {error}"
-)
+_CHECKPOINT = "{what}GetOrCreate() on checkpoint state: failed to get checkpoint dra_manager_state: {error}"
 _NO_INFO = "unable to get claim info for claim {claim} in namespace {namespace}"
 _UNKNOWN = "{call} returned result for unknown claim UID {claim_uid}"
 
@@ -55,7 +52,7 @@ _SINCE_34 = Texts(
     unknown=_UNKNOWN,
     no_info="internal error: unable to get claim info for ResourceClaim {claim}",
     no_extended_info=_NO_INFO,
-    checkpoint=_CHECKPOINT.replace("{what}", "create ResourceClaim"),
+    checkpoint=_CHECKPOINT.replace("{what}", "create ResourceClaim cache: "),
 )
 
 _IN_NAMESPACE = "internal error: unable to get claim info for ResourceClaim {claim} in namespace {namespace}"
@@ -79,7 +76,7 @@ _CLASSIC = Texts(
     unknown=_UNKNOWN,
     no_info=f"locked cache operation: {_NO_INFO}",
     no_extended_info=f"locked cache operation: {_NO_INFO}",
-    checkpoint=_CHECKPOINT.replace("{what}", "failed to create claimInfo"),
+    checkpoint=_CHECKPOINT.replace("{what}", "failed to create claimInfo cache: error calling "),
 )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Object = Mapping[str, Any]
 Consumption = Sequence[tuple[str, Mapping[str, int]]]  # (counter set, counter → amount in nanos)
 
-_PREVENTING = ("NoSchedule", "NoExecute")  # effects; None and unknown ones prevent nothing
+_PREVENTING = ("NoSchedule", "NoExecute")  # effects; since 1.35 None and unknown ones prevent nothing
 
 
 class Device:
@@ -55,7 +55,9 @@ class Device:
         self.shareable = features.consumable_capacity and bool(spec.get("allowMultipleAllocations"))
         self.taints: Sequence[Object] = ()
         if features.device_taints:
-            self.taints = [each for each in spec.get("taints") or () if each.get("effect") in _PREVENTING]
+            taints: Sequence[Object] = spec.get("taints") or ()
+            every = rules.every_taint_prevents
+            self.taints = [each for each in taints if every or each.get("effect") in _PREVENTING]
         self.usable = (
             features.binding_conditions or not rules.knows_binding or not spec.get("bindingConditions")
         )

@@ -30,6 +30,7 @@ class FirstFit:
         self._state = state
         self._counters = counters
         self._partitions = rules.features.partitionable_devices
+        self._paid_once = rules.counters_taken_once
         self._capacity = CapacityCheck(state, rules)
 
     def find(
@@ -90,7 +91,7 @@ class FirstFit:
             return True
         if not self._partitions:
             return False
-        if device.shareable and device.id in self._state.consumed:
+        if self._paid_once and device.shareable and device.id in self._state.consumed:
             return True
         return CounterBook(self._counters, pools).take(device) is None
 

@@ -45,6 +45,7 @@ class NodePools:
     pools: Sequence[Pool]
     candidates: Sequence[Device]  # of the pools that can be used
     any_invalid: bool
+    first_invalid: tuple[int, Pool] | None  # where an invalid pool would come among the candidates
     by_id: Mapping[PoolID, Pool]
     starts: dict[object, Start] = field(default_factory=dict)
 
@@ -59,8 +60,18 @@ def node_pools(pools: Sequence[Sequence[Slice]], node: NodeView, rules: Allocato
         seen,
         [device for pool in usable for device in pool.devices],
         any(pool.invalid for pool in seen),
+        _first_invalid(seen),
         {pool.id: pool for pool in seen},
     )
+
+
+def _first_invalid(seen: Iterable[Pool]) -> tuple[int, Pool] | None:
+    before = 0
+    for pool in seen:
+        if pool.invalid:
+            return before, pool
+        before += len(pool.devices)
+    return None
 
 
 def view(slices: Sequence[Slice], node: NodeView, rules: AllocatorRules) -> Pool | None:

@@ -19,7 +19,7 @@ def allocation_result(
     if solution.choices:
         devices["results"] = [_device_result(choice, rules, share_id) for choice in solution.choices]
     config = [*_class_config(solution.options, rules), *_claim_config(plan, solution.options, rules)]
-    if rules.short_config:
+    if rules.unnamed_config:
         config = [_without_all_names(entry, solution.options) for entry in config]
     if config:
         devices["config"] = config
@@ -41,7 +41,7 @@ def _device_result(choice: Choice, rules: AllocatorRules, share_id: Callable[[],
     result: Object = {"request": request.name, "driver": driver, "pool": pool, "device": device}
     if request.admin_access:
         result["adminAccess"] = True
-    if request.tolerations:
+    if request.tolerations and rules.tolerations_in_results:
         result["tolerations"] = list(request.tolerations)
     if features.binding_conditions:
         for key in ("bindingConditions", "bindingFailureConditions"):
@@ -78,9 +78,8 @@ def _claim_config(plan: ClaimPlan, options: Sequence[RequestPlan], rules: Alloca
     entries: list[Object] = []
     for config in (plan.claim["spec"].get("devices") or {}).get("config") or ():
         named = config.get("requests") or []
-        # Up to 1.36 there is one copy per request that the config names.
         copies = sum(1 for option in options if option.base in named or option.name in named) if named else 1
-        if rules.short_config:
+        if not rules.repeated_config:
             copies = min(copies, 1)
         entries.extend({"source": "FromClaim", **config} for _ in range(copies))
     return entries

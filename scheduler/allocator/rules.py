@@ -72,8 +72,15 @@ class AllocatorRules:
     # an incomplete pool is not used at all; an invalid one is an error if nothing else fits.
     whole_pools: bool
     duplicate_devices_invalid: bool  # 1.32+
+    invalid_pools_fail: bool  # up to 1.34: a search that comes to an invalid pool ends there
     empty_all_fails: bool  # 1.33+: a request for all devices fails if there are none
+    # Up to 1.33 the devices of a request for all stay taken when the search steps back; up to 1.32 it ends
+    # if one of them cannot be had. Repaired by kubernetes 131660.
+    all_devices_kept: bool
+    all_devices_or_none: bool
     admin_once_per_claim: bool  # 1.33+: with admin access a claim does not get the same device twice
+    every_taint_prevents: bool  # up to 1.34, whatever its effect
+    tolerations_in_results: bool  # 1.35+ (kubernetes 134479)
     # 1.36+: the slices of a pool are searched by name; the stable one takes them as they come, except in
     # recordings with no gate on. Before, and for pools, there is no order (here: that of their names).
     sorted_slices: bool
@@ -83,6 +90,8 @@ class AllocatorRules:
     binding_pools_last: bool  # pools with binding conditions are a last resort
     combinations: bool  # 1.36+, not the stable one: within a request only later devices are tried
     pool_counters: bool  # 1.35+: counters belong to the pool, before to the slice
+    counters_need_gate: bool  # not in 1.34: without the gate slices with counters are as if not there
+    counters_taken_once: bool  # 1.35+ (kubernetes 134103): shares of one device take its counters once
     counters_everywhere: bool  # 1.35 and 1.36: slices with counters count for nodes that they are not for
     counters_by_pool_name: bool  # 1.35 and 1.36: pools of the same name and other drivers share counters
     running_counters: bool  # 1.34+: what the search has taken is added up, before it was looked for each time
@@ -94,7 +103,8 @@ class AllocatorRules:
     distinct_by_value: bool  # 1.35+; 1.34 compared identities
     distinct_remembers_all: bool  # 1.37+; before only the last device of each request
     class_config_once: bool  # 1.33.6+, 1.34.2+: one entry per class that names its requests
-    short_config: bool  # 1.37+: one entry per claim config, no names where they are all
+    repeated_config: bool  # 1.33 to 1.36: one entry of a claim config per request that it names
+    unnamed_config: bool  # 1.37+: no names where they are all
     device_in_errors: bool  # 1.37+: CEL runtime errors name the device
     # 1.37+: a request for all devices fails if one of them is used up, before it did without that device.
     all_even_if_used_up: bool
@@ -116,13 +126,20 @@ class AllocatorRules:
             knows_binding=minor >= 34,
             whole_pools=minor >= 35,
             duplicate_devices_invalid=minor >= 32,
+            invalid_pools_fail=minor <= 34,
             empty_all_fails=minor >= 33,
+            all_devices_kept=minor <= 33,
+            all_devices_or_none=minor <= 32,
             admin_once_per_claim=minor >= 33,
+            every_taint_prevents=minor <= 34,
+            tolerations_in_results=minor >= 35,
             alternatives_mixed=33 <= minor <= 35,
             sorted_slices=minor >= 36 and (newer or features.none),
             binding_pools_last=newer if minor >= 36 else newest,
             combinations=minor >= 36 and newer,
             pool_counters=minor >= 35,
+            counters_need_gate=minor != 34,
+            counters_taken_once=minor >= 35,
             counters_everywhere=35 <= minor <= 36,
             counters_by_pool_name=35 <= minor <= 36,
             running_counters=minor >= 34,
@@ -132,7 +149,8 @@ class AllocatorRules:
             distinct_by_value=minor >= 35,
             distinct_remembers_all=minor >= 37,
             class_config_once=minor >= 33,
-            short_config=minor >= 37,
+            repeated_config=33 <= minor <= 36,
+            unnamed_config=minor >= 37,
             device_in_errors=minor >= 37,
             all_even_if_used_up=minor >= 37,
             exact_rounding=minor >= 37,

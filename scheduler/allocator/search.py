@@ -15,7 +15,13 @@ from contextlib import contextmanager
 from scheduler.allocator.allocated_state import AllocatedState
 from scheduler.allocator.candidates import Option, Preparation, PreparedClaim
 from scheduler.allocator.counters import AvailableCounters, CounterBook
-from scheduler.allocator.errors import Hopeless, NodeAllocationError, SearchTimeout, TooManyResults
+from scheduler.allocator.errors import (
+    AllocationError,
+    Hopeless,
+    NodeAllocationError,
+    SearchTimeout,
+    TooManyResults,
+)
 from scheduler.allocator.pools import NodePools
 from scheduler.allocator.pruning import Pruning
 from scheduler.allocator.relaxing import Relaxation
@@ -67,9 +73,10 @@ class Search:
         self._expired = expired
         self._steps = 0
         self._pruning: Pruning | None = None
-        self._relaxation: Relaxation | None = Relaxation(
-            self._claims, pools, state, counters, self._preparation
-        )
+        self._barrier = pools.first_invalid if rules.invalid_pools_fail else None
+        self._relaxation: Relaxation | None = None
+        if self._barrier is None:  # an error comes before the insight that there is no solution
+            self._relaxation = Relaxation(self._claims, pools, state, counters, self._preparation)
 
     def run(self) -> Solution | None:
         """None if there is no solution; raises AllocationError."""
@@ -160,7 +167,11 @@ class Search:
         # All devices: each must be available, and there is nothing to choose.
         undo = self._taking.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
         if undo is None:
+            if self._rules.all_devices_or_none:
+                raise Hopeless
             return False
+        if self._rules.all_devices_kept:
+            undo = self._taking.keep
         request = self._claims[claim].requests[index]
         if self._rules.alternatives_mixed and request.prioritized:
             option = request.options[0]
@@ -170,7 +181,8 @@ class Search:
         plan, taking = option.plan, self._taking
         failed: set[Hashable] = set()
         leaks = taking.leaks
-        for position in range(start, len(self._candidates)):
+        end = self._barrier[0] if self._barrier is not None else len(self._candidates)
+        for position in range(start, end):
             device = self._candidates[position]
             if not taking.available(claim, plan, device):
                 continue
@@ -189,6 +201,9 @@ class Search:
                 failed, leaks = set(), taking.leaks
             else:
                 failed.add(self._likes().likeness(device))
+        if self._barrier is not None:
+            pool = self._barrier[1]
+            raise AllocationError(f"pool {pool.id.pool} is invalid: {pool.invalid}")
         return False
 
     def _next_start(self, position: int) -> int:

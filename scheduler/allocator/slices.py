@@ -60,7 +60,7 @@ class Slice:
         partitions = rules.features.partitionable_devices
         if not partitions and self.spec.get("perDeviceNodeSelection") is not None:
             return False
-        if rules.pool_counters and self.counter_sets and not partitions:
+        if rules.counters_need_gate and self.counter_sets and not partitions:
             return False
         if self.everywhere:
             return True

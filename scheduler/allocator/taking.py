@@ -60,7 +60,8 @@ class Taking:
         `must` be had but a constraint forbids it."""
         if not self.available(claim, request, device):
             return None
-        counted = bool(device.counters) and not (device.shareable and self._is_shared(device))
+        paid = self._rules.counters_taken_once and device.shareable and self._is_shared(device)
+        counted = bool(device.counters) and not paid
         if device.counters and not self._rules.features.partitionable_devices:
             return None
         if counted and self.counters.take(device) is not None:
@@ -71,6 +72,10 @@ class Taking:
             return self._record(claim, prepared, request, device, counted=counted)
         self._refuse(prepared, request, device, joined=joined, counted=counted)
         return None
+
+    def keep(self) -> None:
+        """The way back of what is not given back."""
+        self.leaks += 1
 
     def _refuse(
         self, prepared: PreparedClaim, request: RequestPlan, device: Device, *, joined: bool, counted: bool
@@ -109,10 +114,11 @@ class Taking:
             self._share(device, share)
         elif not request.admin_access or self._rules.admin_once_per_claim:
             self._users.setdefault(device.id, set()).add(claim)
+        before = len(self.choices[claim])
         self.choices[claim].append(Choice(request, device, share))
 
         def undo() -> None:
-            self.choices[claim].pop()
+            del self.choices[claim][before:]
             for constraint in prepared.constraints:
                 self.leaks += not constraint.remove(request)
             if share is not None:

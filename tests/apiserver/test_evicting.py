@@ -151,6 +151,8 @@ async def test_pods_that_do_not_run_need_no_budget(api, phase):
     await api.patch(f"{PODS}/p/status", {"status": {"phase": phase}})
     await guard(api)
 
+    another = await evict(api, deleteOptions={"preconditions": {"uid": "other"}})
+    assert (another.status, another.body["reason"]) == (409, "Conflict")
     assert (await evict(api)).status == 201
 
 

@@ -34,6 +34,13 @@ KINDS = {
     f"application/json;as=PartialObjectMetadata;{_META}": "PartialObjectMetadata",
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1": "PartialObjectMetadata",
     f"*/*;as=Table;{_META}": "Table",
+    "*": "ConfigMap",
+    "application": "",
+    "application/json/x": "",
+    "Application/JSON": "",
+    "application/yaml;stream=watch": "",
+    "application/json;sv=v2": "",
+    "application/json;sv=v1": "ConfigMap",
 }
 
 
@@ -44,6 +51,26 @@ async def test_kinds_of_answers(maps, accept):
     assert (answer.status, answer.body["kind"]) == (
         (200, KINDS[accept]) if KINDS[accept] else (406, "Status")
     )
+
+
+@pytest.mark.parametrize(
+    "accept", ["*/*, application/yaml", "*/*, application/yaml;q=0.5", "*/*;q=0.1, application/yaml"]
+)
+async def test_wildcards_come_last(maps, accept):
+    """What is named stands before a wildcard, whatever the quality that it is given."""
+    assert (await maps.get(f"{MAPS}/a", accept=accept)).content_type == "application/yaml"
+
+
+async def test_discovery_has_no_tables(maps):
+    """Groups and resources cannot be had as Tables; all of them at once is a form of its own."""
+    assert (await maps.get("/apis", accept=_TABLE)).status == 406
+    every = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+    answer = await maps.get("/apis", accept=f"application/yaml;{every}, application/json")
+
+    assert answer.content_type == f"application/yaml;{every}"
+    assert answer.headers["Cache-Control"] == "public"
+    assert yaml.safe_load(answer.raw)["kind"] == "APIGroupDiscoveryList"
 
 
 INDENTED = [("pretty=true", "x"), ("", "curl/8"), ("", "Wget/1"), ("", "Mozilla/5.0"), ("pretty=1", "curl")]

@@ -17,6 +17,7 @@ def test_order():
     applied = re.findall(r"(with_\w+)\(handler", inspect.getsource(pipeline.build))
 
     assert applied[::-1] == [
+        "with_audit_id",
         "with_panic_recovery",
         "with_request_info",
         "with_deadline",
@@ -50,6 +51,8 @@ async def test_wrong_token(server):
     answer = await Caller(server, peer=None).get("/readyz", authorization="Bearer nonsense")
 
     assert (answer.status, answer.body["reason"]) == (401, "Unauthorized")
+    assert answer.headers["Audit-Id"]
+    assert answer.headers["Cache-Control"] == "no-cache, private"
 
 
 @pytest.mark.parametrize("header", ["Basic dTpw", "Bearer", "Bearer  nonsense", "Negotiate x"])

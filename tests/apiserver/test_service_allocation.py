@@ -7,7 +7,8 @@ from server_in_process import Caller
 
 NO_PORT = "provided port is not in the valid range. The range of valid ports is 30000-32767"
 TAKEN = "failed to allocate IP 10.96.7.7: provided IP is already allocated"
-OUTSIDE = (
+OUTSIDE = "failed to allocate IP {0}: the provided network does not match the current range"
+NOT_IN_RANGE = (
     "failed to allocate IP 1.2.3.4: the provided IP (1.2.3.4) is not in the valid range. "
     "The range of valid IPs is 10.96.0.0/12"
 )
@@ -15,7 +16,9 @@ SERVICES = "/api/v1/namespaces/default/services"
 
 
 def service(name: str, **spec) -> dict:
-    ports = [{"port": 80, **({"nodePort": spec.pop("node_port")} if "node_port" in spec else {})}]
+    ports = spec.pop("ports", None) or [{"port": 80}]
+    if "node_port" in spec:
+        ports[0]["nodePort"] = spec.pop("node_port")
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -41,7 +44,15 @@ def service(name: str, **spec) -> dict:
         ),
         (
             {"clusterIP": "1.2.3.4"},
-            f'spec.clusterIPs: Invalid value: ["1.2.3.4"]: {OUTSIDE}',
+            f'spec.clusterIPs: Invalid value: ["1.2.3.4"]: {OUTSIDE.format("1.2.3.4")}',
+        ),
+        (
+            {"clusterIP": "10.96.0.0"},
+            f'spec.clusterIPs: Invalid value: ["10.96.0.0"]: {OUTSIDE.format("10.96.0.0")}',
+        ),
+        (
+            {"type": "NodePort", "node_port": 30001, "sessionAffinity": "Bogus"},
+            "spec.ports[0].nodePort: Invalid value: 30001: provided port is already allocated",
         ),
     ],
 )
@@ -54,6 +65,50 @@ async def test_what_is_taken_or_out_of_range_is_refused(api: Caller, spec: dict,
     assert refused.status == 422
     assert refused.body["message"] == f'Service "second" is invalid: {why}'
     assert (await api.post(SERVICES, service("second", type="NodePort"))).status == 201
+
+
+async def test_a_dry_run_takes_nothing(api: Caller):
+    """What is free is not looked for: the network's own address, a port behind the last, what others have."""
+    assert (await api.post(SERVICES, service("first", clusterIP="10.96.7.7"))).status == 201
+    dry = f"{SERVICES}?dryRun=All"
+    made = await api.post(dry, service("dry", type="NodePort"))
+    taken = await api.post(dry, service("dry", clusterIP="10.96.7.7"))
+    outside = await api.post(dry, service("dry", clusterIP="1.2.3.4"))
+
+    assert made.body["spec"]["clusterIP"] == "10.96.0.0"
+    assert made.body["spec"]["ports"][0]["nodePort"] == 32768
+    assert taken.status == 201
+    assert NOT_IN_RANGE in outside.body["message"]
+
+
+async def test_node_ports_of_several_ports(api: Caller):
+    """Protocols of one port share one, which stays with the port's name, and goes with the type."""
+    ports = [{"name": name, "port": 53, "protocol": name.upper()} for name in ("tcp", "udp")]
+    made = await api.post(SERVICES, service("dns", type="NodePort", ports=ports))
+    (first, second) = (port["nodePort"] for port in made.body["spec"]["ports"])
+    assert first == second
+
+    moved = service("dns", type="NodePort", ports=[{"name": "tcp", "port": 5353}])
+    assert (await api.put(f"{SERVICES}/dns", moved)).body["spec"]["ports"][0]["nodePort"] == first
+    twice = [{"name": name, "port": number, "nodePort": first} for name, number in (("a", 1), ("b", 2))]
+    refused = await api.put(f"{SERVICES}/dns", service("dns", type="NodePort", ports=twice))
+    assert (refused.status, refused.body["message"]) == (500, f"duplicate nodePort: {{TCP {first}}}")
+    plain = await api.patch(f"{SERVICES}/dns", {"spec": {"type": "ClusterIP"}})
+    assert "nodePort" not in plain.body["spec"]["ports"][0]
+
+
+async def test_the_status_of_a_balancer_goes_with_its_type(api: Caller):
+    """So do the health check's port and the policy. A port that another has is answered with a 500."""
+    balancer = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    await api.post(SERVICES, service("lb", **balancer, healthCheckNodePort=30123))
+    second = await api.post(SERVICES, service("other", **balancer, healthCheckNodePort=30123))
+    why = "failed to allocate requested HealthCheck NodePort 30123: provided port is already allocated"
+    assert (second.status, second.body["message"]) == (500, f"Internal error occurred: {why}")
+    await api.patch(f"{SERVICES}/lb/status", {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}})
+    plain = await api.patch(f"{SERVICES}/lb", {"spec": {"type": "ClusterIP"}})
+
+    assert plain.body["status"] == {"loadBalancer": {}}
+    assert not plain.body["spec"].keys() & {"healthCheckNodePort", "externalTrafficPolicy"}
 
 
 async def test_creates_at_the_same_moment(server, api: Caller):

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from loop_clock import LoopClock
+from managed_claims import ManagedClaims
 from prometheus_client import CollectorRegistry
 from until import until
 
@@ -179,3 +180,9 @@ async def node(tmp_path, server, client, clock, entropy):
     node = Node(tmp_path, server, client, clock, entropy)
     yield node
     await node.stop()
+
+
+@pytest.fixture
+def make(server, client, clock, tmp_path):
+    """Makes a DRA manager: `make(minor, gates)`."""
+    return lambda *args, **kwargs: ManagedClaims(server, client, clock, tmp_path, *args, **kwargs)

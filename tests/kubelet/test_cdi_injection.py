@@ -122,6 +122,9 @@ def test_what_the_library_refuses_is_refused(changed, text):
         (one(deviceNodes=[{"path": "/dev/a", "hostPath": "/dev/b"}]), "0.5.0"),
         (one(env=["A=b"]) | {"annotations": {"a": "b"}}, "0.6.0"),
         (one(additionalGids=[4]), "0.7.0"),
+        (one(intelRdt={"enableCMT": True}), "0.7.0"),
+        (one(intelRdt={"enableMonitoring": True}), "1.1.0"),
+        (one(netDevices=[{"hostInterfaceName": "eth1", "name": "net0"}]), "1.1.0"),
     ],
 )
 def test_what_a_spec_uses_asks_for_a_version(made, version):

@@ -1,4 +1,4 @@
-"""What 1.37 repaired in the allocator, and what 1.36 does in its stead."""
+"""What releases repaired in the allocator, and what those before do in its stead."""
 
 import pytest
 
@@ -26,11 +26,14 @@ def _shared(name, amount="8Gi", step=None):
     return {"name": name, "allowMultipleAllocations": True, "capacity": capacity}
 
 
-def _run(version, slices, *requests, constraints=(), **more):
-    devices = {"requests": requests, "constraints": constraints}
+def _answer(version, slices, devices, **more):
     claim = {"metadata": {"name": "claim", "namespace": "default"}, "spec": {"devices": devices}}
     case = {"version": version, "node": _NODE, "slices": slices, "claims": [claim], **more}
-    answer = run_case({**case, "classes": [{"metadata": {"name": "any"}, "spec": {}}]}, lambda: "share")
+    return run_case({**case, "classes": [{"metadata": {"name": "any"}, "spec": {}}]}, lambda: "share")
+
+
+def _run(version, slices, *requests, constraints=(), **more):
+    answer = _answer(version, slices, {"requests": requests, "constraints": constraints}, **more)
     if "error" in answer or answer["allocations"] is None:
         return answer.get("error")
     return [result["device"] for result in answer["allocations"][0]["devices"]["results"]]
@@ -118,3 +121,92 @@ def test_shares_of_nothing():
     requests = [_request("r0", selectors=wanted), _request("r1"), _request("r2", selectors=wanted)]
 
     assert _run("1.37", slices, *requests, constraints=constraints) == ["shared", "plain", "shared"]
+
+
+def _named(name, **more):
+    return {"name": name, "attributes": {"name": {"string": name}}, **more}
+
+
+def _only(name):
+    return {"selectors": [{"cel": {"expression": f"device.attributes['a.example.com'].name == '{name}'"}}]}
+
+
+_GATES = {"DRAConsumableCapacity": True, "DRAPartitionableDevices": True, "DRADeviceTaints": True}
+
+
+@pytest.mark.parametrize(
+    ("slices", "requests", "gates", "expected"),
+    [
+        pytest.param(
+            [_slice("s", devices=[_named("x"), _named("x")])],
+            [_request("r")],
+            {},
+            {
+                "1.31": ["x"],
+                "1.34": "pool pool is invalid: duplicate device name x",
+                "1.35": "invalid resource pools were encountered",
+            },
+            id="invalid-pool",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_named("x", taints=[{"key": "k", "effect": "None"}])])],
+            [_request("r")],
+            _GATES,
+            {"1.34": None, "1.35": ["x"]},
+            id="taint-without-effect",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_named("a"), _named("b")])],
+            [_request("r0"), _request("r1", "All", **_only("a"))],
+            {},
+            {"1.32": None, "1.33": ["b", "a"]},
+            id="all-of-what-was-taken",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_named("a"), _named("b"), _named("x")])],
+            [_request("r0"), _request("r1", "All", **_only("x")), _request("r2", **_only("a"))],
+            {},
+            {"1.33": None, "1.34": ["b", "x", "a"]},
+            id="all-and-step-back",
+        ),
+        pytest.param(
+            [_slice("s", sharedCounters=_SETS, devices=[_named("x")])],
+            [_request("r")],
+            {"DRAPartitionableDevices": False},
+            {"1.33": None, "1.34": ["x"], "1.35": None},
+            id="counters-without-gate",
+        ),
+        pytest.param(
+            [_slice("s", sharedCounters=_SETS, devices=[_shared("x") | {"consumesCounters": _COUNTERS}])],
+            [_request("r0"), _request("r1")],
+            _GATES,
+            {"1.34": None},
+            id="shares-pay-each",
+        ),
+    ],
+)
+def test_older_releases(slices, requests, gates, expected):
+    """What each release does with what later ones do otherwise."""
+    found = {version: _run(version, slices, *requests, featureGates=gates) for version in expected}
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(("version", "copies"), [("1.32", 1), ("1.33", 2), ("1.36", 2), ("1.37", 1)])
+def test_copies_of_a_configuration(version, copies):
+    """A configuration for two requests is there once for each of them from 1.33 to 1.36."""
+    config = {"requests": ["r0", "r1"], "opaque": {"driver": "a.example.com", "parameters": {}}}
+    devices = {"requests": [_request("r0"), _request("r1")], "config": [config]}
+    answer = _answer(version, [_slice("s", devices=[_named("a"), _named("b")])], devices)
+
+    assert len(answer["allocations"][0]["devices"]["config"]) == copies
+
+
+@pytest.mark.parametrize(("version", "told"), [("1.34", False), ("1.35", True)])
+def test_tolerations_in_results(version, told):
+    """Up to 1.34 the result does not tell whoever evicts pods what the claim tolerates."""
+    devices = {"requests": [_request("r", tolerations=[{"operator": "Exists"}])]}
+    answer = _answer(version, [_slice("s", devices=[_named("a")])], devices, featureGates=_GATES)
+    (result,) = answer["allocations"][0]["devices"]["results"]
+
+    assert ("tolerations" in result) is told

@@ -55,7 +55,9 @@ def test_defaults_are_upstreams():
             "PodInitialBackoffSeconds",
             id="backoff",
         ),
-        pytest.param("leaderElection: {leaseDuration: 15x}", 'time: invalid duration "15x"', id="duration"),
+        pytest.param(
+            "leaderElection: {leaseDuration: 15x}", 'time: unknown unit "x" in duration "15x"', id="duration"
+        ),
     ],
 )
 def test_files_that_are_refused(text, error):

@@ -12,8 +12,9 @@ from apimachinery.validation import names
 NO_OPERATOR = "not a valid selector operator"
 
 
-def is_empty(selector: Object | None) -> bool:
-    return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
+def takes_all(selector: Object | None) -> bool:
+    """An empty selector takes everything, none at all nothing."""
+    return selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
 def selector_errors(selector: Object, path: str) -> Iterator[FieldError]:

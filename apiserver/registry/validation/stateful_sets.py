@@ -81,9 +81,8 @@ def _template_errors(spec: Object, options: PodOptions) -> Iterator[FieldError]:
     if fits is None:
         yield invalid("spec.selector", selector, "")
         return
-    if not fits and not selectors.is_empty(selector):
-        text = "`selector` does not match template `labels`"
-        yield invalid("spec.template.metadata.labels", labels or None, text)
+    if not fits and not selectors.takes_all(selector):
+        yield invalid("spec.template.metadata.labels", labels or None, workloads.NOT_MATCHING)
     template = spec.get("template") or {}
     if options.minor < CHECKS_TEMPLATE_SINCE:
         annotations = (template.get("metadata") or {}).get("annotations") or {}

@@ -32,7 +32,7 @@ def selector_errors(spec: Object, what: str) -> Iterator[FieldError]:
         yield required("spec.selector")
         return
     yield from selectors.selector_errors(selector, "spec.selector")
-    if selectors.is_empty(selector):
+    if selectors.takes_all(selector):
         yield invalid("spec.selector", selector, f"empty selector is invalid for {what}")
 
 
@@ -58,13 +58,13 @@ def matching_template_errors(spec: Object, kind: str, options: PodOptions) -> li
     fits = matches(selector, labels)
     if fits is None:
         return [invalid("spec.selector", selector, "invalid label selector")]
-    if not fits and not selectors.is_empty(selector):
-        errors.append(invalid("spec.template.metadata.labels", labels or None, _NOT_MATCHING))
+    if not fits and not selectors.takes_all(selector):
+        errors.append(invalid("spec.template.metadata.labels", labels or None, NOT_MATCHING))
     errors += template_errors(spec.get("template") or {}, "spec.template", options)
     return [*errors, *restart_errors(spec, kind)]
 
 
-_NOT_MATCHING = "`selector` does not match template `labels`"
+NOT_MATCHING = "`selector` does not match template `labels`"
 
 
 def restart_errors(spec: Object, kind: str) -> Iterator[FieldError]:
@@ -142,7 +142,7 @@ def replication_controller_errors(spec: Object, options: PodOptions) -> list[Fie
         return [*errors, required("spec.template")]
     labels = template_labels(spec)
     if any(labels.get(name) != value for name, value in selector.items()):
-        errors.append(invalid("spec.template.metadata.labels", labels or None, _NOT_MATCHING))
+        errors.append(invalid("spec.template.metadata.labels", labels or None, NOT_MATCHING))
     errors += template_errors(template, "spec.template", options)
     return [*errors, *restart_errors(spec, "ReplicationController")]
 
@@ -156,8 +156,8 @@ def daemon_set_errors(spec: Object, options: PodOptions) -> list[FieldError]:
     if selector is not None:
         errors += selectors.selector_errors(selector, "spec.selector")
     if matches(selector, labels) is False:
-        errors.append(invalid("spec.template.metadata.labels", labels or None, _NOT_MATCHING))
-    if selector is not None and selectors.is_empty(selector):
+        errors.append(invalid("spec.template.metadata.labels", labels or None, NOT_MATCHING))
+    if selectors.takes_all(selector):
         errors.append(invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
     errors += template_errors(spec.get("template") or {}, "spec.template", options)
     errors += restart_errors(spec, "DaemonSet")

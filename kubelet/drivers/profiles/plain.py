@@ -14,6 +14,7 @@ class Model:
 
     attributes: Mapping[str, Any]
     capacity: Mapping[str, str]
+    uuid_prefix: str = "gpu-"
 
 
 # As the dra-example-driver's GPUs, kubernetes-sigs.
@@ -33,6 +34,7 @@ H100 = Model(
         "driverVersion": version("570.86.15"),
     },
     {"memory": "81559Mi"},
+    uuid_prefix="GPU-",
 )
 
 
@@ -41,6 +43,6 @@ def units(hardware: Hardware, model: Model) -> list[Unit]:
     made = []
     for index in range(hardware.count):
         name = f"{hardware.name}-{index}"
-        own = {"index": index, "uuid": f"gpu-{identifier(hardware, name)}"}
+        own = {"index": index, "uuid": f"{model.uuid_prefix}{identifier(hardware, name)}"}
         made.append(Unit((device(hardware, name, {**model.attributes, **own}, model.capacity),)))
     return made

@@ -1,0 +1,31 @@
+"""Durations as Go's time.ParseDuration reads them: `1h2m`, `-1.5s`, `0`."""
+
+import json
+import re
+
+_PART = re.compile(r"([0-9]*+(?:\.[0-9]*+)?)([^.0-9]*+)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MOST = 2**63 / 1e9  # seconds that 64 bits of nanoseconds hold
+
+
+def parse_duration(text: str) -> float:
+    """Seconds; raises ValueError with Go's text."""
+    unsigned = text[1:] if text[:1] in ("-", "+") else text
+    if unsigned == "0":
+        return 0.0
+    shown = json.dumps(text, ensure_ascii=False)
+    total, position = 0.0, 0
+    while position < len(unsigned) or not unsigned:
+        found = _PART.match(unsigned, position)
+        if found is None or not found[1].strip("."):
+            raise ValueError(f"time: invalid duration {shown}")
+        if not found[2]:
+            raise ValueError(f"time: missing unit in duration {shown}")
+        if found[2] not in _UNITS:
+            unit = json.dumps(found[2], ensure_ascii=False)
+            raise ValueError(f"time: unknown unit {unit} in duration {shown}")
+        total += float(found[1]) * _UNITS[found[2]]
+        if total > _MOST:
+            raise ValueError(f"time: invalid duration {shown}")
+        position = found.end()
+    return -total if text[0] == "-" else total

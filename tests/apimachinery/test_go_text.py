@@ -1,0 +1,23 @@
+"""Texts as Go prints them."""
+
+import pytest
+
+from apimachinery.field import invalid
+from apimachinery.go_text import quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 👑 <&>", '"plain é 👑 <&>"'),
+        ('say "a\\b"', '"say \\"a\\\\b\\""'),
+        ("\a\b\f\n\r\t\v", '"\\a\\b\\f\\n\\r\\t\\v"'),
+        ("\x00\x1b\x7f", '"\\x00\\x1b\\x7f"'),
+        ("\x80\u200b\u00a0\U000e0001", '"\\u0080\\u200b\\u00a0\\U000e0001"'),
+        ("\ud800", '"\\ufffd"'),
+    ],
+)
+def test_quoted(text, shown):
+    """What is no printable character is escaped as strconv.Quote does it, also in field errors."""
+    assert quoted(text) == shown
+    assert invalid("a", text, "no").body == f"Invalid value: {shown}: no"
