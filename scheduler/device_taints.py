@@ -1,6 +1,8 @@
 """DeviceTaintRules: taints that an administrator gives to devices, beside those of their slices.
 
-Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.36.
+A rule without a selector taints every device here, whatever the API says of it (mended after 1.37: 141648).
+
+Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.37.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +36,7 @@ class TaintRules:
 
     def concerns(self, rule: Object, obj: Object) -> bool:
         """Whether the rule may taint devices of the slice."""
-        selector = (rule.get("spec") or {}).get("deviceSelector")
-        return selector is not None and _names_pool(selector, obj["spec"])
+        return _names_pool(_selector(rule), obj["spec"])
 
     def patched(self, obj: Object) -> Object:
         """The slice with the taints of all rules; the slice itself if none concerns it."""
@@ -51,7 +52,7 @@ class TaintRules:
         return {**device, "taints": [*(device.get("taints") or ()), *taints]} if taints else device
 
     def _selects(self, rule: Object, driver: str, device: Object) -> bool:
-        selector = rule["spec"]["deviceSelector"]
+        selector = _selector(rule)
         if selector.get("device") is not None and selector["device"] != device["name"]:
             return False
         selectors: list[Object] = list(selector.get("selectors") or ())
@@ -111,6 +112,10 @@ class TaintedSlices:
                 self._index.set_slice(after)
                 changed.append((before, after))
         return changed
+
+
+def _selector(rule: Object) -> Object:
+    return (rule.get("spec") or {}).get("deviceSelector") or {}
 
 
 def _names_pool(selector: Object, spec: Object) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
 
 _SHARED = "dynamic_resource_allocation_"
+_OF_PODS = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "Pod"}
 
 
 class DynamicMetrics:
@@ -31,7 +32,7 @@ class DynamicMetrics:
     def _count_claims(self, registry: "CollectorRegistry", name: str) -> None:
         from prometheus_client import Counter
 
-        self._more = {"admin_access": "false"} if name.startswith(_SHARED) else {}
+        self._more = _OF_PODS if name.startswith(_SHARED) else {}
         help_text = "ResourceClaims that the scheduler asked the API server to create."
         self._creates = Counter(name, help_text, ["status", *self._more], registry=registry)
 

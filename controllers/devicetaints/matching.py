@@ -1,7 +1,8 @@
 """Which devices a taint rule selects, minor by minor.
 
 Until 1.34 a rule may also name a class and selectors, and counts only for devices that are published
-(upstream puts its taint into slices); since 1.35 it names driver, pool and device. Source:
+(upstream puts its taint into slices); since 1.35 it names driver, pool and device. A rule without a selector
+selects every device until 1.34, and none since 1.35. Source:
 k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.34, and pkg/controller/devicetainteviction, 1.36.
 """
 
@@ -24,14 +25,15 @@ class RuleMatcher:
 
     def matches(self, rule: Object, pool: Pool, name: str, device: Object | None) -> bool:
         """`device` is as published, None if it is not."""
-        if not selects(rule, pool, name):
-            return False
         if self._world.version.minor >= _NAMES_ONLY_SINCE:
-            return True
+            return selects(rule, pool, name)
         if device is None:
             return False
-        selectors = list(self._selectors(rule["spec"]["deviceSelector"]))
-        return all(one is not None and self._holds(one, pool, device) for one in selectors)
+        selector = rule["spec"].get("deviceSelector")
+        if selector is None:
+            return True
+        selectors = list(self._selectors(selector))
+        return selects(rule, pool, name) and all(one is not None and self._holds(one, pool, device) for one in selectors)
 
     def _selectors(self, selector: Object) -> Iterator[str | None]:
         """Expressions that must hold; None if the class is not there."""

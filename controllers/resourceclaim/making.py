@@ -105,10 +105,10 @@ class ClaimMaker:
         try:
             made = await self._client.create(self._refs.claims, claim)
         except StatusError as error:
-            self._metrics.created(success=False, admin_access=asks_admin_access)
+            self._metrics.created(success=False, admin_access=asks_admin_access, owner=owner.ref)
             # Upstream prints the name here, which is still empty.
             raise ClaimError(f"create ResourceClaim {claim['metadata'].get('name', '')}: {error}") from error
-        self._metrics.created(success=True, admin_access=asks_admin_access)
+        self._metrics.created(success=True, admin_access=asks_admin_access, owner=owner.ref)
         self._made.setdefault(owner.uid, {})[entry_name] = made
         return made
 

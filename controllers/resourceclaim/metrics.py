@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from apimachinery.client.refs import Ref
 from apimachinery.client.rest import Object
 from apimachinery.versions import Version
 from controllers.resourceclaim.dialect import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
@@ -16,6 +17,7 @@ from controllers.resourceclaim.dialect import EXTENDED_RESOURCE_ANNOTATION, POD_
 # (dra-facts, and from memory).
 _BY_STATUS_SINCE, _LONG_PREFIX_SINCE = 34, 37
 _BY_SOURCE_SINCE = 35  # pull request 134523
+_CREATION = ("status", "admin_access", "owner_api_group", "owner_api_kind")  # owners since 1.37 (140422)
 
 
 class ClaimMetrics(Collector):
@@ -27,11 +29,13 @@ class ClaimMetrics(Collector):
         self._registry = registry
         self._minor = version.minor
         self._claims = claims
-        self._creations: Counts[tuple[str, str]] = Counts()  # by status, admin access
+        self._creations: Counts[tuple[str, str, str, str]] = Counts()  # by _CREATION
         registry.register(self)
 
-    def created(self, *, success: bool, admin_access: bool) -> None:
-        self._creations["success" if success else "failure", _text(admin_access)] += 1
+    def created(self, *, success: bool, admin_access: bool, owner: Ref) -> None:
+        """`owner` is what has the claim made: the resource of pods, or that of groups."""
+        status = "success" if success else "failure"
+        self._creations[status, _text(admin_access), owner.group, owner.kind] += 1
 
     def close(self) -> None:
         self._registry.unregister(self)
@@ -45,26 +49,30 @@ class ClaimMetrics(Collector):
             return
         long = self._minor >= _LONG_PREFIX_SINCE
         prefix = "dynamic_resource_allocation_" if long else "resourceclaim_controller_"
+        known = len(_CREATION) if long else 2
         created = CounterMetricFamily(
             f"{prefix}resourceclaim_creates" if long else f"{prefix}creates",
             "Number of ResourceClaims creation requests.",
-            labels=("status", "admin_access"),
+            labels=_CREATION[:known],
         )
-        for labels, count in self._creations.items():
+        counts: Counts[tuple[str, ...]] = Counts()
+        for values, count in self._creations.items():
+            counts[values[:known]] += count
+        for labels, count in counts.items():
             created.add_metric(labels, count)
         yield created
         names = ["allocated", "admin_access", "source"]
         if self._minor < _BY_SOURCE_SINCE:
             names.pop()
         present = GaugeMetricFamily(f"{prefix}resource_claims", "Number of ResourceClaims.", labels=names)
-        for values, count in Counts(_labels(claim)[: len(names)] for claim in self._claims()).items():
-            present.add_metric(values, count)
+        for labels, count in Counts(_labels(claim)[: len(names)] for claim in self._claims()).items():
+            present.add_metric(labels, count)
         yield present
 
     def _before_statuses(self) -> Iterator[Metric]:
         prefix = "resourceclaim_controller_"
         attempts = sum(self._creations.values())
-        failures = sum(count for (status, _), count in self._creations.items() if status == "failure")
+        failures = sum(count for (status, *_), count in self._creations.items() if status == "failure")
         yield CounterMetricFamily(f"{prefix}create_attempts", "Attempts to create a claim.", value=attempts)
         yield CounterMetricFamily(f"{prefix}create_failures", "Failed attempts.", value=failures)
         claims = [*self._claims()]

@@ -245,6 +245,22 @@ async def test_rules_of_older_minors_have_classes_and_selectors(make_cluster):
     assert await condition(cluster, ref=ref) is None
 
 
+@pytest.mark.parametrize(("minor", "evicted"), [(34, True), (35, False)])
+async def test_a_rule_without_a_selector(make_cluster, minor, evicted):
+    """Until 1.34 it selects every published device, since then none."""
+    version = Version(minor)
+    refs, gates = dra_refs(version), {"DRADeviceTaints": True} | (GATES if minor >= 35 else {})
+    cluster = make_cluster(version, gates=gates)
+    await add_user(cluster, refs=refs)
+    await cluster.client.create(refs.slices, slice_())
+    bare = rule()
+    del bare["spec"]["deviceSelector"]
+    await cluster.client.create(taint_rules_ref(version), bare)
+    await cluster.start(DeviceTaintEvictionController)
+    await cluster.quiet()
+    assert await is_gone(cluster) == evicted
+
+
 async def test_a_pod_that_was_replaced_stays(make_cluster):
     """The eviction is meant for one pod, not for its name; a claim reserved for another is not its own."""
     cluster = make_cluster(V36)

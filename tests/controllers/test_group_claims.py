@@ -1,6 +1,7 @@
 """Claims of groups of pods: made once, shared by the members, held for the group."""
 
 import pytest
+from prometheus_client import generate_latest
 
 from apimachinery.client.refs import EVENTS, PODS, dra_refs, pod_groups_ref
 from apimachinery.versions import Version
@@ -67,16 +68,31 @@ async def test_members_share_the_claim_of_their_group(make_cluster, version):
     ]
 
 
-async def test_a_claim_that_is_not_the_groups_is_the_pods(make_cluster):
-    """The entries must be the same."""
-    cluster = make_cluster(V36, gates=ON)
+@pytest.mark.parametrize("version", [V36, V37])
+async def test_a_claim_that_is_not_the_groups_is_the_pods(make_cluster, version):
+    """The entries must be the same. 1.37 counts by the kind of owner, 1.36 all together."""
+    cluster = make_cluster(version, gates=ON)
     await cluster.client.create(REFS.claim_templates, TEMPLATE)
-    await cluster.client.create(pod_groups_ref(V36), group({**ENTRY, "name": "other"}))
+    await cluster.client.create(pod_groups_ref(version), group({**ENTRY, "name": "other"}))
     await cluster.client.create(PODS, pod("a"))
     await cluster.start(ResourceClaimController)
     await cluster.until(lambda: statuses(cluster, PODS, "a"))
+    await cluster.quiet()
     owners = sorted(one["metadata"]["ownerReferences"][0]["kind"] for one in await claims_of(cluster))
     assert owners == ["Pod", "PodGroup"]
+
+    lines = generate_latest(cluster.context.registry).decode().splitlines()
+    creations = {line for line in lines if "creates_total{" in line}
+    if version == V36:
+        assert creations == {
+            'resourceclaim_controller_creates_total{admin_access="false",status="success"} 2.0'
+        }
+        return
+    name, common = "dynamic_resource_allocation_resourceclaim_creates_total", 'admin_access="false",owner_api'
+    assert creations == {
+        f'{name}{{{common}_group="{api_group}",owner_api_kind="{kind}",status="success"}} 1.0'
+        for api_group, kind in (("", "Pod"), ("scheduling.k8s.io", "PodGroup"))
+    }
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def _rule(selector):
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        pytest.param(None, [], id="nothing-selected"),
+        pytest.param(None, ["gpu-0", "gpu-1", "gpu-2"], id="no-selector"),
         pytest.param({}, ["gpu-0", "gpu-1", "gpu-2"], id="everything"),
         pytest.param({"driver": "d", "pool": "p", "device": "gpu-1"}, ["gpu-1"], id="one-device"),
         pytest.param({"driver": "other"}, [], id="another-driver"),
