@@ -33,7 +33,9 @@ class RuleMatcher:
         if selector is None:
             return True
         selectors = list(self._selectors(selector))
-        return selects(rule, pool, name) and all(one is not None and self._holds(one, pool, device) for one in selectors)
+        return selects(rule, pool, name) and all(
+            one is not None and self._holds(one, pool, device) for one in selectors
+        )
 
     def _selectors(self, selector: Object) -> Iterator[str | None]:
         """Expressions that must hold; None if the class is not there."""

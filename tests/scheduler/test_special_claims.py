@@ -294,7 +294,11 @@ async def test_why_an_extended_resource_cannot_be_had(version, requests, text):
     [
         ("1.34", True, None),
         ("1.35", True, 'scheduler_resourceclaim_creates_total{status="success"} 1.0'),
-        ("1.37", True, 'dynamic_resource_allocation_resourceclaim_creates_total{admin_access="false",owner_api_group="",owner_api_kind="Pod",'),
+        (
+            "1.37",
+            True,
+            '_creates_total{admin_access="false",owner_api_group="",owner_api_kind="Pod",status="success"} 1.0',
+        ),
         ("1.36", False, None),
     ],
 )
