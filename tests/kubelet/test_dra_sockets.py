@@ -1,6 +1,7 @@
 """DRA drivers behind sockets: a whole node in real time, with a driver of the test's own."""
 
 import asyncio
+import inspect
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from apimachinery.client.refs import dra_refs
 from apimachinery.clock import SystemClock
 from apimachinery.versions import Version
+from kubelet import pod_worker
 from kubelet.cdi.writing import write_spec
 from kubelet.dra.plugin import ClaimRef, PluginError
 from kubelet.dra.socket_plugin import SocketPlugin
@@ -76,7 +78,8 @@ class SocketDriver:
     async def _prepare(self, request):
         self.calls.append(("prepare", sorted(claim.name for claim in request.claims)))
         if "prepare" in self.answers:
-            return self.answers["prepare"](request)
+            answer = self.answers["prepare"](request)
+            return await answer if inspect.isawaitable(answer) else answer
         answer = self.service.prepare.response()
         for claim in request.claims:
             cdi_id = f"{DRIVER}/claim={claim.uid}"
@@ -258,6 +261,36 @@ async def test_a_rolling_update_needs_no_pause(node, layout, drivers):
     await node.delete()
     await node.gone()
     assert (old.calls, new.calls) == ([], [("prepare", ["a"]), ("unprepare", ["a"])])
+
+
+async def test_a_driver_that_leaves_during_a_call_is_asked_again(node, layout, drivers, monkeypatch):
+    """Its pod is told that the call failed, and goes on once the driver is back."""
+    monkeypatch.setattr(pod_worker, "RETRY_SECONDS", 0.1)
+    driver, asked = await drivers(layout), asyncio.Event()
+
+    async def hang(request):
+        asked.set()
+        await asyncio.Event().wait()
+
+    driver.answers["prepare"] = hang
+    await node.start()
+    await driver.registered()
+    await claimed_pod(node, "a")
+    await asked.wait()
+    driver.registrar.unlink()
+    failed = (
+        "Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources: "
+        "rpc error: code = Canceled desc = grpc: the client connection is closing"
+    )
+
+    async def told():
+        return ("FailedPrepareDynamicResources", failed) in await node.events()
+
+    await node.until(told, seconds=20)
+    await driver.stop()
+    driver.answers.clear()
+    await driver.start()
+    await node.running()
 
 
 async def test_health_is_told_in_the_pods_status(node, layout, drivers):
