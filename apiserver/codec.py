@@ -68,21 +68,21 @@ class Codec:
         target = self.storage(resource) if resource.custom else resource
         if target is resource:
             return encode(obj), target
-        webhook = webhook_of(resource)
-        if webhook is None:
-            return encode(relabelled(obj, target)), target
-        (converted,) = await self._converter.convert(webhook, [obj], target)
-        return encode(pruned(converted, target)), target
+        return encode(await self.by_webhook(target, obj)), target
 
     async def returned(self, resource: Resource, obj: Object, value: bytes) -> Object:
         """What is answered to who wrote `obj`: what was stored as `value`, read again (etcd3/store.go)."""
         if not resource.custom or resource.gvk == resource.storage:
             return obj
         known = self._read(loads(value), resource)
+        return await self.by_webhook(resource, known)
+
+    async def by_webhook(self, resource: Resource, obj: Object) -> Object:
+        """A custom resource of another version in that of `resource`; by name only if no webhook does it."""
         webhook = webhook_of(resource)
         if webhook is None:
-            return relabelled(known, resource)
-        (converted,) = await self._converter.convert(webhook, [known], resource)
+            return relabelled(obj, resource)
+        (converted,) = await self._converter.convert(webhook, [obj], resource)
         return pruned(converted, resource)
 
     def needs_webhook(self, resource: Resource) -> bool:

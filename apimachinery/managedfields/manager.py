@@ -82,7 +82,7 @@ class FieldManager:
         write = _Write(self._updater(reset), new["apiVersion"], manager, subresource, _text(now))
         try:
             managed = write.update(live, objects.unmanaged(new), objects.given(live, new, subresource))
-        except (TypedError, MissingVersionError, ValueError):
+        except (TypedError, MissingVersionError, StatusError, ValueError):
             return objects.managed(new, (live.get("metadata") or {}).get("managedFields"))
         return objects.managed(new, entries.encode(managed))
 

@@ -7,6 +7,7 @@ from apimachinery.errors import Object
 from apimachinery.managedfields import FieldManager
 from apimachinery.resources import GroupVersionKind, Resource
 from apimachinery.schema import Schema
+from apiserver.registry import manager_versions
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -24,6 +25,10 @@ def field_manager(services: "Services", resource: Resource) -> FieldManager:
 
     def convert(obj: Object, api_version: str) -> Object:
         group, _, version = api_version.rpartition("/")
+        target = services.table.by_kind(group, version, resource.kind)
+        known = manager_versions.converted(obj, target) if target is not None else None
+        if known is not None:
+            return known
         return conversion.convert(obj, GroupVersionKind(group, version, resource.kind), services.table)
 
     return FieldManager(schema_for, convert)

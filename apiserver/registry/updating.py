@@ -13,7 +13,7 @@ from apimachinery.errors import GroupKind, Object, StatusError
 from apimachinery.go_numbers import parse_uint
 from apiserver import admission
 from apiserver.beside import beside
-from apiserver.registry import checks, creating
+from apiserver.registry import checks, creating, manager_versions
 from apiserver.registry.owner_references import deduplicate
 from apiserver.registry.registry import Registry
 from apiserver.registry.settling import confirm, settle
@@ -63,7 +63,8 @@ async def _create(
 async def _update(registry: Registry, entry: Entry, transform: Transform, write: Write) -> Written:
     services = registry.services
     old = registry.object(entry)
-    new = await transform(copy.deepcopy(old))
+    codec = services.codec
+    new = await manager_versions.asking(codec, registry.resource, lambda: transform(copy.deepcopy(old)))
     strategy = registry.strategy_of(write.subresource)
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))

@@ -175,10 +175,10 @@ def _converted(review: dict[str, Any]) -> dict[str, Any]:
     wanted = review["request"]["desiredAPIVersion"]
     objects = json.loads(json.dumps(review["request"]["objects"]))
     for obj in objects:
-        spec = obj["spec"]
-        if wanted.endswith("v2"):
+        spec = obj.get("spec") or {}
+        if "hostPort" in spec:
             spec["host"], spec["port"] = spec.pop("hostPort").split(":")
-        else:
+        elif spec:
             spec["hostPort"] = f"{spec.pop('host')}:{spec.pop('port')}"
         obj["apiVersion"] = wanted
     response = {"uid": review["request"]["uid"], "convertedObjects": objects, "result": {"status": "Success"}}
@@ -224,6 +224,41 @@ async def test_a_webhook_converts(api: Caller, tmp_path: Path):
             refused = await api.post(path("foos", "v2"), thing("c", "v2", host="x", port="1"))
             assert refused.status == 500
             assert refused.body["message"].startswith(f"conversion webhook for {GROUP}/v2, Kind=Foo")
+
+
+async def test_managers_of_versions_that_a_webhook_converts(api: Caller, tmp_path: Path):
+    """Conflicts and what nobody applies any more are found in the terms of each manager's version."""
+    async with hook_server(tmp_path) as hook:
+        hook.answer = _converted
+        webhook = {"conversionReviewVersions": ["v1"], "clientConfig": hook.config}
+        await define(
+            api,
+            "foos",
+            version(fields="hostPort"),
+            version("v2", storage=False, fields="host port note"),
+            conversion={"strategy": "Webhook", "webhook": webhook},
+        )
+
+        async def applied(served: str, manager: str, **spec: str) -> Any:
+            where = f"{path('foos', served)}/a?fieldManager={manager}"
+            return await api.patch(where, thing("a", served, **spec), "apply")
+
+        await applied("v1", "one", hostPort="h:1")
+        other = await applied("v2", "two", host="h", port="2")
+        assert (other.status, other.body["message"]) == (
+            409,
+            'Apply failed with 1 conflict: conflict with "one": .spec.hostPort',
+        )
+        same = await applied("v2", "two", host="h", port="1")
+        assert len(same.body["metadata"]["managedFields"]) == 2
+        moved = await applied("v2", "one", host="h")
+        assert moved.body["spec"] == {"host": "h", "port": "1"}
+        changed = await api.patch(f"{path('foos')}/a?fieldManager=three", {"spec": {"hostPort": "g:1"}})
+        owners = {
+            entry["manager"]: entry["fieldsV1"]["f:spec"]
+            for entry in changed.body["metadata"]["managedFields"]
+        }
+        assert owners == {"two": {"f:port": {}}, "three": {"f:hostPort": {}}}
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """apps: the workloads and their revisions. Source: pkg/registry/apps/*/strategy.go, 1.36."""
 
+from typing import ClassVar
+
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, invalid, required
 from apimachinery.validation import names
 from apiserver.registry.strategies.shared import BuiltIn, Counted, LabelsKeptStatus, SpecKeptStatus
 from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
 from apiserver.registry.validation import stateful_sets, workload_status, workloads
-from apiserver.registry.validation.pod_options import PodOptions, pod_options
+from apiserver.registry.validation.pod_options import PodOptions, pod_options, widened
 from apiserver.registry.warnings.pods import label_text, template_warnings
 
 _HOST_NAMES = (
@@ -15,8 +17,15 @@ _HOST_NAMES = (
 )
 
 
-def template_options(ctx: StrategyContext) -> PodOptions:
-    return pod_options(ctx.version, ctx.gates, False)
+def template_options(
+    ctx: StrategyContext, new: Object | None = None, old: Object | None = None
+) -> PodOptions:
+    """`new` and `old` hold the template of an update, and held it."""
+    options = pod_options(ctx.version, ctx.gates, False)
+    if new is None or old is None:
+        return options
+    after, before = ((one.get("template") or {}).get("spec") or {} for one in (new, old))
+    return widened(options, after, before)
 
 
 def host_name_warnings(obj: Object) -> list[str]:
@@ -48,6 +57,14 @@ class StatefulSetStatus(SpecKeptStatus):
 class WorkloadStrategy(Counted):
     """What all workloads have in common: warnings about the template when the spec changed."""
 
+    spec_errors: "ClassVar[staticmethod[[Object, PodOptions], list[FieldError]]]"
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self.spec_errors(obj["spec"], template_options(ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
+
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [*host_name_warnings(obj), *self.template_warnings(obj, ctx)]
 
@@ -66,29 +83,27 @@ class SelectingStrategy(WorkloadStrategy):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         after, before = new["spec"].get("selector"), old["spec"].get("selector")
-        return [*self.validate(new, ctx), *workloads.immutable(after, before, "spec.selector")]
+        wrong = super().validate_update(new, old, ctx)
+        return [*wrong, *workloads.immutable(after, before, "spec.selector")]
 
 
 class DeploymentStrategy(SelectingStrategy):
     status = DeploymentStatus
+    spec_errors = staticmethod(workloads.deployment_errors)
     scale = ScalePaths()
-
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return workloads.deployment_errors(obj["spec"], template_options(ctx))
 
 
 class ReplicaSetStrategy(SelectingStrategy):
     status = ReplicaStatus
+    spec_errors = staticmethod(workloads.replica_set_errors)
     scale = ScalePaths()
-
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return workloads.replica_set_errors(obj["spec"], template_options(ctx))
 
 
 class DaemonSetStrategy(SelectingStrategy):
     """The number of the template stands in an annotation since the field for it has gone."""
 
     status = DaemonSetStatus
+    spec_errors = staticmethod(workloads.daemon_set_errors)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
@@ -100,9 +115,6 @@ class DaemonSetStrategy(SelectingStrategy):
         number = int(text) if text.isdigit() else 0
         changed = new["spec"].get("template") != old["spec"].get("template")
         _set_template_generation(new, number + changed)
-
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return workloads.daemon_set_errors(obj["spec"], template_options(ctx))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return self.template_warnings(obj, ctx)
@@ -118,17 +130,15 @@ def _set_template_generation(obj: Object, number: int) -> None:
 
 class StatefulSetStrategy(WorkloadStrategy):
     status = StatefulSetStatus
+    spec_errors = staticmethod(stateful_sets.stateful_set_errors)
     scale = ScalePaths()
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return stateful_sets.name_errors(name, prefix)
 
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return stateful_sets.stateful_set_errors(obj["spec"], template_options(ctx))
-
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         changes = stateful_sets.update_errors(new["spec"], old["spec"], ctx.version.minor)
-        return [*self.validate(new, ctx), *changes]
+        return [*super().validate_update(new, old, ctx), *changes]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return self.template_warnings(obj, ctx)

@@ -57,7 +57,7 @@ class JobStrategy(Counted):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """The spec's faults are told twice, as upstream checks it twice."""
-        options, spec = template_options(ctx), new["spec"]
+        options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
         labels = workloads.template_labels(old["spec"])
         prefixed = all(jobs.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME))
         return [
@@ -117,7 +117,8 @@ class CronJobStrategy(Counted):
         return errors
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return cron_jobs.spec_errors(new["spec"], old["spec"], template_options(ctx))
+        jobs_of = [(obj["spec"].get("jobTemplate") or {}).get("spec") or {} for obj in (new, old)]
+        return cron_jobs.spec_errors(new["spec"], old["spec"], template_options(ctx, *jobs_of))
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [*host_name_warnings(obj), *self._template_warnings(obj, ctx)]

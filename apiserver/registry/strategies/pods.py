@@ -6,6 +6,7 @@ from typing import Any
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, forbidden
 from apimachinery.quantity import Quantity
+from apiserver.registry.strategies.apps import template_options
 from apiserver.registry.strategies.shared import BuiltIn, Returned
 from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext, keep
 from apiserver.registry.validation import ephemeral_containers, pod_only, pod_resize, pod_status, pod_update
@@ -16,7 +17,7 @@ from apiserver.registry.validation.pod_annotations import (
     annotation_errors,
     mismatch_errors,
 )
-from apiserver.registry.validation.pod_options import PodOptions, pod_options
+from apiserver.registry.validation.pod_options import PodOptions, pod_options, widened
 from apiserver.registry.validation.pod_spec import pod_spec_errors, template_errors
 from apiserver.registry.warnings import pods as pod_warnings
 
@@ -70,8 +71,8 @@ def pod_errors(pod: Object, options: PodOptions) -> list[FieldError]:
     return errors
 
 
-def _options(ctx: StrategyContext) -> PodOptions:
-    return pod_options(ctx.version, ctx.gates, True)
+def _options(ctx: StrategyContext, new: Object, old: Object) -> PodOptions:
+    return widened(pod_options(ctx.version, ctx.gates, True), new["spec"], old["spec"])
 
 
 class PodStatusStrategy(StatusStrategy):
@@ -91,7 +92,7 @@ class PodStatusStrategy(StatusStrategy):
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         clears = ctx.gates.enabled("ClearingNominatedNodeNameAfterBinding")
-        return pod_status.pod_status_errors(new, old, _options(ctx), clears=clears)
+        return pod_status.pod_status_errors(new, old, _options(ctx, new, old), clears=clears)
 
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         return pod_warnings.status_warnings(new.get("status") or {})
@@ -127,7 +128,7 @@ class EphemeralContainersStrategy(PodPartStrategy):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         if MIRROR in (old["metadata"].get("annotations") or {}):
             return ephemeral_containers.update_errors(new, old)
-        errors = pod_errors(new, _options(ctx))
+        errors = pod_errors(new, _options(ctx, new, old))
         return [*errors, *annotation_change_errors(new, old), *ephemeral_containers.update_errors(new, old)]
 
 
@@ -153,7 +154,7 @@ class ResizeStrategy(PodPartStrategy):
                 keep(one, other, "resizePolicy")
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        on, options = ctx.gates.enabled, _options(ctx)
+        on, options = ctx.gates.enabled, _options(ctx, new, old)
         qos = qos_class(new["spec"]), qos_class(old["spec"])
         how = pod_resize.ResizeOptions(
             ctx.version.minor,
@@ -205,7 +206,7 @@ class PodStrategy(BuiltIn):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         spec, annotations = obj["spec"], obj["metadata"].get("annotations")
-        errors = pod_errors(obj, _options(ctx))
+        errors = pod_errors(obj, pod_options(ctx.version, ctx.gates, True))
         errors += ephemeral_containers.creation_errors(spec, "spec")
         if spec.get("schedulingGates") and spec.get("nodeName"):
             text = "cannot be set until all schedulingGates have been cleared"
@@ -215,7 +216,7 @@ class PodStrategy(BuiltIn):
         return errors
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        options = _options(ctx)
+        options = _options(ctx, new, old)
         errors = pod_errors(new, options)
         errors += annotation_change_errors(new, old)
         return [*errors, *pod_update.pod_update_errors(new["spec"], old["spec"], options)]
@@ -248,7 +249,12 @@ class PodTemplateStrategy(Returned):
         return True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        options = pod_options(ctx.version, ctx.gates, False)
+        return self._template_errors(obj, template_options(ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._template_errors(new, template_options(ctx, new, old))
+
+    def _template_errors(self, obj: Object, options: PodOptions) -> list[FieldError]:
         return template_errors(obj.get("template") or {}, "template", options)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:

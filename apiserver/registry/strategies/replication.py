@@ -3,10 +3,9 @@
 Source: pkg/registry/core/replicationcontroller/strategy.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.apps import ReplicaStatus, WorkloadStrategy, template_options
-from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
+from apimachinery.errors import GroupResource
+from apiserver.registry.strategies.apps import ReplicaStatus, WorkloadStrategy
+from apiserver.registry.strategy import ScalePaths, Strategy
 from apiserver.registry.validation import workloads
 
 
@@ -15,9 +14,7 @@ class ReplicationControllerStrategy(WorkloadStrategy):
     scale = ScalePaths()
     field_labels = ("status.replicas",)
     default_propagation = "Orphan"
-
-    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return workloads.replication_controller_errors(obj["spec"], template_options(ctx))
+    spec_errors = staticmethod(workloads.replication_controller_errors)
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {

@@ -19,12 +19,23 @@ _SECURITY = dict.fromkeys(
         "appArmorProfile",
     )
 )  # fmt: skip
+_INSIDE: Mapping[str, Mapping[str, Any]] = {
+    "capabilities": {"add": None, "drop": None},
+    "seLinuxOptions": dict.fromkeys(("user", "role", "type", "level"), ""),
+    "windowsOptions": dict.fromkeys(
+        ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName", "hostProcess")
+    ),
+    "seccompProfile": _SECCOMP,
+    "appArmorProfile": _SECCOMP,
+}
 _REQUIREMENT = {"key": "", "operator": "", "values": None}
 _TRUST_BUNDLE = {"name": None, "signerName": None, "labelSelector": None, "optional": None, "path": ""}
 _ADDRESS = {"type": "", "address": ""}
 
 
 def _go_name(name: str) -> str:
+    if name.startswith("gmsa"):
+        return name.replace("gmsa", "GMSA", 1)
     return {"seLinuxOptions": "SELinuxOptions"}.get(name, name[:1].upper() + name[1:])
 
 
@@ -55,7 +66,12 @@ def seccomp_profile(profile: Object) -> Object:
 
 
 def security_context(security: Object) -> Object:
-    return _shown(security, _SECURITY)
+    inside = {
+        _go_name(name): _shown(security[name], zeros)
+        for name, zeros in _INSIDE.items()
+        if security.get(name) is not None
+    }
+    return _shown(security, _SECURITY) | inside
 
 
 def cluster_trust_bundle(projection: Object) -> Object:

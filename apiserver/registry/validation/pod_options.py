@@ -1,13 +1,16 @@
-"""Which of the rules of pods hold: chosen once from the version and the gates.
+"""Which of the rules of pods hold: chosen once from the version and the gates, and wider where an old pod is.
 
-Source: pkg/api/pod/util.go (GetValidationOptionsFromPodSpecAndMeta), 1.36, without what it allows because an
-old object had it already.
+Source: pkg/api/pod/util.go (GetValidationOptionsFromPodSpecAndMeta), 1.36, without what it allows because
+pods may be older than the releases that are here.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from apimachinery.errors import Object
 from apimachinery.gates import FeatureGates
+from apimachinery.validation import names
 from apimachinery.versions import Version
 
 _RELAXED_ENV_SINCE, _RESIZE_OF_SIDECARS_SINCE = 32, 33
@@ -56,3 +59,70 @@ def pod_options(version: Version, gates: FeatureGates, is_pod: bool) -> PodOptio
         sidecars=on("SidecarContainers"),
         sidecar_resize=minor >= _RESIZE_OF_SIDECARS_SINCE or on("InPlacePodVerticalScaling"),
     )
+
+
+def widened(options: PodOptions, spec: Object, before: Object) -> PodOptions:
+    """The options for an update of pod spec `before`: what it uses stays allowed when its gate goes off."""
+    used = {name: True for name, uses in _USES.items() if not getattr(options, name) and uses(before)}
+    if not options.relaxed_env and any(map(_is_relaxed, _env_names(spec) & _env_names(before))):
+        used["relaxed_env"] = True
+    return replace(options, **used) if used else options
+
+
+def _containers(spec: Object) -> Iterator[Object]:
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec.get(field) or ()
+
+
+def _env_names(spec: Object) -> set[str]:
+    found = {env.get("name") or "" for one in _containers(spec) for env in one.get("env") or ()}
+    return found | {env.get("prefix") or "" for one in _containers(spec) for env in one.get("envFrom") or ()}
+
+
+def _is_relaxed(name: str) -> bool:
+    return bool(names.env_name(name, False)) and not names.env_name(name, True)
+
+
+def _searches_relaxed(spec: Object) -> bool:
+    return any(one == "." or "_" in one for one in (spec.get("dnsConfig") or {}).get("searches") or ())
+
+
+def _sleeps_for_nothing(spec: Object) -> bool:
+    hooks = [(one.get("lifecycle") or {}).get(at) or {} for one in _containers(spec) for at in _HOOKS]
+    return any((hook["sleep"].get("seconds") or 0) == 0 for hook in hooks if hook.get("sleep") is not None)
+
+
+def _rules(spec: Object) -> Iterator[Object]:
+    for container in _containers(spec):
+        yield from container.get("restartPolicyRules") or ()
+
+
+def _has_own_policies(spec: Object) -> bool:
+    inits = spec.get("initContainers") or ()
+    if any(
+        one.get("restartPolicy") not in {None, "Always"} or one.get("restartPolicyRules") for one in inits
+    ):
+        return True
+    return any(one.get("restartPolicy") is not None for one in spec.get("containers") or ())
+
+
+def _resizes_sidecars(spec: Object) -> bool:
+    inits = spec.get("initContainers") or ()
+    return any(one.get("restartPolicy") == "Always" and one.get("resizePolicy") for one in inits)
+
+
+_HOOKS = ("postStart", "preStop")
+_USES: Mapping[str, Callable[[Object], bool]] = {
+    "relaxed_dns": _searches_relaxed,
+    "zero_sleep": _sleeps_for_nothing,
+    "restart_rules": _has_own_policies,
+    "restart_all": lambda spec: any(rule.get("action") == "RestartAllContainers" for rule in _rules(spec)),
+    "comparisons": lambda spec: any(
+        one.get("operator") in {"Lt", "Gt"} for one in spec.get("tolerations") or ()
+    ),
+    "host_network_users": lambda spec: bool(spec.get("hostNetwork")) and spec.get("hostUsers") is False,
+    "any_selinux_change": lambda spec: (
+        (spec.get("securityContext") or {}).get("seLinuxChangePolicy") == "MountOption"
+    ),
+    "sidecar_resize": _resizes_sidecars,
+}

@@ -1,0 +1,69 @@
+"""Custom resources in the versions that their managers speak, where a webhook has to be asked for them.
+
+The field manager cannot wait: an object that it lacks ends its work, which begins again when the webhook has
+converted it.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import TypeVar
+
+import orjson
+
+from apimachinery.errors import Object, StatusError
+from apimachinery.resources import Resource
+from apiserver.codec import Codec
+from apiserver.definitions.conversion import webhook_of
+
+_Made = TypeVar("_Made")
+_Key = tuple[str, bytes]
+
+# What the webhook has said during one write, by version and object; None where nobody waits for it.
+_answers: ContextVar["dict[_Key, Object | StatusError] | None"] = ContextVar("answers", default=None)
+
+
+class _LackingError(Exception):
+    """The webhook must be asked first."""
+
+    def __init__(self, key: _Key, obj: Object, target: Resource) -> None:
+        super().__init__(key)
+        self.key = key
+        self.obj = obj
+        self.target = target
+
+
+def converted(obj: Object, target: Resource) -> Object | None:
+    """`obj` in the version of `target`, None if no webhook is asked; raises StatusError if it failed."""
+    answers = _answers.get()
+    if answers is None or webhook_of(target) is None:
+        return None
+    key = target.api_version, orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
+    answer = answers.get(key)
+    if answer is None:
+        raise _LackingError(key, obj, target)
+    if isinstance(answer, StatusError):
+        raise answer
+    return answer
+
+
+async def asking(codec: Codec, resource: Resource, work: Callable[[], Awaitable[_Made]]) -> _Made:
+    """What `work` gives, which may need objects `converted`."""
+    if not codec.needs_webhook(resource):
+        return await work()
+    answers: dict[_Key, Object | StatusError] = {}
+    token = _answers.set(answers)
+    try:
+        while True:
+            try:
+                return await work()
+            except _LackingError as lacking:
+                answers[lacking.key] = await _answer(codec, lacking)
+    finally:
+        _answers.reset(token)
+
+
+async def _answer(codec: Codec, lacking: _LackingError) -> Object | StatusError:
+    try:
+        return await codec.by_webhook(lacking.target, lacking.obj)
+    except StatusError as error:
+        return error
