@@ -1,0 +1,76 @@
+"""Which pools and devices the allocator looks at."""
+
+import pytest
+from allocator_bench import (
+    DRIVER,
+    NODE,
+    TWO,
+    a_claim,
+    a_device,
+    a_request,
+    a_slice,
+    all_devices,
+    allocate,
+    chosen,
+)
+
+from apimachinery.gates import FeatureGates
+from apimachinery.versions import Version
+from scheduler.allocator.errors import AllocationError, NodeAllocationError
+from scheduler.allocator.rules import AllocatorRules
+from scheduler.allocator.slice_index import SliceIndex
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("1.34", [[("req-0", "a")]]), ("1.35", None)], ids=["1.34", "1.35"]
+)
+def test_incomplete_pool(version, expected):
+    """Until 1.34 the slices of a pool that are there could be used before the others came."""
+    slices = [a_slice(TWO, count=2)]
+
+    assert chosen(allocate(slices, a_claim(a_request()), version=version)) == expected
+
+
+def test_selectors_are_not_asked_of_devices_that_cannot_be_used():
+    """Without its gates a device with binding conditions is passed over before selectors can fail on it."""
+    slices = [a_slice([a_device("d1") | {"bindingConditions": ["ready"]}, a_device("d2", size=1)])]
+    claim = a_claim(a_request(expression=f"device.attributes['{DRIVER}'].size == 1"))
+    gates = {"DRADeviceBindingConditions": False}
+    assert chosen(allocate(slices, claim, gates=gates)) == [[("req-0", "d2")]]
+
+
+def test_incomplete_pool_with_all_devices():
+    """How many devices all are is unknown while a pool is being updated."""
+    with pytest.raises(
+        AllocationError,
+        match=r"claim default/claim-0, request req-0: asks for all devices, but resource pool "
+        r"gpu\.example\.com/pool-1 is currently being updated",
+    ):
+        allocate([a_slice(TWO, count=2)], a_claim(all_devices()))
+
+
+def test_duplicate_device_makes_the_pool_invalid():
+    """A pool with a repeated device name is not used; the node cannot be judged."""
+    with pytest.raises(NodeAllocationError, match="invalid resource pools were encountered"):
+        allocate([a_slice([a_device("a"), a_device("a")])], a_claim(a_request()))
+
+
+def test_old_generation_is_ignored():
+    """Only slices of the newest generation of a pool count."""
+    slices = [a_slice(TWO, generation=1), a_slice([a_device("c")], name="slice-2", generation=2)]
+
+    assert chosen(allocate(slices, a_claim(a_request()))) == [[("req-0", "c")]]
+
+
+def test_slice_index_follows_changes():
+    """A changed slice changes what a node sees; an unchanged one keeps its devices."""
+    rules = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
+    index = SliceIndex(rules)
+    index.set_slice(a_slice(TWO))
+    before = index.pools(NODE)
+
+    assert index.pools(NODE) is before
+    index.set_slice(a_slice([a_device("c")], name="slice-2", pool="pool-2"))
+    names = [device.id.device for device in index.pools(NODE).candidates]
+    index.remove_slice(a_slice(TWO))
+    assert (names, [device.id.device for device in index.pools(NODE).candidates]) == (["a", "b", "c"], ["c"])
