@@ -297,7 +297,7 @@ async def test_why_an_extended_resource_cannot_be_had(version, requests, text):
         (
             "1.37",
             True,
-            '_creates_total{admin_access="false",owner_api_group="",owner_api_kind="Pod",status="success"} 1.0',
+            '_creates_total{admin_access="false",owner_api_group="",owner_api_kind="Pod",status="success"}',
         ),
         ("1.36", False, None),
     ],
