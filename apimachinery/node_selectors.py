@@ -6,6 +6,8 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity, 1.36.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from apimachinery.go_numbers import parse_int
+
 Object = Mapping[str, Any]
 
 
@@ -29,7 +31,7 @@ def requirement_matches(requirement: Object, values: Mapping[str, str]) -> bool:
 
 def _ordered(operator: str, value: str, limit: str) -> bool:
     try:
-        number, bound = int(value), int(limit)
+        number, bound = parse_int(value), parse_int(limit)
     except ValueError:
         return False
     return number > bound if operator == "Gt" else number < bound

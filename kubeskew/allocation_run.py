@@ -86,11 +86,15 @@ class AllocationRun:
         except AllocationError as error:
             answer["error"] = str(error)
         if explained:
-            solution = None if found is None else found.solution
-            answer["explanation"] = _as_json(
-                explain(self._plans, self._slices, node, self._state, self._rules, solution)
-            )
+            answer["explanation"] = _as_json(self._explanation(node, found))
         return answer
+
+    def _explanation(self, node: _Node, found: Found | None) -> Explanation:
+        solution = None if found is None else found.solution
+        try:
+            return explain(self._plans, self._slices, node, self._state, self._rules, solution)
+        except AllocationError:  # the error says it all: no pool was looked at
+            return Explanation((), ())
 
 
 def _as_json(explanation: Explanation) -> Object:

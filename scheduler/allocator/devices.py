@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from apimachinery.cel.devices import Selector, device_value
 from apimachinery.cel.errors import CELError
+from apimachinery.node_selector_faults import selector_fault, selector_text
 from apimachinery.node_selectors import selector_matches
 from apimachinery.quantity import Quantity
 from scheduler.allocator.allocated_state import DeviceID
 from scheduler.allocator.capacity import Capacity, capacity_of
+from scheduler.allocator.errors import AllocationError
 from scheduler.allocator.rules import AllocatorRules
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Device:
         "_rules",
         "_value",
         "counters",
+        "fault",
         "id",
         "per_node",
         "plain",
@@ -51,6 +54,7 @@ class Device:
         self._matches: dict[Selector, bool | CELError] = {}
         self.verdicts: dict[object, bool] = {}  # of whole lists of selectors, by RequestPlan.key
         self.per_node = bool(origin.spec.get("perDeviceNodeSelection"))
+        self.fault = fault_of(spec) if self.per_node else ""
         self.counters = _consumption(spec) if rules.knows_partitions else ()
         self.shareable = features.consumable_capacity and bool(spec.get("allowMultipleAllocations"))
         self.taints: Sequence[Object] = ()
@@ -93,7 +97,12 @@ class Device:
             return error
 
     def is_on(self, labels: Mapping[str, str], node: str) -> bool:
-        """Whether the device is for the node, if its slice leaves that to its devices."""
+        """Whether the device is for the node, if its slice leaves that to its devices.
+
+        Raises AllocationError if its selector cannot be read.
+        """
+        if self.fault:
+            raise AllocationError(unread_selector(self.spec["nodeSelector"], self.fault))
         return not self.per_node or bool(on_node(self.spec, labels, node))
 
     def attribute(self, qualified_name: str) -> Object | None:
@@ -116,6 +125,18 @@ def on_node(selection: Object, labels: Mapping[str, str], node: str) -> bool | N
     if selection.get("nodeSelector") is not None:
         return selector_matches(selection["nodeSelector"], labels, node)
     return None
+
+
+def fault_of(selection: Object) -> str:
+    """What is wrong with the `nodeSelector` of a slice or device, if it is that which decides."""
+    selector = selection.get("nodeSelector")
+    if selector is None or selection.get("nodeName") or selection.get("allNodes"):
+        return ""
+    return selector_fault(selector)
+
+
+def unread_selector(selector: Object, fault: str) -> str:
+    return f"failed to parse node selector {selector_text(selector)}: {fault}"
 
 
 def _consumption(spec: Object) -> Consumption:

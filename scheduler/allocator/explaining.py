@@ -51,7 +51,10 @@ def explain(
     rules: AllocatorRules,
     solution: Solution | None,
 ) -> Explanation:
-    """What a search on the node meets; with its `solution` if it found one."""
+    """What a search on the node meets; with its `solution` if it found one.
+
+    Raises AllocationError if a slice does not say which nodes it is for.
+    """
     pools = slices.pools(node)
     chosen = [
         (plan, choice) for plan, each in zip(plans, solution or (), strict=False) for choice in each.choices

@@ -83,7 +83,7 @@ class SliceIndex:
         for identity in {**self._local.get(node.name, {}), **self._shared}:
             for each in self._pools[identity].values():
                 if each.spec.get("perDeviceNodeSelection"):
-                    yield from (one for one in each.devices if one.is_on(node.labels, node.name))
+                    yield from (one for one in each.devices if on_node(one.spec, node.labels, node.name))
                 elif on_node(each.spec, node.labels, node.name):
                     yield from each.devices
 

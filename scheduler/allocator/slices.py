@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from scheduler.allocator.allocated_state import DeviceID
-from scheduler.allocator.devices import Device, amounts, on_node
+from scheduler.allocator.devices import Device, amounts, fault_of, on_node, unread_selector
+from scheduler.allocator.errors import AllocationError
 from scheduler.allocator.rules import AllocatorRules
 
 Object = Mapping[str, Any]
+
+_GATHERING = "gather pool information"
 
 
 class PoolID(NamedTuple):
@@ -33,13 +36,14 @@ class NodeView(Protocol):
 class Slice:
     """A ResourceSlice and its devices."""
 
-    __slots__ = ("counter_sets", "devices", "everywhere", "name", "pool", "spec")
+    __slots__ = ("counter_sets", "devices", "everywhere", "fault", "name", "pool", "spec")
 
     def __init__(self, name: str, spec: Object, rules: AllocatorRules) -> None:
         self.name = name
         self.spec = spec
         self.pool = PoolID(spec["driver"], spec["pool"]["name"])
         self.counter_sets = [(each["name"], amounts(each)) for each in spec.get("sharedCounters") or ()]
+        self.fault = fault_of(spec)
         self.everywhere = rules.counters_everywhere and bool(self.counter_sets)
         self.devices: Sequence[Device] = [
             Device(DeviceID(*self.pool, device["name"]), device, self, rules)
@@ -56,7 +60,7 @@ class Slice:
         return int(self.spec["pool"].get("resourceSliceCount") or 0)
 
     def is_for(self, node: NodeView, rules: AllocatorRules) -> bool:
-        """Unknown kinds of selection select nothing."""
+        """Unknown kinds of selection select nothing; raises AllocationError for one that cannot be read."""
         partitions = rules.features.partitionable_devices
         if not partitions and self.spec.get("perDeviceNodeSelection") is not None:
             return False
@@ -64,7 +68,24 @@ class Slice:
             return False
         if self.everywhere:
             return True
+        if self.fault:
+            raise AllocationError(self._unreadable(rules))
         found = on_node(self.spec, node.labels, node.name)
         if found is None and self.spec.get("perDeviceNodeSelection"):
-            return any(device.is_on(node.labels, node.name) for device in self.devices)
+            return any(self._is_for(device, node) for device in self.devices)
         return bool(found)
+
+    def _is_for(self, device: Device, node: NodeView) -> bool:
+        try:
+            return device.is_on(node.labels, node.name)
+        except AllocationError as error:
+            where = f"device {device.id.device} in slice {self.name}"
+            raise AllocationError(
+                f"{_GATHERING}: failed to perform node selection for {where}: {error}"
+            ) from None
+
+    def _unreadable(self, rules: AllocatorRules) -> str:
+        if rules.knows_partitions:
+            text = unread_selector(self.spec["nodeSelector"], self.fault)
+            return f"{_GATHERING}: failed to perform node selection for slice {self.name}: {text}"
+        return f"{_GATHERING}: node selector in resource slice {self.name}: {self.fault}"

@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from apimachinery.node_selector_faults import selector_fault
 from apimachinery.node_selectors import selector_matches
 from scheduler.allocator.allocator import Allocator
 from scheduler.allocator.errors import AllocationError
@@ -111,6 +112,9 @@ class DynamicResources:
             for index, each in enumerate(claims)
             if (selector := each.node_selector) is not None
         ]
+        faults = [fault for _, selector in own.pinned if (fault := selector_fault(selector))]
+        if faults:
+            return PreFilterResult(failed(faults[0]))
         own.lost = self._wait.lost(claims)
         if self._special is not None and own.special is not None and not own.special.exists:
             own.usual_special = self._special.usual(own, own.special, pod)

@@ -5,11 +5,12 @@ from typing import Any
 
 import orjson
 
+from apimachinery.node_selector_faults import preference_fault
 from apimachinery.node_selectors import selector_matches, term_matches
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
 from scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable
 from scheduler.nodes import NodeInfo
 from scheduler.pods import PodInfo
 
@@ -46,6 +47,8 @@ class NodeAffinity:
         return SUCCESS if fits(pod.spec, node.labels, node.name) else _REJECTED
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        if fault := preference_fault(_preferred(pod.spec)):
+            return failed(fault)
         return SUCCESS if self._added or _preferred(pod.spec) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:

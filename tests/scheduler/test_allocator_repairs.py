@@ -210,3 +210,51 @@ def test_tolerations_in_results(version, told):
     (result,) = answer["allocations"][0]["devices"]["results"]
 
     assert ("tolerations" in result) is told
+
+
+_SELECTOR = {
+    "nodeSelectorTerms": [{"matchExpressions": [{"key": "cpus", "operator": "Gt", "values": ["many"]}]}]
+}
+_WHY = (
+    'nodeSelectorTerms[0].matchExpressions[0].values[0]: Invalid value: "many": '
+    "for 'Gt', 'Lt' operators, the value must be an integer"
+)
+_PARSED = (
+    "failed to parse node selector &NodeSelector{NodeSelectorTerms:[]NodeSelectorTerm{NodeSelectorTerm{"
+    "MatchExpressions:[]NodeSelectorRequirement{NodeSelectorRequirement{Key:cpus,Operator:Gt,Values:[many],},},"
+    f"MatchFields:[]NodeSelectorRequirement{{}},}},}},}}: {_WHY}"
+)
+_GATHER = "gather pool information: "
+_GPU = _slice("s", devices=[{"name": "x"}])
+
+
+@pytest.mark.parametrize(
+    ("version", "content", "expected"),
+    [
+        ("1.32", {"nodeSelector": _SELECTOR}, f"{_GATHER}node selector in resource slice bad: {_WHY}"),
+        (
+            "1.36",
+            {"nodeSelector": _SELECTOR},
+            f"{_GATHER}failed to perform node selection for slice bad: {_PARSED}",
+        ),
+        (
+            "1.37",
+            {"perDeviceNodeSelection": True, "devices": [{"name": "y", "nodeSelector": _SELECTOR}]},
+            f"{_GATHER}failed to perform node selection for device y in slice bad: {_PARSED}",
+        ),
+        (
+            "1.37",
+            {
+                "perDeviceNodeSelection": True,
+                "devices": [{"name": "a", "allNodes": True}, {"name": "y", "nodeSelector": _SELECTOR}],
+            },
+            ["x"],
+        ),
+    ],
+)
+def test_a_selector_of_nodes_that_cannot_be_read(version, content, expected):
+    """Ends every search, wherever the slice would be for, unless nobody has to look at it."""
+    bad = {**_slice("bad", "b.example.com", node=None, **content)}
+    gates = {"DRAPartitionableDevices": True} if version == "1.37" else {}
+
+    assert _run(version, [_GPU, bad], _request("r"), featureGates=gates) == expected

@@ -13,7 +13,7 @@ from scheduler.extended_resources import IndexedExtendedResources
 from scheduler.framework.cycle_state import CycleState
 from scheduler.framework.events import EventResource
 from scheduler.framework.profile import Profile, ProfileError
-from scheduler.framework.status import Code, unschedulable
+from scheduler.framework.status import Code, failed, unschedulable
 from scheduler.nodes import NodeInfo
 from scheduler.plugins.node_affinity import NodeAffinity, named_nodes
 from scheduler.plugins.node_name import NodeName
@@ -353,6 +353,19 @@ def test_preferred_affinity_is_weighed():
 
     plugin.normalize(scores)
     assert scores == {"a": 100, "b": 0}
+
+
+def test_preferred_affinity_that_cannot_be_read():
+    """Ends the attempt, other than a required one, which no node matches."""
+    term = {"matchExpressions": [{"key": "cpus", "operator": "Gt", "values": ["many"]}]}
+    preferred = [{"weight": 5, "preference": term}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    status = NodeAffinity().pre_score(CycleState(), _pod(affinity=affinity), ())
+
+    assert status == failed(
+        '[0].matchExpressions[0].values[0]: Invalid value: "many": '
+        "for 'Gt', 'Lt' operators, the value must be an integer"
+    )
 
 
 def test_daemon_pods_name_their_node():
