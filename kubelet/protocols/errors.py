@@ -11,6 +11,9 @@ UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED
 _DIAL = re.compile(r"addr: unix:(?P<path>.*) error: (?P<why>[^:]+)$")
 _TOO_LONG = re.compile(r"'unix:(?P<path>[^']*)':the target uri is not valid")
 
+# A server that died, and one of grpc's C core that ends, which tells so where Go's is silent.
+_GONE = re.compile(r"Socket closed|^Cancelling all calls$")
+
 
 class RpcError(Exception):
     """A call that failed, or that its server refuses: `rpc error: code = NotFound desc = …`."""
@@ -31,7 +34,7 @@ def rpc_error(error: aio.AioRpcError) -> RpcError:
         return _failed_dial(f"dial unix {dial['path']}: connect: {dial['why'].lower()}")
     if too_long := _TOO_LONG.search(description):
         return _failed_dial(f"dial unix {too_long['path']}: connect: invalid argument")
-    if error.code() is grpc.StatusCode.UNAVAILABLE and "Socket closed" in description:
+    if error.code() is grpc.StatusCode.UNAVAILABLE and _GONE.search(description):
         return RpcError(error.code(), "error reading from server: EOF")
     return RpcError(error.code(), description)
 
