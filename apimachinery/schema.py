@@ -43,6 +43,7 @@ class Schema:
     enum: tuple[str, ...] = ()
     nullable: bool = False
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields
+    go_name: str = ""  # of a string, list or map whose Go type has a name: v1.ResourceList
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -163,7 +163,9 @@ def found(value: Any) -> str:
 
 
 def go_type(schema: Schema) -> str:
-    """The Go type's name as errors show it. Named string types are not known here: they show as `string`."""
+    """The Go type's name as errors show it."""
+    if schema.go_name:
+        return schema.go_name
     match schema.kind:
         case Kind.OBJECT:
             parts = schema.name.split(".")

@@ -78,7 +78,7 @@ def _in_source(name: str, types: Document) -> bool:
 
 
 def _element(kind: str) -> str:
-    return re.sub(r"^(\[\]|\{\})+", "", kind)
+    return re.sub(r"^(\[\]|\{\}|'[^']*')+", "", kind)
 
 
 def reachable(definitions: Mapping[str, Document], roots: Iterable[str]) -> set[str]:

@@ -47,6 +47,27 @@ VALUES = (
 # No omitempty although not required.
 WRITTEN_EMPTY = _paths(EXTENSIONS, {"CustomResourceDefinitionStatus": ["conditions", "storedVersions"]})
 
+# Strings whose type has a name.
+NAMES = dict.fromkeys(
+    _paths(META, dict.fromkeys(("ObjectMeta", "OwnerReference", "Preconditions", "StatusDetails"), ("uid",))),
+    "types.UID",
+) | {
+    f"{META}ManagedFieldsEntry.operation": "v1.ManagedFieldsOperationType",
+    f"{META}LabelSelectorRequirement.operator": "v1.LabelSelectorOperator",
+    f"{META}FieldSelectorRequirement.operator": "v1.FieldSelectorOperator",
+    f"{META}Condition.status": "v1.ConditionStatus",
+    f"{META}DeleteOptions.propagationPolicy": "v1.DeletionPropagation",
+    f"{META}Status.reason": "v1.StatusReason",
+    f"{META}StatusCause.reason": "v1.CauseType",
+    f"{EXTENSIONS}CustomResourceDefinitionSpec.scope": "v1.ResourceScope",
+    f"{EXTENSIONS}CustomResourceConversion.strategy": "v1.ConversionStrategyType",
+    f"{EXTENSIONS}ValidationRule.reason": "v1.FieldValueErrorReason",
+    f"{EXTENSIONS}CustomResourceDefinitionCondition.type": "v1.CustomResourceDefinitionConditionType",
+    f"{EXTENSIONS}CustomResourceDefinitionCondition.status": "v1.ConditionStatus",
+    f"{REGISTRATION}APIServiceCondition.type": "v1.APIServiceConditionType",
+    f"{REGISTRATION}APIServiceCondition.status": "v1.ConditionStatus",
+}
+
 # Scalars behind a Go pointer: zero differs from absent.
 POINTERS = (
     _paths(

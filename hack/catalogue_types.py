@@ -5,6 +5,7 @@ the types of the shared machinery (ObjectMeta, …) and of the extension API ser
 gives `{definition name: {"fields": {json name: spec}, …}}`; a spec is the compact dict of the catalogue:
 
     t   type: string bool int32 int64 double byte | definition name | []T | {}T (map of T)
+        'N'T: T that has the name N in Go, and is no struct
     r   required        o  omitempty has an effect      p  Go pointer
     d   default         g  gates                        ps, pk  patch strategy, merge key
     lt, lk  list type, map keys                         mt  map or struct type
@@ -14,7 +15,7 @@ import json
 import re
 from typing import Any
 
-from catalogue_overlay import INT_OR_STRING, META, POINTERS, QUANTITY, RAW, VALUES, WRITTEN_EMPTY
+from catalogue_overlay import INT_OR_STRING, META, NAMES, POINTERS, QUANTITY, RAW, VALUES, WRITTEN_EMPTY
 
 Document = dict[str, Any]
 Spec = dict[str, Any]
@@ -33,6 +34,11 @@ _CONSTANTS = {
     "AzureSharedBlobDisk": "Shared",
 }
 _GATE_NAMES = {"PodCertificateProjection": "PodCertificateRequest"}  # the marker's name is not the gate's
+
+
+def named(name: str, kind: str) -> str:
+    """A type with a name of its own, as Go's errors tell it: `v1.ResourceName`, `string`."""
+    return f"'{name}'{kind}"
 
 
 def definition_name(package: str, name: str) -> str:
@@ -56,9 +62,14 @@ class GoTypes:
             return "byte", False
         if expression.startswith("[]"):
             return "[]" + self.resolve(package, expression[2:])[0], False
-        found = re.match(r"map\[[^]]+\](.*)$", expression)
+        found = re.match(r"map\[([^]]+)\](.*)$", expression)
         if found:
-            return "{}" + self.resolve(package, found[1])[0], False
+            kind = "{}" + self.resolve(package, found[2])[0]
+            if found[1] == "string":
+                return kind, False
+            version = package.split("/")[1]
+            key, value = (name if "." in name else f"{version}.{name}" for name in found.groups())
+            return named(f"map[{key}]{value}", kind), False
         if expression in _SCALARS:
             return expression, False
         qualifier, _, name = expression.rpartition(".")
@@ -66,12 +77,12 @@ class GoTypes:
 
     def _imported(self, package: str, qualifier: str, name: str) -> str:
         if qualifier in ("types", "apimachinerytypes"):
-            return "string"
+            return named(f"types.{name}", "string")
         well_known = {"resource": QUANTITY, "intstr": INT_OR_STRING, "runtime": RAW}.get(qualifier)
         if well_known:
             return well_known
         if name in _META_STRINGS:
-            return "string"
+            return named(f"v1.{name}", "string")
         if qualifier == "metav1" or (qualifier == "v1" and name in self.meta | _META_UNPUBLISHED):
             return META + name
         if qualifier == "v1":
@@ -88,7 +99,8 @@ class GoTypes:
             return definition_name(package, name)
         if alias == "=":
             return self._same_as(package, name)
-        return self.resolve(package, alias)[0]
+        kind = self.resolve(package, alias)[0]
+        return named(f"{package.split('/')[1]}.{name}", re.sub(r"^'[^']*'", "", kind))
 
     def _same_as(self, package: str, name: str) -> str:
         stable = package.split("/")[0] + "/v1"
@@ -214,7 +226,8 @@ def _openapi_type(schema: Document) -> str:
 
 def _openapi_field(owner: str, name: str, schema: Document, required: bool) -> Spec:
     path = f"{owner}.{name}"
-    spec: Spec = {"t": _openapi_type(schema)}
+    kind = _openapi_type(schema)
+    spec: Spec = {"t": named(NAMES[path], kind) if path in NAMES else kind}
     if required:
         spec["r"] = 1
     elif path not in VALUES and path not in WRITTEN_EMPTY:

@@ -109,7 +109,8 @@ class Types(Mapping[str, Schema]):
         values = tuple(
             value for value, spans in entry["e"].items() if spans == 1 or data.within(spans, self._minor)
         )
-        return self._built.setdefault(name, Schema(Kind.STRING, enum=values))
+        go_name = ".".join(name.split(".")[-2:])
+        return self._built.setdefault(name, Schema(Kind.STRING, enum=values, go_name=go_name))
 
     def _field(self, index: int) -> Field:
         built = self._fields.get(index)
@@ -132,6 +133,9 @@ class Types(Mapping[str, Schema]):
         scalar = _SCALARS.get(kind)
         if scalar is not None:
             return scalar
+        if kind.startswith("'"):
+            _, go_name, rest = kind.split("'")
+            return replace(self._type(rest, spec), go_name=go_name)
         if kind.startswith("[]"):
             keys = tuple(spec.get("lk", ()))
             return Schema(

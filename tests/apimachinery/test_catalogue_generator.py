@@ -112,7 +112,7 @@ def test_histories(document: dict[str, Any]) -> None:
     assert document["minors"] == [36, 37]
     assert [run[:2] for run in spec["gone"]] == [[36, 36]]
     assert [run[:2] for run in spec["fancy"]] == [[37, 37]]
-    assert specs[spec["fancy"][0][2]] == {"t": "string", "o": 1, "p": 1, "g": ["Fancy"]}
+    assert specs[spec["fancy"][0][2]] == {"t": "'v1.Free'string", "o": 1, "p": 1, "g": ["Fancy"]}
     assert specs[spec["mode"]] == {"t": "io.k8s.api.apps.v1.Mode", "o": 1, "r": 1}
     assert specs[spec["list"]] == {"t": "[]string", "lt": "set"}
     assert specs[spec["name"]] == {"t": "string", "r": 1}
