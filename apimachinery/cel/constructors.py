@@ -6,7 +6,7 @@ from typing import Any
 from apimachinery.cel.actual_costs import LIST, MAP, OBJECT
 from apimachinery.cel.errors import EvaluationError
 from apimachinery.cel.steps import Frame, Step
-from apimachinery.cel.values import NONE, ObjectValue, Optional, type_name
+from apimachinery.cel.values import ObjectValue, Optional, shown_key, type_name
 
 Rows = list[tuple[Any, Any, bool]]
 
@@ -26,11 +26,16 @@ def list_of(steps: list[Step], optional: frozenset[int]) -> Step:
 
 
 def _present(items: list[Any], optional: frozenset[int]) -> list[Any]:
-    return [
-        item.value if place in optional else item
-        for place, item in enumerate(items)
-        if place not in optional or item.present
-    ]
+    found: list[Any] = []
+    for place, item in enumerate(items):
+        if place not in optional:
+            found.append(item)
+        elif not isinstance(item, Optional):
+            what = "cannot initialize optional list element from non-optional value"
+            raise EvaluationError(f"{what} {shown_key(item)}")
+        elif item.present:
+            found.append(item.value)
+    return found
 
 
 def map_of(rows: Rows) -> Step:
@@ -73,5 +78,8 @@ def _evaluated(frame: Frame, rows: Rows) -> Iterator[tuple[Any, Any]]:
         value = step(frame)
         if not optional:
             yield key, value
-        elif (value if isinstance(value, Optional) else NONE).present:
+        elif not isinstance(value, Optional):
+            what = f"cannot initialize optional entry '{shown_key(key)}' from non-optional value"
+            raise EvaluationError(f"{what} {shown_key(value)}")
+        elif value.present:
             yield key, value.value

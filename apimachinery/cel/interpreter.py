@@ -119,7 +119,7 @@ class Interpreter:
         result = {}
         for entry in node.entries:
             key, value = self.constant(entry.key), self.constant(entry.value)
-            if key is None or value is None or entry.optional:
+            if key is None or value is None or entry.optional or isinstance(key[0], list | dict):
                 return None
             if key[0] in result:
                 raise CompileError(f"program instantiation failed: Failed with repeated key: {key[0]}")
@@ -175,7 +175,7 @@ class Interpreter:
         operand, key = self.bare(node.arguments[0]), node.arguments[1]
         constant = self.constant(key)
         optional = node.function != "_[_]"
-        if constant is not None:
+        if constant is not None and not isinstance(constant[0], list | dict):
             return optional_selection(operand, constant[0]) if optional else selection(operand, constant[0])
         found = self.bare(key)
         return optional_indexing(operand, found) if optional else indexing(operand, found)

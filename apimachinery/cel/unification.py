@@ -41,12 +41,16 @@ def all_assignable(bindings: Bindings, given: tuple[Type, ...], wanted: tuple[Ty
 
 def _substitutable(bindings: Bindings, given: Type, parameter: Type) -> tuple[bool, bool]:
     """Whether `parameter` may be `given`, and whether it is bound already."""
+    if given == parameter:
+        return True, True
     bound = bindings.get(parameter)
     if bound is not None:
         if given == bound:
             return True, True
         if assignable(bindings, given, bound):
-            bindings[parameter] = most_general(given, bound)
+            general = most_general(given, bound)
+            if _absent(bindings, parameter, general):
+                bindings[parameter] = general
             return True, True
         return False, True
     if _absent(bindings, parameter, given):

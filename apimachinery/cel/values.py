@@ -4,6 +4,7 @@ bool, int (int64), UInt, float, str, bytes, None, list, Mapping, Duration, Times
 whose class has `cel_type`, the name of its type.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from apimachinery.cel.semver import Semver
 from apimachinery.cel.times import Duration, Timestamp
+from apimachinery.go_numbers import float_text
 from apimachinery.quantity import Quantity
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
@@ -172,8 +174,8 @@ def lookup(container: Any, key: Any) -> Any:
     if isinstance(container, list | tuple):
         if not is_number(key):
             raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
-        if key != int(key):
-            raise EvaluationError(f"unsupported index value {key} in list")
+        if not math.isfinite(key) or key != int(key):
+            raise EvaluationError(f"unsupported index value {float_text(key)} in list")
         if not 0 <= key < len(container):
             raise EvaluationError(f"index out of bounds: {int(key)}")
         return container[int(key)]
@@ -196,6 +198,6 @@ def find(container: Any, key: Any) -> Optional:
     if isinstance(container, list | tuple):
         if not is_number(key):
             raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
-        if key == int(key) and 0 <= key < len(container):
+        if math.isfinite(key) and key == int(key) and 0 <= key < len(container):
             return Optional(container[int(key)], True)
     return NONE
