@@ -124,43 +124,52 @@ class MutatingAdmissionPolicy(Plugin):
         again = attributes.reinvocation.again
         if again and notes.last != attributes.object:
             notes.require()
+        patched = False
         for call in calls:
-            if again and call.key not in notes.due:
+            if not await self._holds(call, versioned, faults) or (again and call.key not in notes.due):
                 continue
-            if await self._apply(call, versioned, faults):
+            before = copy.deepcopy(attributes.object)
+            patched |= await self._apply(call, versioned, faults)
+            if attributes.object != before:
                 notes.require()
-                attributes.reinvocation.wanted = True
             if call.policy.spec.get("reinvocationPolicy") == "IfNeeded":
                 notes.eligible.add(call.key)
+        if patched:  # even if nothing changed: who wants to be called again is, the last policy too
+            notes.require()
+            attributes.reinvocation.wanted = True
         notes.last = copy.deepcopy(attributes.object)
 
-    async def _apply(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
-        """Apply one policy; whether the object changed."""
+    async def _holds(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
+        """Whether the policy's conditions hold; what is wrong with them goes to `faults`."""
         bound = await self._bindings(call, versioned)
         evaluator = await patiently(lambda: call.policy.evaluator)
         holds, error = await patiently(lambda: evaluator.conditions.decide(bound))
         if error:
             faults.append(_Fault(call.policy, call.binding.name, error, "Invalid"))
-        if not holds:
-            return False
-        changed = False
-        for mutation in evaluator.mutations:
+        return holds
+
+    async def _apply(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
+        """Apply one policy's mutations, in order; whether one of them succeeded."""
+        patched = False
+        for mutation in call.policy.evaluator.mutations:
             try:
-                changed |= await self._mutate(mutation, call, versioned)
+                patched |= await self._mutate(mutation, call, versioned)
             except (MutationError, BudgetSpentError) as failure:
                 faults.append(_Fault(call.policy, call.binding.name, str(failure), "Invalid"))
-        return changed
+        return patched
 
     async def _mutate(self, mutation: Mutation, call: _Call, versioned: Versioned) -> bool:
+        """Whether there was an object to change."""
         current = await versioned.object(call.invocation)
         if current is None:
             return False
+        schema = schema_of(self._services, call.invocation.kind)
         bound, bind = await self._bindings(call, versioned), call.policy.evaluator.compiler.bind
         outcome, _ = await patiently(lambda: mutation.expression.evaluate(bind(bound), expressions.BUDGET))
         if outcome.error:
             raise MutationError(outcome.error)
-        schema = schema_of(self._services, call.invocation.kind)
-        return await versioned.replace(call.invocation, mutation.apply(outcome.value, current, schema))
+        await versioned.replace(call.invocation, mutation.apply(outcome.value, current, schema))
+        return True
 
     async def _bindings(self, call: _Call, versioned: Versioned) -> dict[str, Any]:
         services, attributes, invocation = self._services, versioned.attributes, call.invocation

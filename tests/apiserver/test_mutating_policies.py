@@ -95,23 +95,45 @@ async def test_atomic_parts(call):
     expression = "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', command: ['x']}]}}"
     await bind(call, "p", apply(expression), resources=("pods",))
     message = (await call.post(PODS, pod())).body["message"]
-    assert "may not mutate atomic arrays, maps or structs: .spec.containers" in message
+    why = "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs"
+    assert message.endswith(f"error applying patch: {why}: .spec.containers[0].command")
+
+
+async def test_fields_that_there_are_not(call):
+    """A configuration is held against the kind's schema before anything else."""
+    await bind(call, "p", apply("Object{metadata: Object.metadata{label: {'a': 'b'}}}"))
+    message = (await call.post(MAPS, config_map("one"))).body["message"]
+    why = "failed to convert patch object to typed object: .metadata.label: field not declared in schema"
+    assert message.endswith(f"denied request: error applying patch: {why}")
+
+
+async def test_conditions_and_reinvocation(call):
+    """A policy that wants it is applied again if any was applied, itself included; one left out is not."""
+    adds = "[JSONPatch{op: 'add', path: '/data/' + (has(object.data.x) ? 'y' : 'x'), value: ''}]"
+    await bind(call, "a", json_patch(adds), reinvocationPolicy="IfNeeded")
+    when = [{"name": "x", "expression": "has(object.data) && 'y' in object.data"}]
+    left_out = json_patch("[JSONPatch{op: 'add', path: '/data/z', value: ''}]")
+    await bind(call, "b", left_out, reinvocationPolicy="IfNeeded", matchConditions=when)
+    answer = await call.post(MAPS, config_map("one", data={"k": ""}))
+    assert sorted(answer.body["data"]) == ["k", "x", "y"]
 
 
 async def test_rules(call):
     """A policy only mutates what is created or updated; what does not compile is told."""
     body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy"}
     constraints = {"resourceRules": [{**RULE, "operations": ["DELETE"], "resources": ["pods"]}]}
-    spec = {"matchConstraints": constraints, "mutations": [apply("1"), {"patchType": "JSONPatch"}]}
+    mutations = [apply(" 1 "), {"patchType": "JSONPatch"}, json_patch(" ")]
+    spec = {"matchConstraints": constraints, "mutations": mutations}
     made = {**body, "metadata": {"name": "p"}, "spec": spec}
     answer = await call.post(f"{GROUP}/mutatingadmissionpolicies", made)
     causes = [f"{one['field']}: {one['message']}" for one in answer.body["details"]["causes"]]
     assert causes[0] == (
-        'spec.matchConstraints.resourceRules[0].operations[0]: Unsupported value: "DELETE": supported '
-        'values: "CREATE", "UPDATE"'
+        'spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported '
+        'values: "*", "CONNECT", "CREATE", "UPDATE"'
     )
     field = "spec.mutations[0].applyConfiguration.expression"
     assert causes[1] == f'{field}: Invalid value: "1": must evaluate to Object'
     text = "must be specified when patchType is JSONPatch"
     assert causes[2] == f"spec.mutations[1].jsonPatch: Required value: {text}"
-    assert causes[3] == "spec.reinvocationPolicy: Required value"
+    assert causes[3] == "spec.mutations[2].jsonPatch.expression: Required value"
+    assert causes[4] == "spec.reinvocationPolicy: Required value"

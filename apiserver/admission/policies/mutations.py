@@ -3,10 +3,10 @@
 Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_patch}.go, 1.36.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.errors import Object
+from apimachinery.errors import Object, service_unavailable
 from apimachinery.patching.json_patch import apply_json_patch
 from apimachinery.patching.values import PatchError
 from apimachinery.resources import GroupVersionKind
@@ -76,44 +76,52 @@ def _operation(value: Any) -> Object:
 def _merged(value: Any, obj: Object, schema: Schema) -> Object:
     """The structured merge of an apply configuration: what it names wins, what it omits stays."""
     from apimachinery import cel
+    from apimachinery.managedfields import merging, typed
     from apimachinery.managedfields.atoms import TypedError
-    from apimachinery.managedfields.merging import merge
 
     try:
         cel.mutations.check_names(value)
     except cel.EvaluationError as error:
         raise MutationError(f"type mismatch: {error}") from None
-    config: Object = cel.to_json(value)
-    _refuse_atoms(config, schema, "")
+    config: Object = {**cel.to_json(value), "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    failing = "failed to convert patch object to typed object"
     try:
-        return merge(obj, {**config, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}, schema)
+        typed.validate(config, schema)
+        atoms = list(_atoms(config, schema, ""))
+        if atoms:
+            why = f"may not mutate atomic arrays, maps or structs: {', '.join(atoms)}"
+            raise MutationError(f"error applying patch: invalid ApplyConfiguration: {why}")
+        failing = "failed to convert original object to typed object"
+        typed.validate(obj, schema)
+        failing = "failed to merge patch"
+        return merging.merge(obj, config, schema)
     except TypedError as error:
-        raise MutationError(f"error applying patch: {error}") from None
+        raise MutationError(f"error applying patch: {failing}: {error}") from None
 
 
-def _refuse_atoms(value: Any, schema: Schema | None, path: str) -> None:
-    """Raise MutationError if the configuration names a part of the object that can only be replaced whole."""
+def _atoms(value: Any, schema: Schema | None, path: str) -> Iterator[str]:
+    """Where the configuration names what can only be replaced whole; below maps of anything nobody looks."""
     if schema is None:
         return
-    atomic = (schema.kind is Kind.LIST and schema.list_type == "atomic") or (
-        schema.kind in {Kind.MAP, Kind.OBJECT} and schema.map_type == "atomic"
-    )
-    if atomic and value is not None:
-        text = f"may not mutate atomic arrays, maps or structs: {path}"
-        raise MutationError(f"error applying patch: invalid ApplyConfiguration: {text}")
-    if isinstance(value, dict):
+    if isinstance(value, dict) and schema.kind in {Kind.MAP, Kind.OBJECT}:
+        if schema.map_type == "atomic":
+            yield path
         for name, item in value.items():
             found = schema.fields.get(name)
-            inner = found.schema if found is not None else schema.items
-            _refuse_atoms(item, inner, f"{path}.{name}")
-    elif isinstance(value, list):
-        for item in value:
-            _refuse_atoms(item, schema.items, path)
+            yield from _atoms(item, found.schema if found is not None else None, f"{path}.{name}")
+    elif isinstance(value, list) and schema.kind is Kind.LIST:
+        if schema.list_type == "atomic":
+            yield path
+        for position, item in enumerate(value):
+            yield from _atoms(item, schema.items, f"{path}[{position}]")
 
 
 def schema_of(services: "Services", kind: GroupVersionKind) -> Schema:
-    """The tree of a kind; raises MutationError."""
+    """The tree of a kind; raises 503."""
     resource = services.table.by_kind(*kind)
     if resource is None:
-        raise MutationError(f"no type converter for {kind.api_version}, Kind={kind.kind}")
+        raise service_unavailable(
+            f"Resource kind {kind.group}/{kind.version}, Kind={kind.kind} not found. There can be a delay "
+            "between when CustomResourceDefinitions are created and when they are available."
+        )
     return resource.schema

@@ -31,6 +31,7 @@ _SELECTORS_SINCE = 28  # of parameters, and what is done without any
 VariableCheck = Callable[[str, str, str], Iterator[FieldError]]
 _MAX_AUDIT_ANNOTATIONS = 20
 _MAX_VALUE_EXPRESSION = 5 * 1024
+_MUTATING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _RESERVED = frozenset(
     {
@@ -179,11 +180,7 @@ def mutating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
     """A MutatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
     yield from _matching_errors(spec, checks)
-    for position, rule in enumerate((spec.get("matchConstraints") or {}).get("resourceRules") or []):
-        at = index("spec.matchConstraints.resourceRules", position)
-        for place, operation in enumerate(rule.get("operations") or []):
-            if operation not in {"CREATE", "UPDATE"}:
-                yield not_supported(index(child(at, "operations"), place), operation, ("CREATE", "UPDATE"))
+    yield from _mutable_errors(spec.get("matchConstraints") or {}, "spec.matchConstraints")
     for position, variable in enumerate(spec.get("variables") or []):
         yield from _variable_errors(variable, index("spec.variables", position), checks)
     mutations = spec.get("mutations") or []
@@ -193,6 +190,14 @@ def mutating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
         yield from _mutation_errors(mutation, index("spec.mutations", position), checks)
     policy = spec.get("reinvocationPolicy")
     yield from rules.one_of(policy, rules.REINVOCATION_POLICIES, "spec.reinvocationPolicy")
+
+
+def _mutable_errors(match: Object, path: str) -> Iterator[FieldError]:
+    """Nothing can be changed of what is deleted; which rule says so is not told upstream."""
+    for rule in match.get("resourceRules") or []:
+        for operation in rule.get("operations") or []:
+            if operation not in _MUTATING_OPERATIONS:
+                yield not_supported(f"{path}.resourceRules.operations", operation, _MUTATING_OPERATIONS)
 
 
 _FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
@@ -211,9 +216,9 @@ def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[Fi
     if mutation.get(own) is None:
         yield required(child(path, own), f"must be specified when patchType is {kind}")
         return
-    expression, at = mutation[own].get("expression") or "", f"{child(path, own)}.expression"
-    if not expression.strip():
-        yield required(at, "expression is not specified")
+    expression, at = (mutation[own].get("expression") or "").strip(), f"{child(path, own)}.expression"
+    if not expression:
+        yield required(at)
     else:
         yield from checks.mutation[kind](expression, at)
 
@@ -222,7 +227,7 @@ def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[Fi
 
 
 def binding_errors(obj: Object, minor: int, *, validating: bool) -> Iterator[FieldError]:
-    """A binding of either kind of policy; the path of matchResources is misspelt upstream."""
+    """A binding of either kind of policy; for one of them upstream misspells the path of matchResources."""
     spec = obj.get("spec") or {}
     policy = spec.get("policyName") or ""
     if not policy:
@@ -233,7 +238,9 @@ def binding_errors(obj: Object, minor: int, *, validating: bool) -> Iterator[Fie
         check = _param_ref_errors if minor >= _SELECTORS_SINCE else _param_name_errors
         yield from check(spec["paramRef"], "spec.paramRef")
     if spec.get("matchResources") is not None:
-        yield from rules.match_resources_errors(spec["matchResources"], "spec.matchResouces")
+        at = "spec.matchResouces" if validating else "spec.matchResources"
+        yield from rules.match_resources_errors(spec["matchResources"], at)
+        yield from () if validating else _mutable_errors(spec["matchResources"], at)
     if validating and minor >= _ACTIONS_SINCE:
         yield from _actions_errors(spec.get("validationActions") or [], "spec.validationActions")
 
