@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import platform
+import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -16,6 +17,7 @@ from apiserver.request import Request, Response, text
 from apiserver.services import Services
 
 _DOCUMENTS_MAX = 500
+_TAG = re.compile(r'[\s,]*(\*|(?:W/)?"[^"\x00-\x20\x7f]*")')
 _LISTED = (
     "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
     openid.CONFIGURATION, openid.KEYS,
@@ -222,9 +224,19 @@ def etag(body: bytes) -> str:
 def tagged(request: Request, body: bytes, tag: str, content_type: str) -> Response:
     """A document, or 304 if the client has it."""
     headers = [("Etag", tag), ("Vary", "Accept")]
-    if request.headers.get("if-none-match", "").strip('"') == tag.strip('"'):
+    if _is_held(request.headers.get("if-none-match", ""), tag):
         return Response(304, b"", content_type, headers)
     return Response(200, body, content_type, headers)
+
+
+def _is_held(held: str, tag: str) -> bool:
+    """Whether an If-None-Match header names the tag, as Go's http.ServeContent reads it."""
+    position = 0
+    while found := _TAG.match(held, position):
+        if found[1] == "*" or found[1].removeprefix("W/") == tag:
+            return True
+        position = found.end()
+    return False
 
 
 def version_document(services: Services) -> dict[str, str]:

@@ -26,6 +26,7 @@ from apiserver.storage.records import Entry, Event, Verb
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
 MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere
 BOOKMARK_SECONDS = 60.0
+_LAST_BOOKMARK = 2.0  # seconds before the end
 _PIECE = 1 << 19  # bytes of objects that are there already
 _END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
 _ADDED, _MODIFIED, _DELETED = "ADDED", "MODIFIED", "DELETED"
@@ -76,7 +77,9 @@ async def stream(
     except CompactedError as error:
         yield encoder.error(too_old(error))
         return
-    timer = asyncio.get_running_loop().call_later(_seconds(scope, options), cursor.close)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _seconds(scope, options)
+    timer = loop.call_at(end, cursor.close)
     others = _watches(scope)
     lifetime.watches.add(cursor)
     others.add(cursor)
@@ -86,7 +89,8 @@ async def stream(
             await asyncio.sleep(0)  # others have their turn
         if options.send_initial_events and options.bookmarks:
             yield encoder.bookmark(since, _END_OF_INITIAL)
-        async for chunk in _follow(scope, options, wanted, cursor, since, encoder):
+        reminder = _Reminder(cursor, end) if options.bookmarks else None
+        async for chunk in _follow(scope, wanted, cursor, since, encoder, reminder):
             yield chunk
     except SlowWatcherError:
         return
@@ -115,25 +119,53 @@ def _pieces(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
         yield found
 
 
+class _Reminder:
+    """Wakes a watch when a bookmark is due: every minute, and shortly before the end (cache_watcher.go)."""
+
+    def __init__(self, cursor: Watch, end: float) -> None:
+        self._cursor, self._end = cursor, end
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self.set()
+
+    def set(self) -> None:
+        """For the next bookmark, if there is to be another."""
+        now = self._loop.time()
+        due = min(now + BOOKMARK_SECONDS, self._end - _LAST_BOOKMARK)
+        self._timer = self._loop.call_at(due, self._cursor.request_progress) if due >= now else None
+
+    @property
+    def is_due(self) -> bool:
+        return self._timer is not None and self._loop.time() >= self._timer.when()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
 async def _follow(
-    scope: Scope, options: ListOptions, wanted: Selection, cursor: Watch, since: int, encoder: "Encoder"
+    scope: Scope,
+    wanted: Selection,
+    cursor: Watch,
+    since: int,
+    encoder: "Encoder",
+    reminder: _Reminder | None,
 ) -> AsyncIterator[bytes]:
-    """The events of a cursor, and bookmarks now and then and at the end."""
-    clock = scope.services.world.clock
-    last_bookmark = clock.monotonic()
-    async for batch in cursor:
-        await _prepare(scope, batch)
-        lines, failure = _lines(batch, since, wanted, encoder)
-        if lines:
-            yield lines
-        if failure is not None:
-            raise failure
-        due = clock.monotonic() - last_bookmark >= BOOKMARK_SECONDS
-        if options.bookmarks and due and not lines and cursor.revision >= since:
-            last_bookmark = clock.monotonic()
-            yield encoder.bookmark(cursor.revision, {})
-    if options.bookmarks and cursor.revision >= since:
-        yield encoder.bookmark(cursor.revision, {})
+    """The events of a cursor, and bookmarks when one is reminded of them."""
+    try:
+        async for batch in cursor:
+            await _prepare(scope, batch)
+            lines, failure = _lines(batch, since, wanted, encoder)
+            if lines:
+                yield lines
+            if failure is not None:
+                raise failure
+            if reminder is not None and reminder.is_due and cursor.revision >= since:
+                reminder.set()
+                yield encoder.bookmark(cursor.revision, {})
+    finally:
+        if reminder is not None:
+            reminder.cancel()
 
 
 async def _prepare(scope: Scope, batch: Iterable[Event]) -> None:

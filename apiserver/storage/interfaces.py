@@ -83,8 +83,8 @@ class Watch(Protocol):
     """A cursor over the log. Iterating gives batches of events without gap or reordering.
 
     An empty batch is a progress notification: everything up to `revision` has been delivered. It comes
-    about once a minute while nothing happens, and after `request_progress`. Iteration ends after `close`,
-    and raises SlowWatcherError, CompactedError or StorageError.
+    after `request_progress`. Iteration ends after `close`, and raises SlowWatcherError, CompactedError or
+    StorageError.
     """
 
     @property

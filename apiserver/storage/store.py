@@ -20,7 +20,6 @@ from apiserver.storage.watching import Cursor, Watches
 from apiserver.storage.window import Window
 
 TAIL_SECONDS = 0.02  # how often to look for other servers' writes
-PROGRESS_SECONDS = 60.0  # how often idle watches report progress: upstream's bookmark period
 CATCH_UP_EVENTS = 1000  # per read of the log
 
 logger = logging.getLogger(__name__)
@@ -52,7 +51,6 @@ class CachedStore:
         store = cls(log, clock)
         log.subscribe(store._committed)
         await store._load()
-        store._tasks.append(asyncio.create_task(store._progress(), name="watch progress"))
         if log.shared:
             store._tasks.append(asyncio.create_task(store._tail(), name="log tail"))
         return store
@@ -241,12 +239,6 @@ class CachedStore:
     async def older(self, revision: int, limit: int, until: int, resource: str) -> Sequence[Event]:
         """Events in (`revision`, `until`] from the log, for cursors that start behind the window."""
         return await self._log.after(revision, limit, until=until, resource=resource)
-
-    async def _progress(self) -> None:
-        while True:
-            await self._clock.sleep(PROGRESS_SECONDS)
-            for cursor in self._watches:
-                cursor.request_progress()
 
     # Forgetting
 

@@ -251,15 +251,22 @@ async def test_watch_too_old(api, five):
     assert [(kind, obj["code"], obj["reason"]) for kind, obj in events] == [("ERROR", 410, "Expired")]
 
 
+async def test_bookmark_before_the_end(api, monkeypatch):
+    """A watch that takes bookmarks has one shortly before its end, and events after it all the same."""
+    monkeypatch.setattr(watching, "_LAST_BOOKMARK", 0.7)
+    target = f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1"
+    events = []
+    async for kind, _ in api.watch(target):
+        events.append(kind)
+        if kind == "BOOKMARK":
+            await api.post(MAPS, config_map("late"))
+    assert events == ["BOOKMARK", "ADDED"]
+
+
 async def test_watch_ends(api):
-    """A watch ends after its timeout, with a bookmark, and when the server stops."""
-    events = [
-        kind
-        async for kind, _ in api.watch(
-            f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1&resourceVersion=0&limit=1"
-        )
-    ]
-    assert events[-1] == "BOOKMARK"
+    """A watch ends after its timeout, and when the server stops."""
+    events = [kind async for kind, _ in api.watch(f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1")]
+    assert "BOOKMARK" not in events
 
     endless = asyncio.create_task(gather(api, f"{MAPS}?watch=true", 10**6))
     await until(lambda: api.server.services.lifetime.watches)

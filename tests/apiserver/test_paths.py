@@ -176,3 +176,15 @@ async def test_nothing_below_the_routers_paths(api, path):
     answer = await api.get(path)
     assert (answer.status, answer.body["reason"]) == (404, "NotFound")
     assert answer.body["message"] == "the server could not find the requested resource"
+
+
+HELD = {"{}": 304, "W/{}": 304, '"x", {}': 304, "*": 304, "": 200, '"x"': 200, "unquoted {}": 200}
+
+
+@pytest.mark.parametrize("header", HELD)
+async def test_documents_that_a_client_has(api, header):
+    """A document is not sent again to who names its tag, among others or as a weak one."""
+    path = "/openapi/v3/apis/apps/v1"
+    tag = (await api.get(path)).headers["Etag"]
+
+    assert (await api.get(path, if_none_match=header.format(tag))).status == HELD[header]
