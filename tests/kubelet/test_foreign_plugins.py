@@ -1,4 +1,4 @@
-"""A driver of other make, as a process of its own, on a node with real sockets."""
+"""Plugins of other make, as processes of their own, on a node with real sockets."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from kubelet.layout import NodeLayout
 
 DRIVER = "gpu.example.com"
 PROTOCOLS = Path(__file__).parent.parent / "data" / "driver-protocols"
-PROGRAM = Path(__file__).parent / "foreign_driver.py"
+PROGRAMS = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,8 @@ def stubs(tmp_path_factory):
     return made
 
 
-class ForeignDriver:
-    """The driver's process, and what it tells."""
+class ForeignPlugin:
+    """The plugin's process, and what it tells."""
 
     def __init__(self, process):
         self.process = process
@@ -47,29 +47,44 @@ class ForeignDriver:
 
 
 @pytest.fixture
-async def run(node, stubs):
-    """Runs instances of the driver for `node`, whose sockets are in a short directory."""
+def layout(node):
+    """The node's sockets are in a short directory."""
     with TemporaryDirectory(prefix="ks") as made:
         node.sockets = Path(made)
         layout = NodeLayout.under(node.root, "node-1", node.sockets)
         layout.make()
-        directories = [layout.registry, layout.plugins, layout.cdi]
+        yield layout
 
-        @asynccontextmanager
-        async def running(*instance):
-            arguments = [str(PROGRAM), str(stubs), DRIVER, *map(str, directories), *instance]
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, *arguments, stdout=asyncio.subprocess.PIPE
-            )
-            try:
-                yield ForeignDriver(process)
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                await process.wait()
 
-        yield running
-        await node.stop()
+@pytest.fixture
+async def run(node, layout, stubs):
+    """Runs programs that end with the test."""
+
+    @asynccontextmanager
+    async def running(program, *arguments):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(PROGRAMS / program),
+            str(stubs),
+            *map(str, arguments),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            yield ForeignPlugin(process)
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    yield running
+    await node.stop()
+
+
+@pytest.fixture
+def driver(run, layout):
+    """Runs one instance of the driver."""
+    arguments = ("foreign_driver.py", DRIVER, layout.registry, layout.plugins, layout.cdi)
+    return lambda instance: run(*arguments, instance)
 
 
 async def claimed_pod(node, name, claim):
@@ -94,10 +109,10 @@ def health(status):
     return told[0]["resources"][0].get("health")
 
 
-async def test_a_foreign_driver_is_used_updated_and_found_again(node, run):
+async def test_a_foreign_driver_is_used_updated_and_found_again(node, driver):
     """Registration, a pod with its device, its health, a rolling update, and a crash with its restart."""
     await node.start("1.36")
-    async with run("one") as old:
+    async with driver("one") as old:
         assert await old.told() == ["registered", True, ""]
         await claimed_pod(node, "pod-1", "a")
         assert await old.told() == ["prepare", ["a"]]
@@ -108,16 +123,49 @@ async def test_a_foreign_driver_is_used_updated_and_found_again(node, run):
         old.process.send_signal(signal.SIGUSR1)
         await node.until_pod(lambda status: health(status) == "Unhealthy", seconds=20)
 
-        async with run("two") as new:
+        async with driver("two") as new:
             assert await new.told() == ["registered", True, ""]
             await old.end()
             await node.delete()
             await node.gone()
             assert await new.told() == ["unprepare", ["a"]]
             await new.end(signal.SIGKILL)
-        async with run("two") as again:
+        async with driver("two") as again:
             assert await again.told() == ["registered", True, ""]
             await claimed_pod(node, "pod-2", "b")
             assert await again.told() == ["prepare", ["b"]]
             await node.running("pod-2")
             await again.end()
+
+
+async def test_a_foreign_device_plugin_is_used_and_found_again(node, run, layout):
+    """Registration, a pod with the device that the plugin prefers, and a restart of the kubelet."""
+    resource = "example.com/gpu"
+
+    def pod(name):
+        limits = {resource: "1"}
+        resources = {"requests": limits, "limits": limits}
+        return node.create(name, containers=[{"name": "main", "image": "x", "resources": resources}])
+
+    async def offered():
+        return (await node.node())["status"]["allocatable"].get(resource) == "2"
+
+    await node.start("1.36")
+    async with run("foreign_device_plugin.py", resource, layout.device_plugins) as plugin:
+        assert await plugin.told() == ["registered"]
+        await node.until(offered, seconds=20)
+        await pod("pod-1")
+        assert [await plugin.told() for _ in range(2)] == [["allocate", ["gpu-1"]], ["pre-start", ["gpu-1"]]]
+        await node.running()
+        (container,) = node.agent.containers()
+        assert container["env"]["GPUS"] == "gpu-1"
+        assert [one["path"] for one in container["devices"]] == ["/dev/gpu-1"]
+
+        await node.stop()
+        await node.start("1.36")
+        assert await plugin.told() == ["registered"]
+        await node.until(offered, seconds=20)
+        await pod("pod-2")
+        assert await plugin.told() == ["allocate", ["gpu-0"]]
+        await node.running("pod-2")
+        await plugin.end()
