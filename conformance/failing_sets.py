@@ -24,13 +24,17 @@ class FailingSets:
 
 
 def failing_sets(scenarios: Iterable[Scenario], results: Sequence[CellResult]) -> list[FailingSets]:
-    """For every dimension of subsets, group of cells that differ in it alone, and step that fails in some."""
+    """For every dimension of subsets, group of cells that differ in it alone, and step that fails in some.
+
+    Groups of which not all ran tell nothing of what is minimal.
+    """
     return [
         FailingSets(cells, step.name, minimal)
         for scenario in scenarios
         for dimension in scenario.parameters
         if dimension.members
         for cells, group in _groups(scenario, dimension, results).items()
+        if len(group) == len(dimension.values)
         for step in scenario.steps
         if (minimal := list(_minimal(_failing(group, step.name, dimension))))
     ]

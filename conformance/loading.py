@@ -145,7 +145,8 @@ def _expected_failures(
             )
         if unknown := set(entry["steps"]) - steps:
             raise ScenarioError(f"{where}.steps: there is no step {', '.join(sorted(unknown))}")
-        found.append(ExpectedFailure(when, tuple(entry["steps"]), entry["reason"]))
+        sign = entry.get("found") or ""
+        found.append(ExpectedFailure(when, tuple(entry["steps"]), entry["reason"], sign))
     return tuple(found)
 
 

@@ -61,7 +61,7 @@ def _cell_json(cell: CellResult) -> dict[str, Any]:
         "failure": cell.failure,
         "error": cell.error,
         "seconds": round(cell.seconds, 3),
-        "expectedFailures": dict(cell.expected_failures),
+        "expectedFailures": {step: each.reason for step, each in cell.expected_failures.items()},
         "observations": cell.observations,
         "baseline": cell.baseline,
         "divergence": asdict(cell.divergence) if cell.divergence else None,
@@ -98,7 +98,9 @@ def as_junit(run: Run) -> bytes:
             failure = ET.SubElement(case, "failure", message=_printable(cell.failure))
             failure.text = _printable(_evidence(cell))
         elif cell.outcome == "expected":
-            reasons = [f"{step}: fails as upstream: {why}" for step, why in cell.expected_failures.items()]
+            reasons = [
+                f"{step}: fails as upstream: {each.reason}" for step, each in cell.expected_failures.items()
+            ]
             ET.SubElement(case, "system-out").text = _printable("\n".join(reasons))
     suites = ET.Element("testsuites")
     suites.append(suite)

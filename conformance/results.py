@@ -8,6 +8,7 @@ from conformance.evidence.divergence import Divergence
 from conformance.evidence.lives import PodLife
 from conformance.evidence.record import Record
 from conformance.evidence.stretches import Stretch
+from conformance.scenario import ExpectedFailure
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class CellResult:
     steps: list[StepResult] = field(default_factory=list)
     seconds: float = 0.0
     error: str = ""
-    expected_failures: Mapping[str, str] = field(default_factory=dict)  # step → reason
+    expected_failures: Mapping[str, ExpectedFailure] = field(default_factory=dict)  # by step
     observations: dict[str, Any] = field(default_factory=dict)  # what `observe` noted, by name
     baseline: str | None = None  # the cell it is compared with
     components: Sequence[Stretch] = ()
@@ -82,10 +83,8 @@ class CellResult:
     @property
     def outcome(self) -> str:
         """`passed`, `failed`, or `expected`: it failed just where and as upstream fails."""
-        if self.error:
-            return "failed"
         failed = {step.name for step in self.steps if step.failed}
-        if failed != set(self.expected_failures):
+        if self.error or failed != set(self.expected_failures) or any(map(self._surprises, self.steps)):
             return "failed"
         return "expected" if failed else "passed"
 
@@ -98,11 +97,16 @@ class CellResult:
         """One line that says where and why; empty if it passed or failed as expected."""
         if self.error or self.passed:
             return self.error
-        for step in self.steps:
-            if step.failed and step.name not in self.expected_failures:
-                return f"{step.name}: {step.failure}"
-        held = [name for name in self.expected_failures if not self._failed(name)]
-        return f"{', '.join(held)}: passed, though it was expected to fail: {self.expected_failures[held[0]]}"
+        for step in filter(self._surprises, self.steps):
+            return f"{step.name}: {step.failure}"
+        failed = {step.name for step in self.steps if step.failed}
+        held = [name for name in self.expected_failures if name not in failed]
+        reason = self.expected_failures[held[0]].reason
+        return f"{', '.join(held)}: passed, though it was expected to fail: {reason}"
 
-    def _failed(self, name: str) -> bool:
-        return any(step.failed for step in self.steps if step.name == name)
+    def _surprises(self, step: StepResult) -> bool:
+        """Whether the step failed where or otherwise than upstream does."""
+        expected = self.expected_failures.get(step.name)
+        if not step.failed or expected is None:
+            return step.failed
+        return not any(each.failed and expected.found in each.found for each in step.operations)

@@ -75,11 +75,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFailure:
-    """Steps that fail as upstream fails, in the cells whose parameters satisfy `when` (an expression)."""
+    """Steps that fail as upstream fails, in the cells whose parameters satisfy `when` (an expression).
+
+    `found` is a part of what they find then.
+    """
 
     when: str
     steps: tuple[str, ...]
     reason: str
+    found: str = ""
 
     def applies(self, parameters: Mapping[str, Any]) -> bool:
         return bool(evaluate(self.when, parameters))
@@ -137,13 +141,13 @@ class Cell:
         labels = [instead.get(name, value_name(value)) for name, value in self.parameters.items()]
         return "/".join([self.scenario.name, *labels])
 
-    def expected_failures(self) -> Mapping[str, str]:
-        """Step → why upstream fails there, for the steps that are to fail in this cell."""
-        found: dict[str, str] = {}
+    def expected_failures(self) -> Mapping[str, ExpectedFailure]:
+        """The steps that are to fail in this cell, and how upstream fails there."""
+        found: dict[str, ExpectedFailure] = {}
         for each in self.scenario.expected_failures:
             if each.applies(self.parameters):
                 for step in each.steps:
-                    found.setdefault(step, each.reason)
+                    found.setdefault(step, each)
         return found
 
 

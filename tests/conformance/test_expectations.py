@@ -51,11 +51,17 @@ def test_a_dimension_of_subsets_has_a_cell_for_each():
         ("s/client", ["works"], "expected", ""),
         ("s/client", [], "failed", "works: passed, though it was expected to fail: needs the server"),
         ("s/client", ["starts", "works"], "failed", "starts: do: expected it; found that"),
+        ("s/none", ["works"], "failed", "works: do: expected it; found that"),
     ],
 )
 def test_a_cell_fails_as_upstream_or_not_at_all(name: str, failing: list[str], outcome: str, failure: str):
-    """A step that is expected to fail must fail, and no other may."""
-    [cell] = [each for each in scenario(expectedFailures=[SERVER_OUT]).cells() if each.name == name]
+    """A step that is expected to fail must fail, in the way it is expected to, and no other may."""
+    otherwise = {**SERVER_OUT, "when": "($on.name == 'none')", "found": "something else"}
+    [cell] = [
+        each
+        for each in scenario(expectedFailures=[otherwise, {**SERVER_OUT, "found": "that"}]).cells()
+        if each.name == name
+    ]
     result = result_of(cell, *failing)
 
     assert (result.outcome, result.failure) == (outcome, failure)
@@ -71,6 +77,7 @@ def test_minimal_failing_sets_leave_out_what_follows_from_them():
     [sets] = failing_sets([found], results)
 
     assert (sets.cells, sets.step, list(sets.without)) == ("s/*", "works", [("server",)])
+    assert failing_sets([found], results[1:]) == []
 
 
 @pytest.mark.parametrize(
