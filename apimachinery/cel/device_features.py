@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+_SHARING_SINCE, _LISTS_SINCE, _LISTS_STORED_SINCE = 34, 36, 37  # the last: pull request 139395
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceFeatures:
@@ -11,3 +13,22 @@ class DeviceFeatures:
     list_attributes: bool = False
     stored: bool = False
     minor: int = 36
+
+    @property
+    def knows_sharing(self) -> bool:
+        """Whether devices say if they allow several allocations."""
+        return self.minor >= _SHARING_SINCE and (self.consumable_capacity or self.stored)
+
+    @property
+    def knows_includes(self) -> bool:
+        return self.minor >= _LISTS_SINCE and (self.list_attributes or self.stored)
+
+    @property
+    def dynamic_attributes(self) -> bool:
+        """Whether attributes may be lists when an expression is compiled."""
+        return self.list_attributes or (self.stored and self.minor >= _LISTS_STORED_SINCE)
+
+    @property
+    def list_values(self) -> bool:
+        """Whether attributes may be lists when an expression is evaluated."""
+        return self.list_attributes or self.minor >= _LISTS_STORED_SINCE

@@ -1,6 +1,6 @@
 """CEL selectors of devices (`resource.k8s.io`): one variable `device`, a boolean result.
 
-Source: k8s.io/dynamic-resource-allocation/cel/compile.go, 1.36. Devices have the v1 shape.
+Source: k8s.io/dynamic-resource-allocation/cel/compile.go, 1.37. Devices have the v1 shape.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ def device_environment(features: DeviceFeatures) -> Environment:
     """The environment with the variable `device`."""
     base = environment(features.minor, stored=features.stored)
     libraries = [BINDINGS, _VERSIONS]
-    if features.list_attributes or features.stored:
+    if features.knows_includes:
         libraries.append(_ATTRIBUTES_OF_LISTS)
     return base.extended(
         {"device": _device(features)},
@@ -56,8 +56,12 @@ def device_environment(features: DeviceFeatures) -> Environment:
     )
 
 
+def _attribute_type(features: DeviceFeatures) -> types.Type:
+    return types.DYN if features.dynamic_attributes else types.ANY
+
+
 def _device(features: DeviceFeatures) -> Declared:
-    attribute = Declared(types.DYN if features.list_attributes else types.ANY, _VALUE_LENGTH)
+    attribute = Declared(_attribute_type(features), _VALUE_LENGTH)
     domain, identifier = Declared(types.STRING, _DOMAIN_LENGTH), Declared(types.STRING, _IDENTIFIER_LENGTH)
     quantity = Declared(types.object_type("kubernetes.Quantity", {}))
     attributes = Declared(
@@ -74,7 +78,7 @@ def _device(features: DeviceFeatures) -> Declared:
         "capacity": declared_map(domain, capacities, _PER_DEVICE),
     }
     known: dict[str, Any] = dict(fields)
-    if features.consumable_capacity or features.stored:
+    if features.knows_sharing:
         known["allowMultipleAllocations"] = types.BOOL  # upstream's estimate knows nothing of its size
     return Declared(types.object_type("kubernetes.DRADevice", known), 0, fields)
 
@@ -136,7 +140,7 @@ def _attribute(attribute: Mapping[str, Any], features: DeviceFeatures) -> Any:
     for kind in _SINGLE:
         if attribute.get(kind) is not None:
             return _version(attribute[kind]) if kind == "version" else attribute[kind]
-    if features.list_attributes:
+    if features.list_values:
         for kind in _LISTS:
             if attribute.get(kind) is not None:
                 values = attribute[kind]
@@ -160,7 +164,7 @@ class Selector:
         self._program: Program | None = None
         try:
             program = compile_expression(expression, device_environment(features))
-            if program.result not in (types.BOOL, types.ANY, types.DYN):
+            if program.result not in (types.BOOL, _attribute_type(features)):
                 raise CompileError(f"must evaluate to bool or the unknown type, not {program.result}")
             self._program = program
         except CompileError as error:

@@ -158,5 +158,6 @@ class AllocatorRules:
                 consumable_capacity=features.consumable_capacity,
                 list_attributes=features.list_attributes,
                 stored=True,
+                minor=minor,
             ),
         )
