@@ -70,11 +70,12 @@ class Plugin(stubs.DevicePluginServicer):
         return api.PreStartContainerResponse()
 
 
-def _inode():
+def _stamp():
     try:
-        return KUBELET.stat().st_ino
+        found = KUBELET.stat()
     except FileNotFoundError:
         return None
+    return found.st_ino, found.st_ctime_ns
 
 
 def _serve():
@@ -99,7 +100,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
     server, known = None, None
     while not ending.wait(0.02):
-        found = _inode()
+        found = _stamp()
         if found is None or found == known:
             continue
         if server is not None:
