@@ -17,6 +17,7 @@ from apiserver.definitions.conversion import Converter, pruned, relabelled, webh
 from apiserver.definitions.model import CustomResource
 from apiserver.encoding import encode, loads
 from apiserver.generations import Generations
+from apiserver.storage.records import Entry
 from apiserver.webhooks.client import WebhookClient
 
 _REMEMBERED = 200_000  # revisions x versions, twice; 200 bytes each when served as stored
@@ -127,6 +128,14 @@ class Codec:
             found = own or self._examine(resource, value)
             self._served.put(key, found)
         return value if isinstance(found, bool) else found
+
+    def served_all(self, resource: Resource, entries: Iterable[Entry]) -> list[tuple[bytes, int]]:
+        """`served` of many, each with its revision; nearly all of them are served as they are stored."""
+        known, form, served = self._served.get, form_of(resource), self.served
+        return [
+            (value if known((revision, form)) is True else served(resource, value, revision), revision)
+            for _, _, revision, _, value in entries
+        ]
 
     def object(self, resource: Resource, value: bytes, revision: int) -> Object:
         """The same as a fresh object, with its resourceVersion."""

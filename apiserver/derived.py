@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from apimachinery.errors import Object, StatusError
 from apiserver.encoding import object_of
 from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Entry
+from apiserver.storage.records import Entry, Key
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +30,21 @@ class Derived(Generic[T]):
         self._read = read
         self._resources = tuple(resources)
         self._make = make
-        self._made: tuple[tuple[int, ...], T] | None = None  # what was seen, and what it came to
+        self._changes = 0  # of these resources, seen so far
+        self._made: tuple[int, T] | None = None  # how many were seen before, and what it came to
+        for resource in self._resources:
+            store.follow(resource, self._note)
 
     def get(self) -> T:
         """The value as of the newest revision this server has applied; threads may ask as well."""
-        seen = tuple(map(self._store.changed, self._resources))
         made = self._made
-        if made is None or seen != made[0]:
+        if made is None or made[0] != self._changes:
+            seen = self._changes
             self._made = made = seen, self._make(*map(self._objects, self._resources))
         return made[1]
+
+    def _note(self, _key: Key) -> None:
+        self._changes += 1
 
     def _objects(self, resource: str) -> list[Object]:
         found = (self._object(entry) for entry in self._store.list(resource).entries)

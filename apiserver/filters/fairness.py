@@ -3,6 +3,8 @@
 Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 """
 
+from functools import partial
+
 from apimachinery.errors import Object, StatusError
 from apiserver import statuses
 from apiserver.derived import Derived, Read
@@ -86,8 +88,4 @@ def _with_headers(response: Response, flow: Flow) -> Response:
 
 def with_fairness(handler: Handler, fairness: Fairness) -> Handler:
     """Serve by priority and fairness."""
-
-    async def serve(request: Request) -> Response:
-        return await fairness.serve(handler, request)
-
-    return serve
+    return partial(fairness.serve, handler)

@@ -3,11 +3,10 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
 """
 
-import copy
-
 from apimachinery.errors import Object
 from apiserver import bodies, parameters, rendering
 from apiserver.beside import beside
+from apiserver.encoding import copied
 from apiserver.handlers.creating import managed, write_of
 from apiserver.registry import updating
 from apiserver.registry.owner_references import deduplicate
@@ -27,7 +26,7 @@ async def update(request: Request, scope: Scope) -> Response:
     codec, registry = scope.services.codec, scope.registry
 
     def made(current: Object | None) -> Object:
-        new = copy.deepcopy(obj)
+        new = copied(obj)
         if current is None:
             bodies.wipe_system_metadata(new)
         live = codec.convert(current, scope.resource) if current is not None else None

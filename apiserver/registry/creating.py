@@ -50,9 +50,8 @@ async def create(registry: Registry, obj: Object, write: Write) -> Written:
 
 
 async def _create(registry: Registry, obj: Object, write: Write) -> Written:
-    work = partial(prepare, registry, obj, write)
-    async with registry.prepared(obj, registry.effort(write), work):
-        return await _store(registry, obj, write)
+    work, store = partial(prepare, registry, obj, write), partial(_store, registry, obj, write)
+    return await registry.prepared(obj, registry.effort(write), work, store)
 
 
 async def _store(registry: Registry, obj: Object, write: Write) -> Written:

@@ -4,8 +4,7 @@ The verbs that write are functions in `creating`, `updating` and `deleting`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from apimachinery import field
@@ -22,7 +21,7 @@ from apiserver.generations import Generations
 from apiserver.registry.field_managers import field_manager
 from apiserver.registry.strategies import strategy_of
 from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.writes import Write
+from apiserver.registry.writes import Write, Written
 from apiserver.storage.records import Entry, Key
 
 if TYPE_CHECKING:
@@ -115,13 +114,16 @@ class Registry:
         weight = self.strategy_of(write.subresource).weight
         return max(write.size, stored) * weight + self.strategy.effort
 
-    @asynccontextmanager
-    async def prepared(self, obj: Object, effort: int, work: Callable[[], None]) -> AsyncIterator[None]:
-        """Around writing `obj`, which `work` prepares; others see it from then on, if it is exclusive."""
+    async def prepared(
+        self, obj: Object, effort: int, work: Callable[[], None], store: Callable[[], Awaitable[Written]]
+    ) -> Written:
+        """What `store` makes of `obj` once `work` has prepared it.
+
+        Others see an object of an exclusive kind from then on.
+        """
         if not self.strategy.exclusive:
             await beside(effort, work)
-            yield
-            return
+            return await store()
         async with self._preparing:
             if self.services.log.shared:
                 await self.services.store.refresh()
@@ -129,7 +131,7 @@ class Registry:
             uid = obj["metadata"]["uid"]
             self._under_way[uid] = obj
         try:
-            yield
+            return await store()
         finally:
             if self._under_way.get(uid) is obj:
                 del self._under_way[uid]

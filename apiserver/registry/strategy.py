@@ -12,7 +12,6 @@ update: `prepare_for_update`, generation, disabled fields dropped, metadata rule
 `validate_update`, `update_warnings`.
 """
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +26,7 @@ from apimachinery.resources import Resource, ResourceTable
 from apimachinery.validation import names, object_meta, structural
 from apimachinery.versions import Version
 from apiserver.authorization import Decision
+from apiserver.encoding import copied
 from apiserver.request_info import RequestInfo
 from apiserver.user import User
 
@@ -177,16 +177,20 @@ class Strategy:
         """The fields that requests of a group may select by: events are in two."""
         return self.field_labels
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
+    def fields(self, obj: Object) -> dict[str, str]:
         """The values of selectable fields. The default reads `field_labels` as paths into the object."""
         metadata = obj.get("metadata", {})
         found = {
             "metadata.name": metadata.get("name", ""),
             "metadata.namespace": metadata.get("namespace", ""),
         }
-        for label, path in _paths(self.field_labels):
-            value = _at(obj, path)
-            found[label] = value if value.__class__ is str else show(value)
+        for first, labels in _paths(self.field_labels):
+            part = obj.get(first)
+            for label, rest in labels:
+                value = part
+                for name in rest:
+                    value = value.get(name) if isinstance(value, dict) else None
+                found[label] = value if value.__class__ is str else show(value)
         return found
 
 
@@ -229,18 +233,14 @@ Strategy.status = StatusStrategy
 def keep(new: Object, old: Object, name: str) -> None:
     """Make the field `name` of `new` what it is in `old`, absence included."""
     if name in old:
-        new[name] = copy.deepcopy(old[name])
+        new[name] = copied(old[name])
     else:
         new.pop(name, None)
 
 
 def at_path(obj: Any, path: str) -> Any:
     """The value at a dotted path of field names, None if there is none."""
-    return _at(obj, path.split("."))
-
-
-def _at(obj: Any, names: Sequence[str]) -> Any:
-    for name in names:
+    for name in path.split("."):
         if not isinstance(obj, dict):
             return None
         obj = obj.get(name)
@@ -248,9 +248,13 @@ def _at(obj: Any, names: Sequence[str]) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _paths(labels: tuple[str, ...]) -> Sequence[tuple[str, Sequence[str]]]:
-    """Field labels with their paths."""
-    return [(label, label.split(".")) for label in labels]
+def _paths(labels: tuple[str, ...]) -> Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]]:
+    """Field labels by the first name of their paths, with the other names."""
+    found: dict[str, list[tuple[str, Sequence[str]]]] = {}
+    for label in labels:
+        first, *rest = label.split(".")
+        found.setdefault(first, []).append((label, rest))
+    return list(found.items())
 
 
 def show(value: Any) -> str:

@@ -4,7 +4,6 @@ Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Update), regist
 storage/etcd3/store.go (GuaranteedUpdate), 1.36.
 """
 
-import copy
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -64,20 +63,18 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     services = registry.services
     old = registry.object(entry)
     codec = services.codec
-    new = await manager_versions.asking(codec, registry.resource, lambda: transform(copy.deepcopy(old)))
+    new = await manager_versions.asking(codec, registry.resource, lambda: transform(registry.object(entry)))
     strategy = registry.strategy_of(write.subresource)
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
         await beside(write.size, partial(deduplicate, new, write.warnings, mutated=True))
     _check_revision(registry, strategy, new, entry, (write.requested or registry.resource).version)
     effort = registry.effort(write, len(entry.value))
-    async with registry.prepared(new, effort, partial(prepare, registry, strategy, new, old, write)):
-        return await _store_prepared(registry, entry, new, old, write)
+    work = partial(prepare, registry, strategy, new, old, write)
+    return await registry.prepared(new, effort, work, partial(_store, registry, entry, new, old, write))
 
 
-async def _store_prepared(
-    registry: Registry, entry: Entry, new: Object, old: Object, write: Write
-) -> Written:
+async def _store(registry: Registry, entry: Entry, new: Object, old: Object, write: Write) -> Written:
     """Validate what is prepared, and write it; nothing is written where nothing changed."""
     services = registry.services
     if not write.admitted:

@@ -98,7 +98,9 @@ class CachedStore:
         limit: int = 0,
         matches: Matches | None = None,
     ) -> Page:
-        shelves = self._shelves.get(resource) or Shelves()
+        shelves = self._shelves.get(resource)
+        if shelves is None:
+            return Page(self._revision, [])
         return page(shelves, self._revision, namespace, after, limit, matches)
 
     def changed(self, resource: str) -> int:

@@ -1,7 +1,5 @@
 """batch: Job and CronJob. Source: pkg/registry/batch/*/strategy.go, 1.36."""
 
-from collections.abc import Mapping
-
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, invalid
 from apiserver.registry.strategies.apps import host_name_warnings, template_options
@@ -74,8 +72,8 @@ class JobStrategy(Counted):
             return []
         return _job_warnings(new["spec"], "spec", ctx)
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
-        found = dict(super().fields(obj))
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
         found["status.successful"] = str((obj.get("status") or {}).get("succeeded") or 0)
         return found
 

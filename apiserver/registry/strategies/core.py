@@ -1,7 +1,5 @@
 """Core kinds except pods and services. Source: pkg/registry/core/*/strategy.go and core validation, 1.36."""
 
-from collections.abc import Mapping
-
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError, index, invalid
 from apimachinery.validation import names, object_meta
@@ -125,8 +123,8 @@ class NodeStrategy(BuiltIn):
         spec = obj.get("spec") or {}
         return [text for name, text in _NODE_WARNINGS.items() if spec.get(name)]
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
-        found = dict(super().fields(obj))
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
         found["spec.unschedulable"] = show(bool((obj.get("spec") or {}).get("unschedulable")))
         return found
 

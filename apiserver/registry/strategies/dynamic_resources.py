@@ -4,7 +4,6 @@ Rules are written for the shape of v1; where the hub is an older version a copy 
 """
 
 import copy
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from apimachinery.conversion.converting import CONVERTERS
@@ -199,8 +198,8 @@ class SliceStrategy(BuiltIn):
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [] if ctx.version.minor < 34 else slices.warnings(obj.get("spec") or {})
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
-        found = dict(super().fields(obj))
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
         if "nodeName" in obj:  # v1alpha2 has no spec
             found["nodeName"], found["driverName"] = obj["nodeName"], obj.get("driverName") or ""
         return found

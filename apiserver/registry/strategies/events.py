@@ -3,8 +3,6 @@
 Source: k8s.io/kubernetes/pkg/registry/core/event/strategy.go, 1.36.
 """
 
-from collections.abc import Mapping
-
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError
 from apimachinery.validation import names, object_meta
@@ -61,8 +59,8 @@ class EventStrategy(Checked):
         refused = others if group == _NEWER else own
         return tuple(label for label in self.field_labels if not label.startswith(refused))
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
-        found = dict(super().fields(obj))
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
         controller = obj.get("reportingComponent") or ""
         found["source"] = (obj.get("source") or {}).get("component") or controller
         found["reportingComponent"] = found["reportingController"] = controller

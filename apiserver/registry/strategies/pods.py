@@ -1,6 +1,5 @@
 """Pods. Source: pkg/registry/core/pod/strategy.go, 1.36."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from apimachinery.errors import GroupResource, Object
@@ -236,8 +235,8 @@ class PodStrategy(BuiltIn):
         period = spec.get("terminationGracePeriodSeconds") or 0 if asked is None else asked
         return 1 if period < 0 else int(period)
 
-    def fields(self, obj: Object) -> Mapping[str, str]:
-        found = dict(super().fields(obj))
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
         found["spec.hostNetwork"] = "true" if (obj.get("spec") or {}).get("hostNetwork") else "false"
         found["spec.host"] = found["spec.nodeName"]
         found["status.podIPs"] = ""

@@ -108,8 +108,8 @@ def file_volume_errors(spec: Object, path: str) -> Iterator[FieldError]:
     volumes = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     for container, at in all_containers(spec, path):
         for position, variable in enumerate(container.get("env") or ()):
-            source = (variable.get("valueFrom") or {}).get("fileKeyRef")
-            if source is None:
+            source = variable.get("valueFrom")
+            if not source or (source := source.get("fileKeyRef")) is None:
                 continue
             name = source.get("volumeName") or ""
             where = child(index(child(at, "env"), position), "valueFrom.fileKeyRef.volumeName")

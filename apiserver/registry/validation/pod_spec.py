@@ -96,7 +96,8 @@ def _rest(spec: Object, path: str, options: PodOptions) -> list[FieldError]:
         errors += affinity.affinity_errors(spec["affinity"], child(path, "affinity"))
     if get("dnsConfig") is not None or get("dnsPolicy") == "None":
         errors += pod_network.dns_errors(spec, child(path, "dnsConfig"), options)
-    errors += _gates(spec, path)
+    if get("readinessGates") or get("schedulingGates"):
+        errors += _gates(spec, path)
     if get("topologySpreadConstraints"):
         at = child(path, "topologySpreadConstraints")
         errors += affinity.spread_errors(spec["topologySpreadConstraints"], at, options)
@@ -137,13 +138,15 @@ def _names(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:
         yield invalid(child(path, "activeDeadlineSeconds"), deadline, names.range_text(1, _MAX_INT32))
-    yield from _bad_names(spec, path, ("hostname", "subdomain"), names.dns1123_label)
+    if spec.get("hostname") or spec.get("subdomain"):
+        yield from _bad_names(spec, path, ("hostname", "subdomain"), names.dns1123_label)
     if spec.get("tolerations"):
         found, at = spec["tolerations"], child(path, "tolerations")
         yield from tolerations.toleration_errors(found, at, comparisons=options.comparisons)
     if spec.get("hostAliases"):
         yield from pod_network.alias_errors(spec["hostAliases"], child(path, "hostAliases"), options)
-    yield from _bad_names(spec, path, ("priorityClassName",), names.dns1123_subdomain)
+    if spec.get("priorityClassName"):
+        yield from _bad_names(spec, path, ("priorityClassName",), names.dns1123_subdomain)
     runtime = spec.get("runtimeClassName")
     if runtime is not None:
         at = child(path, "runtimeClassName")

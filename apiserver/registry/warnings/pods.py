@@ -4,7 +4,7 @@ Source: pkg/api/pod/warnings.go and pkg/registry/core/pod/strategy.go, 1.36. Whe
 names come sorted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from apimachinery.errors import Object
 from apimachinery.field import child, index, key
@@ -85,15 +85,16 @@ def _app_armor(pod: Object) -> Iterator[str]:
 def _spec_warnings(metadata: Object, spec: Object, path: str, minor: int) -> Iterator[str]:
     """`path`: of the template, empty for a pod."""
     inside, annotations = child(path, "spec"), metadata.get("annotations") or {}
-    yield from _placement(spec, inside)
-    for name, text in _ANNOTATIONS.items():
-        if name in annotations:
-            yield f"{key(child(path, 'metadata.annotations'), name)}: {text}"
+    if spec.get("nodeSelector") or spec.get("affinity") or spec.get("topologySpreadConstraints"):
+        yield from _placement(spec, inside)
+    if annotations:
+        yield from _without_effect(annotations, child(path, "metadata.annotations"))
     if spec.get("volumes"):
         yield from volume_warnings(spec["volumes"], child(inside, "volumes"), minor)
-    yield from _repeated(spec, "hostAliases", "ip", inside)
-    yield from _repeated(spec, "imagePullSecrets", "name", inside)
-    yield from _nameless_secrets(spec.get("imagePullSecrets") or [], child(inside, "imagePullSecrets"))
+    if spec.get("hostAliases") or spec.get("imagePullSecrets"):
+        yield from _repeated(spec, "hostAliases", "ip", inside)
+        yield from _repeated(spec, "imagePullSecrets", "name", inside)
+        yield from _nameless_secrets(spec.get("imagePullSecrets") or (), child(inside, "imagePullSecrets"))
     if spec.get("overhead"):
         yield from _fractions(spec["overhead"], child(inside, "overhead"))
     if annotations:
@@ -108,11 +109,17 @@ def _spec_warnings(metadata: Object, spec: Object, path: str, minor: int) -> Ite
         yield f"{child(inside, 'terminationGracePeriodSeconds')}: {text}"
     if spec.get("affinity"):
         yield from _affinity(spec["affinity"], child(inside, "affinity"))
-    if minor >= _ADDRESSES_SINCE:
+    if minor >= _ADDRESSES_SINCE and (spec.get("dnsConfig") or spec.get("hostAliases")):
         yield from _address_warnings(spec, inside)
 
 
-def _nameless_secrets(secrets: list[Object], path: str) -> Iterator[str]:
+def _without_effect(annotations: Object, path: str) -> Iterator[str]:
+    for name, text in _ANNOTATIONS.items():
+        if name in annotations:
+            yield f"{key(path, name)}: {text}"
+
+
+def _nameless_secrets(secrets: Sequence[Object], path: str) -> Iterator[str]:
     for position, secret in enumerate(secrets):
         if not secret.get("name"):
             yield f'{index(path, position)}.name: invalid empty name ""'
