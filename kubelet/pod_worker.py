@@ -245,7 +245,7 @@ class PodWorker:
             if remaining > 0:
                 return remaining
         try:
-            if sandbox is not None or not self._done:  # the node took it
+            if not self._done:  # else it has given back what it had, or never had anything
                 await services.devices.unprepare(self.pod)
         except DeviceError as error:
             log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)

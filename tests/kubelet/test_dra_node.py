@@ -306,15 +306,21 @@ async def test_a_kubelet_that_stops_gives_nothing_back(node):
     assert len(agent.prepared()[DRIVER]) == 1
 
 
-async def test_a_rejected_pod_leaves_claims_alone(node):
-    """It never got so far as to use them, so there is nothing to give back."""
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+async def test_a_pod_that_is_over_leaves_claims_alone(node, phase):
+    """It was rejected, or gave back what it had before the kubelet started again."""
     await node.start("1.36")
     await extended_pod(node)
     await node.running()
-    huge = [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "99"}}}]
-    entry = {"name": "gpu", "resourceClaimName": "pod-1-extended-resources-abcde"}
-    await node.create("pod-2", containers=huge, resourceClaims=[entry])
-    await node.until_pod(lambda status: status.get("reason") == "OutOfcpu", "pod-2")
+    resources = {"requests": {"cpu": "99" if phase == "Failed" else "1"}}
+    containers = [{"name": "main", "image": "x", "command": ["true"], "resources": resources}]
+    await node.create("pod-2", containers=containers, restartPolicy="Never")
+    await node.until_pod(lambda status: status.get("phase") == phase, "pod-2")
+    await node.stop()
+    pod = await node.pod("pod-2")
+    pod["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": "pod-1-extended-resources-abcde"}]
+    await node.client.update(PODS, pod)
+    await node.start("1.36")
     await node.delete("pod-2")
     await node.gone("pod-2")
     assert len(node.agent.prepared()[DRIVER]) == 1
