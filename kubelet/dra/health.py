@@ -130,7 +130,7 @@ class HealthMonitor:
                 await self._read(driver, channel, version, stream)
             except RpcError as error:
                 log.debug("health of driver %s: %s", driver, error)
-                if error.code is UNIMPLEMENTED and self._rules.named_only:
+                if error.code is UNIMPLEMENTED and self._rules.careful:
                     return
             await self._clock.sleep(_RETRY_SECONDS)
 
@@ -147,7 +147,7 @@ class HealthMonitor:
                 self._cache.clear(driver)
 
     def _counts(self, driver: str, stream: object) -> bool:
-        return self._newest.get(driver) is stream or not self._rules.newest_only
+        return self._newest.get(driver) is stream or not self._rules.careful
 
     def told(self, driver: str, devices: Sequence[Any]) -> None:
         """One message of a stream."""

@@ -50,23 +50,22 @@ class HealthRules:
     """How a release's kubelet asks for the health of devices."""
 
     versions: Sequence[str]  # of the service, the newest first
-    named_only: bool  # only of plugins that name the service, and not again if they lack it all the same
-    newest_only: bool  # of several plugins of a driver the newest's word counts
+    careful: bool  # ask who names the service, not again if it lacks it, heed only a driver's newest plugin
 
     def choose(self, told: Sequence[str]) -> str | None:
         """The version to ask for, of what a plugin told at its registration."""
-        if not self.named_only:
+        if not self.careful:
             return self.versions[0]
         return next((one for one in self.versions if f"{one}.{HEALTH_SERVICE}" in told), None)
 
 
 def health_rules_for(version: Version) -> HealthRules | None:
-    """The row of the table; None for kubelets that do not ask. That 1.36 minds names is from memory."""
+    """The row of the table; None for kubelets that do not ask."""
     if version.minor < 34:
         return None
-    newer = version.minor >= 37
+    newer = version.minor >= 37  # pull request 139477
     versions = ("v1", "v1alpha1") if newer else ("v1alpha1",)
-    return HealthRules(versions, named_only=version.minor >= 36, newest_only=newer)
+    return HealthRules(versions, careful=newer)
 
 
 def _first_known(versions: Sequence[str]) -> str:

@@ -276,7 +276,7 @@ HEALTH_V1, HEALTH_ALPHA = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
     ("minor", "told", "version"),
     [
         (34, ["v1.DRAPlugin"], "v1alpha1"),
-        (36, ["v1.DRAPlugin"], None),
+        (36, ["v1.DRAPlugin"], "v1alpha1"),
         (36, ["v1.DRAPlugin", HEALTH_V1, HEALTH_ALPHA], "v1alpha1"),
         (37, [HEALTH_ALPHA, HEALTH_V1], "v1"),
         (37, [HEALTH_ALPHA], "v1alpha1"),
