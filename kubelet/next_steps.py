@@ -1,5 +1,6 @@
 """What to do next with a pod's containers: pure decisions (kuberuntime_manager.go, computePodActions)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -20,8 +21,13 @@ class Steps:
     replace: list[Container] = field(default_factory=list)  # running with an image that is no longer wanted
 
 
-def next_steps(pod: Object, sandbox: Sandbox, now: datetime, behaviour: Behaviour) -> Steps:
-    """Init containers one after the other, sidecars from their place on for good, then all regular ones."""
+def next_steps(
+    pod: Object, sandbox: Sandbox, now: datetime, behaviour: Behaviour, stopped: Collection[str] = ()
+) -> Steps:
+    """Init containers one after the other, sidecars from their place on for good, then all regular ones.
+
+    `stopped`: the ids of containers that were stopped to be started anew, whatever the restart policy says.
+    """
     steps = Steps()
     # They begin whatever the others do, and are never started again.
     steps.start += [spec for spec in pod_spec.ephemeral_containers(pod) if not sandbox.latest(spec["name"])]
@@ -36,19 +42,14 @@ def next_steps(pod: Object, sandbox: Sandbox, now: datetime, behaviour: Behaviou
         latest = sandbox.latest(spec["name"])
         if latest is None:
             steps.start.append(spec)
-        elif latest.image != full_image_name(spec.get("image") or ""):
-            # Whatever the restart policy says: the container's definition changed.
-            _replace(spec, latest, now, steps)
-        elif not latest.running(now) and should_restart(pod, spec, latest, behaviour):
+        elif latest.running(now):
+            if latest.image != full_image_name(spec.get("image") or ""):
+                steps.replace.append(latest)
+        elif latest.id in stopped:
+            steps.start.append(spec)
+        elif should_restart(pod, spec, latest, behaviour):
             steps.restart.append((spec, latest))
     return steps
-
-
-def _replace(spec: Object, latest: Container, now: datetime, steps: Steps) -> None:
-    if latest.running(now):
-        steps.replace.append(latest)
-    else:
-        steps.start.append(spec)
 
 
 def _init_step(

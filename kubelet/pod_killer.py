@@ -16,6 +16,7 @@ class PodKiller:
     def __init__(self, services: NodeServices) -> None:
         self._services = services
         self._told: set[str] = set()  # containers whose Killing event is out
+        self.replaced: set[str] = set()  # containers that are stopped to be started anew
         self._deadline: float | None = None  # monotonic; until when the grace lasts
 
     def kill(self, pod: Object, sandbox: Sandbox) -> float:
@@ -39,6 +40,7 @@ class PodKiller:
         why: str = "definition changed, will be restarted",
     ) -> None:
         """Stop a container, to be started anew."""
+        self.replaced.add(container.id)
         if container.id not in self._told:
             self._told.add(container.id)
             self._tell(pod, container, f"Container {container.name} {why}")

@@ -149,12 +149,13 @@ class PodWorker:
             return 0
         if self._services.behaviour.resizes:
             self._resize(sandbox, now)
-        status = self._status(sandbox, now)
-        if status["phase"] in pod_spec.TERMINAL_PHASES:
-            # Not reported before everything has stopped: something may still use the pod's devices.
-            self._killed = True
-            return 0
-        services.statuses.put(self.pod, status)
+        if sandbox is None or not self._is_replacing(sandbox):
+            status = self._status(sandbox, now)
+            if status["phase"] in pod_spec.TERMINAL_PHASES:
+                # Not reported before everything has stopped: something may still use the pod's devices.
+                self._killed = True
+                return 0
+            services.statuses.put(self.pod, status)
         if sandbox is None:
             return await self._prepare_sandbox()
         started = await self._run_containers(sandbox, now)
@@ -166,6 +167,11 @@ class PodWorker:
             container = sandbox.latest(name) if sandbox is not None else None
             if sandbox is not None and container is not None and container.running(now):
                 self._killer.replace(self.pod, sandbox, container, "resize requires restart")
+
+    def _is_replacing(self, sandbox: Sandbox) -> bool:
+        """Whether a container is to be started anew: upstream stops and starts it in one step."""
+        latest = (sandbox.latest(spec["name"]) for spec in pod_spec.containers(self.pod))
+        return any(one is not None and one.id in self._killer.replaced for one in latest)
 
     def _past_deadline(self, now: datetime) -> bool:
         limit = self._deadline()
@@ -199,12 +205,12 @@ class PodWorker:
 
     async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
         """Start what is due; whether anything changed for the status."""
-        steps = next_steps(self.pod, sandbox, now, self._services.behaviour)
+        steps = next_steps(self.pod, sandbox, now, self._services.behaviour, self._killer.replaced)
         for container in steps.replace:
             self._killer.replace(self.pod, sandbox, container)
         started, held_back = await self._starter.start(self.pod, sandbox, steps)
-        replaced = any(not container.running(now) for container in steps.replace)
-        changed = started or replaced or held_back != self._held_back
+        stopped = any(not container.running(now) for container in steps.replace)
+        changed = started or stopped or held_back != self._held_back
         self._held_back = held_back
         return changed
 

@@ -293,10 +293,11 @@ async def test_force_deleted_pods_are_stopped(node):
     await node.until(lambda: node.agent.containers() == [])
 
 
-async def test_another_image_replaces_the_container(node):
-    """A pod whose image is changed gets a new container in place of the old one."""
+@pytest.mark.parametrize("policy", ["Always", "Never"])
+async def test_another_image_replaces_the_container(node, policy):
+    """A pod whose image is changed gets a new container in place of the old one, whatever its policy."""
     await node.start()
-    await node.create()
+    await node.create(restartPolicy=policy)
     pod = await node.running()
     pod["spec"]["containers"][0]["image"] = "nginx:2"
     await node.client.update(PODS, pod)
