@@ -43,13 +43,15 @@ def drop_disabled(new: Object, old: Object | None, schema: Schema, gates: Featur
     if not _may_have(new, _branches(schema, gates)):
         return
     for needed, paths in _off(schema, gates).items():
-        if not any(_has(new, path) for path in paths):
+        if not any(_has(new, path, _older(needed, path)) for path in paths):
             continue
         forced = _FORCED.get(needed[0])
-        if old is not None and any(_has(old, path, forced) for path in paths):
+        if old is not None and any(_has(old, path, forced or _older(needed, path)) for path in paths):
             continue
         for path in paths:
-            if forced is not None:
+            if (kept := _older(needed, path)) is not None:
+                _remove_others(new, path, kept)
+            elif forced is not None:
                 _force(new, path, forced)
             elif needed == (_IMAGES,):
                 _remove_volumes(new, path)
@@ -126,8 +128,8 @@ def _find(schema: Schema | None, path: Steps, above: frozenset[int]) -> Iterator
         at = (*path, name)
         if field.gates and not _is_left_alone(schema, name):
             yield tuple(field.gates), at
-            if field.gates == (_RULES,) and path[-2:-1] != ("initContainers",):
-                yield (_RULES,), (*path, "restartPolicy")  # of init containers, it is older
+            if field.gates == (_RULES,):
+                yield (_RULES,), (*path, "restartPolicy")
         yield from _find(field.schema, at, above)
 
 
@@ -154,6 +156,18 @@ def _has(obj: Object, path: Steps, but: str | None = None) -> bool:
     """Whether the field is set to anything but one value."""
     found = (holder.get(path[-1]) for holder in _ends(obj, path))
     return any(_is_set(value) and (but is None or value != but) for value in found)
+
+
+def _older(needed: Gates, path: Steps) -> str | None:
+    """The value of a gated field that was there before the gate: that of sidecars."""
+    is_sidecars = needed == (_RULES,) and path[-3:] == ("initContainers", "*", "restartPolicy")
+    return "Always" if is_sidecars else None
+
+
+def _remove_others(obj: Object, path: Steps, kept: str) -> None:
+    for holder in _ends(obj, path):
+        if holder.get(path[-1]) != kept:
+            holder.pop(path[-1], None)
 
 
 def _force(obj: Object, path: Steps, value: str) -> None:

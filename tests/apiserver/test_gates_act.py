@@ -124,6 +124,10 @@ CASES = [
         containers=[{**CONTAINER, "restartPolicy": "Never"}],
     ),
     pod(
+        34, "ContainerRestartRules", "spec.initContainers.0.restartPolicy", **POD,
+        initContainers=[{"name": "i", "image": "i", "restartPolicy": "Never"}],
+    ),
+    pod(
         34, "ContainerStopSignals", "spec.containers.0.lifecycle", os={"name": "linux"},
         containers=[{**CONTAINER, "lifecycle": {"stopSignal": "SIGUSR1"}}],
     ),
@@ -164,5 +168,17 @@ async def test_fields_depend_on_their_gates(minor: int, on: bool) -> None:
             made = await api.post(case.path, {"metadata": {"name": f"n-{number}"}, **spec})
             assert made.status == 201, (case.gate, made.body)
             assert found(made.body, case.field) is on, (case.gate, made.body)
+    finally:
+        await close_server(server)
+
+
+async def test_sidecars_are_older_than_rules() -> None:
+    """What makes an init container a sidecar does not go with ContainerRestartRules."""
+    server = await open_server(34, gates={"ContainerRestartRules": False})
+    try:
+        sidecar = {"name": "i", "image": "i", "restartPolicy": "Always"}
+        body = {"metadata": {"name": "p"}, "spec": {**POD, "initContainers": [sidecar]}}
+        made = await Caller(server).post("/api/v1/namespaces/default/pods", body)
+        assert made.body["spec"]["initContainers"][0]["restartPolicy"] == "Always"
     finally:
         await close_server(server)
