@@ -18,6 +18,10 @@ from scheduler.allocator.rules import AllocatorRules
 Object = Mapping[str, Any]
 
 MAX_RESULTS = 32  # resource.k8s.io AllocationResultsMaxSize
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
+    "optional fields"
+)
 
 
 class ClassLister(Protocol):
@@ -51,10 +55,11 @@ class SelectorList:
         return None
 
     def _error(self, index: int, device: Device, error: CELError) -> AllocationError:
-        kind, where = "compile", ""
-        if not isinstance(error, CompileError):
-            kind, where = "runtime", f" on device {device.id}" if self.device_in_errors else ""
-        return AllocationError(f"{self.owner}: selector #{index}{where}: CEL {kind} error: {error}")
+        if isinstance(error, CompileError):
+            return AllocationError(f"{self.owner}: selector #{index}: CEL compile error: {error}")
+        where = f" on device {device.id}" if self.device_in_errors else ""
+        hint = _HINT if self.device_in_errors and "no such key:" in str(error) else ""
+        return AllocationError(f"{self.owner}: selector #{index}{where}: CEL runtime error: {error}{hint}")
 
 
 @dataclass(frozen=True, slots=True)

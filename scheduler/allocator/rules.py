@@ -105,7 +105,7 @@ class AllocatorRules:
     class_config_once: bool  # 1.33.6+, 1.34.2+: one entry per class that names its requests
     repeated_config: bool  # 1.33 to 1.36: one entry of a claim config per request that it names
     unnamed_config: bool  # 1.37+: no names where they are all
-    device_in_errors: bool  # 1.37+: CEL runtime errors name the device
+    device_in_errors: bool  # 1.37+: CEL runtime errors name the device, and say what to do (136709)
     # 1.37+: a request for all devices fails if one of them is used up, before it did without that device.
     all_even_if_used_up: bool
     # 1.37+: an amount that was rounded up has the format of the step, and one beyond 64 bits is an error.

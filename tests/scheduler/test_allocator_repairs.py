@@ -224,6 +224,10 @@ _PARSED = (
     "MatchExpressions:[]NodeSelectorRequirement{NodeSelectorRequirement{Key:cpus,Operator:Gt,Values:[many],},},"
     f"MatchFields:[]NodeSelectorRequirement{{}},}},}},}}: {_WHY}"
 )
+_HINTED = (
+    " on device a.example.com/pool/x: CEL runtime error: no such key: y. consider using CEL optional "
+    "chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
+)
 _GATHER = "gather pool information: "
 _GPU = _slice("s", devices=[{"name": "x"}])
 
@@ -258,3 +262,28 @@ def test_a_selector_of_nodes_that_cannot_be_read(version, content, expected):
     gates = {"DRAPartitionableDevices": True} if version == "1.37" else {}
 
     assert _run(version, [_GPU, bad], _request("r"), featureGates=gates) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "before", "since"),
+    [
+        ("device.attributes['x'].y", ": CEL runtime error: no such key: y", _HINTED),
+        (
+            "1 / int(device.driver.size() - 13) == 1",
+            ": CEL runtime error: division by zero",
+            " on device a.example.com/pool/x: CEL runtime error: division by zero",
+        ),
+        (
+            "device.nope",
+            ": CEL compile error: compilation failed",
+            ": CEL compile error: compilation failed",
+        ),
+    ],
+)
+def test_errors_of_selectors(expression, before, since):
+    """1.37 names the device, and tells how to ask for what may not be there."""
+    request = _request("r", selectors=[{"cel": {"expression": expression}}])
+    start = "claim default/claim: selector #0"
+
+    assert _run("1.36", [_GPU], request).startswith(start + before)
+    assert _run("1.37", [_GPU], request).startswith(start + since)
