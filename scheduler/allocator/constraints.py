@@ -112,7 +112,7 @@ class _Matching(_State):
 
 
 class _MatchingLists(_State):
-    """Sets: what all have in common must not become empty, and never grows back."""
+    """Sets: what all have in common must not become empty, and up to 1.36 never grows back."""
 
     def __init__(self, constraint: Constraint) -> None:
         super().__init__(constraint)
@@ -129,7 +129,10 @@ class _MatchingLists(_State):
         return True
 
     def _leave(self, request: RequestName) -> bool:
-        return self._before.pop() == self._common
+        before = self._before.pop()
+        if self._rules.common_values_restored:
+            self._common = before
+        return before == self._common
 
 
 class _Distinct(_State):

@@ -26,6 +26,10 @@ def _shared(name, amount="8Gi", step=None):
     return {"name": name, "allowMultipleAllocations": True, "capacity": capacity}
 
 
+def _numa(name, *nodes):
+    return {"name": name, "attributes": {"numa": {"ints": [*nodes]}}}
+
+
 def _answer(version, slices, devices, **more):
     claim = {"metadata": {"name": "claim", "namespace": "default"}, "spec": {"devices": devices}}
     case = {"version": version, "node": _NODE, "slices": slices, "claims": [claim], **more}
@@ -44,6 +48,7 @@ def _request(name, mode="ExactCount", **more):
     return {"name": name, "exactly": {"deviceClassName": "any", "allocationMode": mode, **count, **more}}
 
 
+_LISTS = {"DRAListTypeAttributes": True}
 _BIG = "9223372036854775807"
 
 
@@ -100,6 +105,14 @@ _BIG = "9223372036854775807"
             None,
             None,
             id="too-little",
+        ),
+        pytest.param(
+            [_slice("s", devices=[_numa("d1", 1, 2), _numa("d2", 1), _numa("d3", 2), _numa("d4", 2)])],
+            [_request("r", count=3)],
+            {"constraints": [{"matchAttribute": "a.example.com/numa"}], "featureGates": _LISTS},
+            None,
+            ["d1", "d3", "d4"],
+            id="common-values-after-stepping-back",
         ),
     ],
 )
