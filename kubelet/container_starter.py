@@ -12,7 +12,7 @@ from kubelet.contents import ConfigError
 from kubelet.devices import ContainerDevices, DeviceError, InjectionError, combined
 from kubelet.next_steps import Steps
 from kubelet.program import program_of
-from kubelet.runtime import Container, Sandbox
+from kubelet.sandbox import Container, Sandbox
 from kubelet.services import NodeServices
 from kubelet.shell import interpreter
 

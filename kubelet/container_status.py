@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from apimachinery.clock import timestamp
 from kubelet.behaviour import Behaviour
-from kubelet.runtime import Container, Sandbox
+from kubelet.sandbox import Container, Sandbox
 
 Object = dict[str, Any]
 

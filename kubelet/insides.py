@@ -5,17 +5,14 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from apimachinery.clock import Clock
+from kubelet.sandbox import Container, Sandbox
 from kubelet.shell import interpreter
 from kubelet.shell.files import File, FileSystem, Mount, Tree
 from kubelet.shell.interpreter import BreakError
 from kubelet.shell.process import ExitError, Input, LiveInput, Machine, Output, Process
 from kubelet.shell.simulating import STDERR, STDOUT, Ending, Line, Simulation
-
-if TYPE_CHECKING:
-    from kubelet.runtime import Container, Sandbox
 
 _FORESEEN_STEPS = 1_000  # a program that has not ended by then is taken to run until it is stopped
 _FORESEEN_TIME = timedelta(days=3650)
@@ -107,8 +104,8 @@ async def run_program(process: Process, argv: Sequence[str]) -> int:
 class Inside:
     """One attempt of a container, from within. `advance` before looking."""
 
-    sandbox: "Sandbox"
-    container: "Container"
+    sandbox: Sandbox
+    container: Container
     setting: Setting
     files: FileSystem
     clock: Clock

@@ -8,7 +8,6 @@ import base64
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -17,19 +16,17 @@ from kubelet import insides
 from kubelet.files import read_kept, write_atomically
 from kubelet.host_files import host_tree
 from kubelet.insides import Inside, Setting
+from kubelet.sandbox import Container, Sandbox
 from kubelet.shell import interpreter
 from kubelet.shell.files import File, Mount, Tree
 from kubelet.shell.simulating import Ending
-
-if TYPE_CHECKING:
-    from kubelet.runtime import Container, Sandbox
 
 
 class Interiors:
     """`ended` is told when a program ended that could not be foreseen to. Kept files lie in `directory`."""
 
     def __init__(
-        self, directory: Path, clock: Clock, ended: "Callable[[Sandbox, Container, Ending], None]"
+        self, directory: Path, clock: Clock, ended: Callable[[Sandbox, Container, Ending], None]
     ) -> None:
         self._directory = directory
         self._clock = clock
@@ -37,7 +34,7 @@ class Interiors:
         self._insides: dict[str, Inside] = {}  # by container id
         self._volumes: dict[str, dict[str, Tree]] = {}  # pod → volume → its files
 
-    def foresee(self, sandbox: "Sandbox", container: "Container") -> None:
+    def foresee(self, sandbox: Sandbox, container: Container) -> None:
         """When the container's program will have ended, if it does so by itself."""
         setting = _setting(sandbox, container)
         if not (setting.argv and interpreter.knows(setting.argv[0])):
@@ -48,7 +45,7 @@ class Interiors:
         container.ends_at = None if ending is None else ending.time
         container.exit_code = 0 if ending is None else ending.code
 
-    def inside(self, sandbox: "Sandbox", container: "Container") -> Inside:
+    def inside(self, sandbox: Sandbox, container: Container) -> Inside:
         found = self._insides.get(container.id)
         if found is None:
             setting = _setting(sandbox, container)
@@ -60,7 +57,7 @@ class Interiors:
             self._insides[container.id] = found
         return found
 
-    def tell(self, container: "Container") -> None:
+    def tell(self, container: Container) -> None:
         """The container's end has changed."""
         if container.id in self._insides:
             self._insides[container.id].tell()
@@ -76,7 +73,7 @@ class Interiors:
                 known[name].entries = tree.entries  # what an object holds now
                 known[name].read_only = True
 
-    def _mounts(self, sandbox: "Sandbox", container: "Container", *, copied: bool = False) -> list[Mount]:
+    def _mounts(self, sandbox: Sandbox, container: Container, *, copied: bool = False) -> list[Mount]:
         """The container's mounts; `copied`: what is written there touches nobody else."""
         volumes = self._volumes.setdefault(sandbox.pod_uid, {})
         found = []
@@ -107,7 +104,7 @@ class Interiors:
         if kept or path.exists():
             write_atomically(path, orjson.dumps(kept))
 
-    def _restore(self, container: "Container", root: Tree) -> None:
+    def _restore(self, container: Container, root: Tree) -> None:
         content = read_kept(self._path(container))
         for path, file in orjson.loads(content).items() if content else ():
             if file is None:
@@ -116,15 +113,15 @@ class Interiors:
                 data = None if file["data"] is None else base64.b64decode(file["data"])
                 root.put(path, File(data, file["mode"], file["changed"], file["target"]))
 
-    def _path(self, container: "Container") -> Path:
+    def _path(self, container: Container) -> Path:
         return self._directory / f"{container.id}.json"
 
-    def forget(self, container: "Container") -> None:
+    def forget(self, container: Container) -> None:
         """The container is no more."""
         self._insides.pop(container.id, None)
         self._path(container).unlink(missing_ok=True)
 
-    def forget_pod(self, sandbox: "Sandbox") -> None:
+    def forget_pod(self, sandbox: Sandbox) -> None:
         self._volumes.pop(sandbox.pod_uid, None)
         for container in sandbox.containers:
             self.forget(container)
@@ -135,7 +132,7 @@ def _kept(file: File) -> dict[str, object]:
     return {"data": data, "mode": file.mode, "changed": file.changed, "target": file.target}
 
 
-def _setting(sandbox: "Sandbox", container: "Container") -> Setting:
+def _setting(sandbox: Sandbox, container: Container) -> Setting:
     return Setting(
         container.argv, container.env, sandbox.hostname or sandbox.name, container.directory,
         sandbox.ip, container.stdin, container.tty, [node["path"] for node in container.device_nodes],

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubelet import pod_spec
 from kubelet.behaviour import Behaviour
-from kubelet.runtime import Container, Sandbox, full_image_name
+from kubelet.sandbox import Container, Sandbox, full_image_name
 
 Object = dict[str, Any]
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from kubelet import pod_spec
-from kubelet.runtime import Container, Sandbox
+from kubelet.sandbox import Container, Sandbox
 from kubelet.services import NodeServices
 
 Object = dict[str, Any]

@@ -20,7 +20,7 @@ from kubelet.next_steps import next_change, next_steps
 from kubelet.pod_killer import PodKiller
 from kubelet.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubelet.resizing import Judge, Resizer
-from kubelet.runtime import Sandbox
+from kubelet.sandbox import Sandbox
 from kubelet.services import NodeServices
 from kubelet.status import View, pod_status, rejected_status
 

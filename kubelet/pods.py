@@ -14,7 +14,7 @@ from kubelet.admission import Rejection, admit
 from kubelet.devices import DeviceError
 from kubelet.pod_worker import PodWorker
 from kubelet.resizing import Judge
-from kubelet.runtime import Sandbox
+from kubelet.sandbox import Sandbox
 from kubelet.services import NodeServices
 
 log = logging.getLogger(__name__)

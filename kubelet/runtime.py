@@ -7,10 +7,9 @@ its containers.
 """
 
 import hashlib
-import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,84 +22,14 @@ from kubelet.files import read_kept, write_atomically
 from kubelet.insides import Inside
 from kubelet.interiors import Interiors
 from kubelet.program import Program
+from kubelet.sandbox import Container, Sandbox, full_image_name, sandbox_from
 from kubelet.shell.files import Tree
 from kubelet.shell.simulating import Ending
 
-log = logging.getLogger(__name__)
-
 Object = dict[str, Any]
 
-KILLED_EXIT_CODE = 137  # 128 + SIGKILL
+_KILLED_EXIT_CODE = 137  # 128 + SIGKILL
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (kubelet's default garbage collection)
-
-
-@dataclass(slots=True)
-class Container:
-    """One attempt at running a container of a pod."""
-
-    id: str
-    name: str
-    attempt: int
-    image: str
-    started_at: datetime
-    ends_at: datetime | None  # None: runs until stopped
-    exit_code: int
-    stops_after: float | None  # seconds it lives after SIGTERM; None: SIGTERM is ignored
-    env: dict[str, str] = field(default_factory=dict)
-    cdi_devices: list[str] = field(default_factory=list)
-    argv: list[str] = field(default_factory=list)
-    directory: str = "/"
-    stdin: bool = False
-    stdin_once: bool = False
-    tty: bool = False
-    mounts: list[Object] = field(default_factory=list)  # volumeMounts of its spec
-    device_nodes: list[Object] = field(default_factory=list)  # as devices.DeviceNode
-    host_mounts: list[Object] = field(default_factory=list)  # as devices.HostMount
-    annotations: dict[str, str] = field(default_factory=dict)  # for the runtime, not of the API
-
-    def running(self, now: datetime) -> bool:
-        return self.ends_at is None or self.ends_at > now
-
-    @property
-    def container_id(self) -> str:
-        """As the API shows it."""
-        return f"containerd://{self.id}"
-
-    @property
-    def image_id(self) -> str:
-        """A made-up digest: nothing is ever pulled."""
-        repository = self.image.split("@")[0]
-        head, _, tail = repository.rpartition("/")
-        name = tail.split(":")[0]
-        digest = hashlib.sha256(self.image.encode()).hexdigest()
-        return f"{head}/{name}@sha256:{digest}" if head else f"{name}@sha256:{digest}"
-
-
-@dataclass(slots=True)
-class Sandbox:
-    """What a pod's containers share."""
-
-    pod_uid: str
-    namespace: str
-    name: str
-    id: str
-    ip: str
-    created_at: datetime
-    ready: bool = True
-    containers: list[Container] = field(default_factory=list)
-    hostname: str = ""
-
-    def latest(self, name: str) -> Container | None:
-        """The newest attempt of a container."""
-        return max((c for c in self.containers if c.name == name), key=lambda c: c.attempt, default=None)
-
-    def previous(self, name: str) -> Container | None:
-        """The attempt before the newest."""
-        attempts = sorted((c for c in self.containers if c.name == name), key=lambda c: c.attempt)
-        return attempts[-2] if len(attempts) > 1 else None
-
-    def running(self, now: datetime) -> list[Container]:
-        return [container for container in self.containers if container.running(now)]
 
 
 class FakeRuntime:
@@ -130,7 +59,7 @@ class FakeRuntime:
             if content is None:
                 path.unlink()
                 continue
-            sandbox = _sandbox_from(orjson.loads(content))
+            sandbox = sandbox_from(orjson.loads(content))
             self._sandboxes[sandbox.pod_uid] = sandbox
 
     # -- reading
@@ -247,7 +176,7 @@ class FakeRuntime:
 
     def kill_container(self, sandbox: Sandbox, container: Container, after: float) -> None:
         """SIGKILL after so many seconds, unless it ends sooner."""
-        self._end(sandbox, container, after, exit_code=KILLED_EXIT_CODE)
+        self._end(sandbox, container, after, exit_code=_KILLED_EXIT_CODE)
 
     def _end(self, sandbox: Sandbox, container: Container, after: float, *, exit_code: int) -> None:
         ends_at = self._clock.now() + timedelta(seconds=after)
@@ -298,30 +227,3 @@ def _inner(spec: Object, env: Mapping[str, str]) -> Object:
         "tty": bool(spec.get("tty")),
         "mounts": list(spec.get("volumeMounts") or []),
     }
-
-
-def full_image_name(image: str) -> str:
-    """As containerd reports it: with registry and tag."""
-    head, _, tail = image.rpartition("/")
-    if ":" not in tail and "@" not in tail:
-        image = f"{image}:latest"
-    first = head.split("/")[0]
-    if head and ("." in first or ":" in first or first == "localhost"):
-        return image
-    return f"docker.io/{image}" if head else f"docker.io/library/{image}"
-
-
-def _sandbox_from(data: Object) -> Sandbox:
-    containers = [_container_from(container) for container in data.pop("containers")]
-    created_at = datetime.fromisoformat(data.pop("created_at"))
-    return Sandbox(**data, created_at=created_at, containers=containers)
-
-
-def _container_from(data: Object) -> Container:
-    started_at = datetime.fromisoformat(data.pop("started_at"))
-    ends_at = data.pop("ends_at")
-    return Container(
-        **data,
-        started_at=started_at,
-        ends_at=None if ends_at is None else datetime.fromisoformat(ends_at),
-    )

@@ -15,7 +15,7 @@ from kubelet.conditions import pending_condition, pod_conditions
 from kubelet.container_status import Waiting, container_status, lost
 from kubelet.program import PREFIX
 from kubelet.resizing import Pending
-from kubelet.runtime import Sandbox
+from kubelet.sandbox import Sandbox
 
 Object = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 from apimachinery.clock import parse_timestamp
 from kubelet import pod_spec
 from kubelet.insides import Inside
-from kubelet.runtime import Container, Sandbox
+from kubelet.sandbox import Container, Sandbox
 from kubelet.server.view import NodeView, ServerError
 from kubelet.shell.simulating import Line
 

@@ -8,7 +8,8 @@ from apimachinery.clock import Clock
 from kubelet import pod_spec
 from kubelet.behaviour import Behaviour
 from kubelet.insides import Inside
-from kubelet.runtime import Container, FakeRuntime, Sandbox
+from kubelet.runtime import FakeRuntime
+from kubelet.sandbox import Container, Sandbox
 
 Object = dict[str, Any]
 

@@ -9,7 +9,8 @@ from apimachinery.clock import SeededEntropy
 from kubelet.devices import ContainerDevices, DeviceNode, HostMount
 from kubelet.insides import run_program
 from kubelet.program import Program, program_of
-from kubelet.runtime import FakeRuntime, full_image_name
+from kubelet.runtime import FakeRuntime
+from kubelet.sandbox import full_image_name
 from kubelet.shell.files import FileError
 from kubelet.shell.process import BytesInput
 

@@ -11,7 +11,7 @@ from kubelet.behaviour import behaviour_of
 from kubelet.container_starter import go_duration
 from kubelet.next_steps import should_restart
 from kubelet.pod_spec import qos_class
-from kubelet.runtime import Container
+from kubelet.sandbox import Container
 from kubelet.status import pod_phase
 from kubelet.status_patch import status_patch
 

@@ -1,0 +1,105 @@
+"""What the fake container runtime keeps of a pod: its sandbox and its containers, as records."""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Container:
+    """One attempt at running a container of a pod."""
+
+    id: str
+    name: str
+    attempt: int
+    image: str
+    started_at: datetime
+    ends_at: datetime | None  # None: runs until stopped
+    exit_code: int
+    stops_after: float | None  # seconds it lives after SIGTERM; None: SIGTERM is ignored
+    env: dict[str, str] = field(default_factory=dict)
+    cdi_devices: list[str] = field(default_factory=list)
+    argv: list[str] = field(default_factory=list)
+    directory: str = "/"
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    mounts: list[Object] = field(default_factory=list)  # volumeMounts of its spec
+    device_nodes: list[Object] = field(default_factory=list)  # as devices.DeviceNode
+    host_mounts: list[Object] = field(default_factory=list)  # as devices.HostMount
+    annotations: dict[str, str] = field(default_factory=dict)  # for the runtime, not of the API
+
+    def running(self, now: datetime) -> bool:
+        return self.ends_at is None or self.ends_at > now
+
+    @property
+    def container_id(self) -> str:
+        """As the API shows it."""
+        return f"containerd://{self.id}"
+
+    @property
+    def image_id(self) -> str:
+        """A made-up digest: nothing is ever pulled."""
+        repository = self.image.split("@")[0]
+        head, _, tail = repository.rpartition("/")
+        name = tail.split(":")[0]
+        digest = hashlib.sha256(self.image.encode()).hexdigest()
+        return f"{head}/{name}@sha256:{digest}" if head else f"{name}@sha256:{digest}"
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """What a pod's containers share."""
+
+    pod_uid: str
+    namespace: str
+    name: str
+    id: str
+    ip: str
+    created_at: datetime
+    ready: bool = True
+    containers: list[Container] = field(default_factory=list)
+    hostname: str = ""
+
+    def latest(self, name: str) -> Container | None:
+        """The newest attempt of a container."""
+        return max((c for c in self.containers if c.name == name), key=lambda c: c.attempt, default=None)
+
+    def previous(self, name: str) -> Container | None:
+        """The attempt before the newest."""
+        attempts = sorted((c for c in self.containers if c.name == name), key=lambda c: c.attempt)
+        return attempts[-2] if len(attempts) > 1 else None
+
+    def running(self, now: datetime) -> list[Container]:
+        return [container for container in self.containers if container.running(now)]
+
+
+def full_image_name(image: str) -> str:
+    """As containerd reports it: with registry and tag."""
+    head, _, tail = image.rpartition("/")
+    if ":" not in tail and "@" not in tail:
+        image = f"{image}:latest"
+    first = head.split("/")[0]
+    if head and ("." in first or ":" in first or first == "localhost"):
+        return image
+    return f"docker.io/{image}" if head else f"docker.io/library/{image}"
+
+
+def sandbox_from(data: Object) -> Sandbox:
+    """As `dataclasses.asdict` and JSON left it."""
+    containers = [_container_from(container) for container in data.pop("containers")]
+    created_at = datetime.fromisoformat(data.pop("created_at"))
+    return Sandbox(**data, created_at=created_at, containers=containers)
+
+
+def _container_from(data: Object) -> Container:
+    started_at = datetime.fromisoformat(data.pop("started_at"))
+    ends_at = data.pop("ends_at")
+    return Container(
+        **data,
+        started_at=started_at,
+        ends_at=None if ends_at is None else datetime.fromisoformat(ends_at),
+    )
