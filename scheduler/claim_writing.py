@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from apimachinery.client.refs import PODS
 from apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from apimachinery.clock import Clock, timestamp
 from apimachinery.errors import StatusError, is_reason
 from scheduler.dra_edge import DRAEdge
+from scheduler.pod_status import patch_pod_status
 from scheduler.pods import PodInfo
 from scheduler.resource_claims import FINALIZER, allocation, display
 
@@ -137,9 +137,7 @@ class ClaimWriter:
         status = {"requestMappings": [*mappings], "resourceClaimName": claim["metadata"]["name"]}
         body = {"status": {"extendedResourceClaimStatus": status}}
         try:
-            await self._client.patch(
-                PODS, pod.name, pod.namespace, body, STRATEGIC_PATCH, subresource="status"
-            )
+            await patch_pod_status(self._client, self._clock, pod, body)
         except StatusError as error:
             raise _explained(f"update {where}", error) from error
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import STRATEGIC_PATCH, APIClient
+from apimachinery.client.rest import APIClient
 from apimachinery.clock import Clock, timestamp
+from scheduler.pod_status import patch_pod_status
 from scheduler.pods import PodInfo
 from scheduler.rules import SchedulerRules
 
@@ -51,9 +51,7 @@ class Reporter:
             status["nominatedNodeName"] = nominated_node or None
         if status:
             body = {"metadata": {"uid": pod.uid}, "status": status}
-            await self._client.patch(
-                PODS, pod.name, pod.namespace, body, STRATEGIC_PATCH, subresource="status"
-            )
+            await patch_pod_status(self._client, self._clock, pod, body)
 
     def _condition(self, pod: Object, reason: str, message: str) -> Object | None:
         """The new PodScheduled condition; None if the pod has it already."""

@@ -8,10 +8,11 @@ import logging
 from collections.abc import Sequence
 
 from apimachinery.client.refs import PODS
-from apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, Object
+from apimachinery.client.rest import CONNECTION_ERRORS, Object
 from apimachinery.clock import timestamp
 from apimachinery.errors import StatusError
 from scheduler.handle import Handle
+from scheduler.pod_status import patch_pod_status
 from scheduler.pods import PodInfo
 from scheduler.preemption.victims import Candidate
 
@@ -108,9 +109,7 @@ class Evictor:
         try:
             patch = self._patch(victim, preemptor)
             if patch is not None:
-                await client.patch(
-                    PODS, victim.name, victim.namespace, patch, STRATEGIC_PATCH, subresource="status"
-                )
+                await patch_pod_status(client, self._handle.clock, victim, patch)
             await client.delete(PODS, victim.name, victim.namespace)
         except StatusError as error:
             if error.code != 404:
@@ -164,7 +163,7 @@ async def clear_nomination(handle: Handle, pod: PodInfo) -> None:
     """Take back the promise in the pod's status; raises FAILURES."""
     if (pod.pod.get("status") or {}).get("nominatedNodeName"):
         body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": None}}
-        await handle.client.patch(PODS, pod.name, pod.namespace, body, STRATEGIC_PATCH, subresource="status")
+        await patch_pod_status(handle.client, handle.clock, pod, body)
 
 
 def _staying(candidate: Candidate) -> list[PodInfo]:

@@ -189,18 +189,19 @@ async def test_a_deletion_that_fails_leaves_the_pod_waiting():
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "text"),
+    ("method", "path", "times", "text"),
     [
-        ("POST", "/resourceclaims", "create claim for extended resources default/"),
-        ("PUT", "/resourceclaims/", "add finalizer to claim default/p0-extended-resources-*"),
-        ("PUT", "/status", "add allocation and reservation to claim default/p0-extended-resources-*"),
-        ("PATCH", "/pods/p0/status", "update pod default/p0 ExtendedResourceClaimStatus"),
+        ("POST", "/resourceclaims", 1, "create claim for extended resources default/"),
+        ("PUT", "/resourceclaims/", 1, "add finalizer to claim default/p0-extended-resources-*"),
+        ("PUT", "/status", 1, "add allocation and reservation to claim default/p0-extended-resources-*"),
+        ("PATCH", "/pods/p0/status", 4, "update pod default/p0 ExtendedResourceClaimStatus"),
     ],
 )
-async def test_what_is_told_when_a_write_fails(method, path, text):
-    """An error of PreBind: an event says what failed, in upstream's words, and the pod is tried again."""
+async def test_what_is_told_when_a_write_fails(method, path, times, text):
+    """An error of PreBind: an event says what failed, in upstream's words, and the pod is tried again; the
+    server's own errors with the status of a pod are forgiven three times."""
     async with running(await extended()) as cluster:
-        cluster.fail(method, path)
+        cluster.fail(method, path, times)
         await cluster.pod(requests={RESOURCE: "1"})
         await cluster.node_of()
         await asyncio.sleep(5)
