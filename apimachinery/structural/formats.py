@@ -7,10 +7,10 @@ import ipaddress
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from datetime import date
 from typing import Final
 
 from apimachinery.cel.regular import regular_expression
+from apimachinery.cel.text_formats import is_base64, is_date, is_date_time, is_uuid
 from apimachinery.cel.times import loose_duration
 from apimachinery.quantity import Quantity
 from apimachinery.structural.rules import Rules
@@ -84,29 +84,6 @@ _QUOTED = r'"(?:[^"\\\r\n]|\\[^\r\n])*"'
 _ADDRESS = rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@(?:{_ATOM}(?:\.{_ATOM})*|\[[^\[\]]*\])"
 _EMAIL = _matches(rf"\s*(?:{_ADDRESS}|(?:(?:{_ATOM}|{_QUOTED}|[. ])+)?<\s*{_ADDRESS}\s*>)\s*")
 
-# --- times -----------------------------------------------------------------------------------------------
-
-_CLOCK = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
-
-
-def _date(text: str) -> bool:
-    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-        return False
-    year, month, day = map(int, text.split("-"))
-    try:
-        date(year or 4, month, day)  # Go knows the year 0, a leap year
-    except ValueError:
-        return False
-    return True
-
-
-def _date_time(text: str) -> bool:
-    parts = text.lower().split("t")
-    if len(parts) < 2 or not _date(parts[0]):
-        return False
-    found = _CLOCK.fullmatch(parts[1])
-    return found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
-
 
 def _duration(text: str) -> bool:
     try:
@@ -177,7 +154,7 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "ipv6": lambda text: ":" in text and _ip(text),
     "cidr": _cidr,
     "mac": _mac,
-    "uuid": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{12}}"),
+    "uuid": is_uuid,
     "uuid3": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?3{_HEX}{{3}}-?{_HEX}{{4}}-?{_HEX}{{12}}"),
     "uuid4": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?4{_HEX}{{3}}-?[89abAB]{_HEX}{{3}}-?{_HEX}{{12}}"),
     "uuid5": _matches(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?5{_HEX}{{3}}-?[89abAB]{_HEX}{{3}}-?{_HEX}{{12}}"),
@@ -188,11 +165,11 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "ssn": _matches(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
     "hexcolor": _matches(rf"#?({_HEX}{{3}}|{_HEX}{{6}})"),
     "rgbcolor": _matches(rf"rgb\(\s*{_RGB}\s*,\s*{_RGB}\s*,\s*{_RGB}\s*\)"),
-    "byte": _matches(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),
+    "byte": is_base64,
     "password": lambda _: True,
-    "date": _date,
+    "date": is_date,
     "duration": _duration,
-    "datetime": _date_time,
+    "datetime": is_date_time,
     "quantity": _quantity,
     "k8sshortname": lambda text: len(text) <= 63 and _SHORT_NAME(text),
     "k8slongname": _long_name,

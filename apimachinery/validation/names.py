@@ -125,15 +125,18 @@ def _check(text: str, most: int, pattern: str, message: str, *examples: str) -> 
 
 
 def _without_dash(name: str, prefix: bool) -> str:
-    """A generateName may end in one dash, because a suffix follows."""
-    return name[:-1] if prefix and len(name) > 1 and name.endswith("-") else name
+    """A generateName may end in a dash, because a suffix follows; upstream excuses what is before it, too."""
+    return f"{name[:-2]}a" if prefix and len(name) > 1 and name.endswith("-") else name
 
 
 # --- names of objects: (name, whether it is a generateName) ------------------------------------------------
 
 
 def dns1123_label(name: str, prefix: bool = False) -> list[str]:
-    return _check(_without_dash(name, prefix), MAX_LABEL, _LABEL, _LABEL_TEXT, "my-name", "123-abc")
+    name = _without_dash(name, prefix)
+    if "." in name and _matches(name, _SUBDOMAIN):
+        return [*([too_long_text(MAX_LABEL)] if len(name) > MAX_LABEL else []), "must not contain dots"]
+    return _check(name, MAX_LABEL, _LABEL, _LABEL_TEXT, "my-name", "123-abc")
 
 
 def dns1123_subdomain(name: str, prefix: bool = False) -> list[str]:

@@ -105,6 +105,14 @@ def _value(expression):
         ("quantity('1.5').isInteger() || isQuantity('x')", False),
         ("semver('1.2.3-rc.1').isLessThan(semver('1.2.3')) && semver('v1', true).minor() == 0", True),
         ("format.named('uuid').value().validate('x').value()", ["does not match the UUID format"]),
+        ("format.dns1123Label().validate('a.b').value()", ["must not contain dots"]),
+        (
+            "format.dns1035Label().validate('1').value()[0].contains(\"(e.g. 'my-name',  or 'abc-123', \")",
+            True,
+        ),
+        ("format.dns1123SubdomainPrefix().validate('a.-').hasValue()", False),
+        ("['', 'YQ==', 'YQ='].map(t, format.byte().validate(t).hasValue())", [True, False, True]),
+        ("format.datetime().validate('2021-01-01t00:00:00.5z').hasValue()", False),
         (
             "[format.dns1123Label(), format.labelValue()].map(f, f.validate('a.b').hasValue())",
             [True, False],

@@ -80,7 +80,7 @@ async def test_rules_of_built_in_kinds_come_last(api: Caller) -> None:
     [
         (
             "fieldManager=a%01b",
-            'fieldManager: Invalid value: "a\\u0001b": invalid character U+0001 (at position 1)',
+            'fieldManager: Invalid value: "a\\x01b": invalid character U+0001 (at position 1)',
         ),
         (
             "fieldValidation=Odd",
