@@ -26,6 +26,7 @@ _ACCOUNTS = {
     "certificatesigningrequest-signing-controller": "certificate-controller",
     "daemonset-controller": "daemon-set-controller",
     "endpoints-controller": "endpoint-controller",
+    "endpointslice-mirroring-controller": "endpointslicemirroring-controller",
     "garbage-collector-controller": "generic-garbage-collector",
     "horizontal-pod-autoscaler-controller": "horizontal-pod-autoscaler",
     "node-lifecycle-controller": "node-controller",

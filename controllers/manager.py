@@ -39,6 +39,7 @@ from controllers.resourcequota import ResourceQuotaController
 from controllers.role_aggregation import RoleAggregationController
 from controllers.services.endpoints import EndpointsController
 from controllers.services.endpointslice import EndpointSliceController
+from controllers.services.mirroring import EndpointSliceMirroringController
 from controllers.statefulset.controller import StatefulSetController
 from controllers.volumes.binder import PersistentVolumeController
 from controllers.volumes.ephemeral import EphemeralVolumeController
@@ -79,6 +80,7 @@ CONTROLLERS: Sequence[tuple[type[Controller], str]] = (
     (PodGarbageCollector, ""),
     (EndpointsController, ""),
     (EndpointSliceController, ""),
+    (EndpointSliceMirroringController, ""),
     (RoleAggregationController, ""),
     (ApprovingController, ""),
     (SigningController, ""),
@@ -98,6 +100,7 @@ ALIASES = {
     "disruption": "disruption-controller",
     "endpoint": "endpoints-controller",
     "endpointslice": "endpointslice-controller",
+    "endpointslicemirroring": "endpointslice-mirroring-controller",
     "ephemeral-volume": "ephemeral-volume-controller",
     "horizontalpodautoscaling": "horizontal-pod-autoscaler-controller",
     "garbagecollector": "garbage-collector-controller",

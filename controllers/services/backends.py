@@ -56,14 +56,12 @@ def is_headless(service: Object) -> bool:
     return bool(service["spec"].get("clusterIP") == "None")
 
 
-def backends(service: Object, candidates: Iterable[Object]) -> list[Backend]:
-    """The selected pods that have an address and have not ended, by name."""
-    selector = selector_of(service).items()
+def backends(service: Object, selected: Iterable[Object]) -> list[Backend]:
+    """Those of the selected pods that have an address and have not ended, by name."""
     publish_all = bool(service["spec"].get("publishNotReadyAddresses"))
     found = []
-    for pod in candidates:
-        labels = pod["metadata"].get("labels") or {}
-        if not selector <= labels.items() or not pod.get("status", {}).get("podIP") or pods.is_terminal(pod):
+    for pod in selected:
+        if not pod.get("status", {}).get("podIP") or pods.is_terminal(pod):
             continue
         serving, terminating = pods.is_ready(pod), pods.is_terminating(pod)
         found.append(

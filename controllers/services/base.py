@@ -4,6 +4,7 @@ from apimachinery.client.refs import PODS, SERVICES
 from apimachinery.client.rest import Object
 from controllers.base import Controller, ControllerContext
 from controllers.services.backends import Backend, backends, selector_of
+from controllers.services.triggers import TriggerTimes
 
 
 class ServiceController(Controller):
@@ -12,6 +13,7 @@ class ServiceController(Controller):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self.services = context.informer(SERVICES)
+        self.triggers = TriggerTimes()
         self._pods = context.informer(PODS)
         self.services.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_changed)
@@ -28,5 +30,10 @@ class ServiceController(Controller):
         if old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._pod_changed(old)
 
+    def selected(self, service: Object) -> list[Object]:
+        selector = selector_of(service).items()
+        candidates = self._pods.list(service["metadata"]["namespace"])
+        return [pod for pod in candidates if selector <= (pod["metadata"].get("labels") or {}).items()]
+
     def backends(self, service: Object) -> list[Backend]:
-        return backends(service, self._pods.list(service["metadata"]["namespace"]))
+        return backends(service, self.selected(service))

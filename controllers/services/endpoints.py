@@ -12,8 +12,13 @@ from controllers.base import ControllerContext, Key
 from controllers.replica_pods import is_namespace_terminating
 from controllers.services.backends import Backend, Port, by_ports, is_headless, selector_of
 from controllers.services.base import ServiceController
+from controllers.services.triggers import annotated
 
 _HEADLESS = "service.kubernetes.io/headless"
+_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
+_OWN_LABELS = (_HEADLESS, _MANAGED_BY)
+_MANAGED_SINCE = 33
+_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 _MOST_ADDRESSES = 1000
 
 
@@ -31,26 +36,37 @@ class EndpointsController(ServiceController):
         service = self.services.get(*key)
         present = self._endpoints.get(*key)
         if service is None:
+            self.triggers.forget(key)
             if present is not None:
                 await self._delete(key)
             return
         if not selector_of(service) or service["metadata"].get("deletionTimestamp"):
             return
-        wanted = subsets(self.backends(service))
-        labels = dict(service["metadata"].get("labels") or {})
-        if is_headless(service):
-            labels[_HEADLESS] = ""
+        time = self.triggers.of(key, service, self.selected(service))
+        staying = [one for one in self.backends(service) if not one.terminating]
+        wanted, given = subsets(staying[:_MOST_ADDRESSES]), dict(service["metadata"].get("labels") or {})
+        before = present["metadata"] if present is not None else {}
+        annotations = before.get("annotations") or {}
+        if present is not None and (present.get("subsets") or []) == wanted:
+            known = {k: v for k, v in (before.get("labels") or {}).items() if k not in _OWN_LABELS}
+            if known == given and (_CAPACITY in annotations) == (len(staying) > _MOST_ADDRESSES):
+                return
+        given |= {_HEADLESS: ""} if is_headless(service) else {}
+        given |= {_MANAGED_BY: self.component} if self.world.version.minor >= _MANAGED_SINCE else {}
+        annotations = {k: v for k, v in annotations.items() if k != _CAPACITY}
+        if len(staying) > _MOST_ADDRESSES:
+            annotations[_CAPACITY] = "truncated"
+        metadata = annotated({**before, "labels": given, "annotations": annotations}, time)
         if present is None:
-            await self._create(key, labels, wanted)
-        elif (present.get("subsets") or []) != wanted or (present["metadata"].get("labels") or {}) != labels:
-            metadata = {**present["metadata"], "labels": labels}
+            await self._create(key, metadata, wanted)
+        else:
             await self.client.update(ENDPOINTS, {**present, "metadata": metadata, "subsets": wanted})
 
-    async def _create(self, key: Key, labels: dict[str, str], wanted: list[Object]) -> None:
+    async def _create(self, key: Key, metadata: Object, wanted: list[Object]) -> None:
         obj: Object = {
             "apiVersion": ENDPOINTS.api_version,
             "kind": ENDPOINTS.kind,
-            "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
+            "metadata": {**metadata, "name": key.name, "namespace": key.namespace},
             "subsets": wanted,
         }
         try:
@@ -68,10 +84,9 @@ class EndpointsController(ServiceController):
 
 
 def subsets(found: Iterable[Backend]) -> list[Object]:
-    """Addresses by the ports they have in common; those that terminate are left out."""
-    staying = [one for one in found if not one.terminating]
+    """Addresses by the ports they have in common."""
     result = []
-    for ports, group in by_ports(staying[:_MOST_ADDRESSES]).items():
+    for ports, group in by_ports(found).items():
         subset: Object = {}
         for name, ready in (("addresses", True), ("notReadyAddresses", False)):
             addresses = [_address(one) for one in group if one.ready is ready]

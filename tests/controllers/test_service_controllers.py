@@ -5,6 +5,8 @@ import pytest
 from apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
 from controllers.services.endpoints import EndpointsController
 from controllers.services.endpointslice import EndpointSliceController
+from controllers.services.mirroring import EndpointSliceMirroringController
+from controllers.services.triggers import ANNOTATION
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -34,8 +36,8 @@ def pod(name, ip, *, ready=True, port=8080, phase="Running"):
 
 @pytest.fixture
 async def serving(cluster):
-    """Both controllers run."""
-    await cluster.start(EndpointsController, EndpointSliceController)
+    """All three controllers run."""
+    await cluster.start(EndpointsController, EndpointSliceController, EndpointSliceMirroringController)
     return cluster
 
 
@@ -58,7 +60,8 @@ async def test_ready_and_other_pods_are_told_apart(serving):
     (one,) = found["subsets"]
     reference = {"kind": "Pod", "namespace": "ns", "name": "a", "uid": made["metadata"]["uid"]}
 
-    assert found["metadata"]["labels"] == {"l": "m"}
+    own = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+    assert found["metadata"]["labels"] == {"l": "m", **own}
     assert one["addresses"] == [{"ip": "10.0.0.1", "nodeName": "n", "targetRef": reference}]
     assert [address["ip"] for address in one["notReadyAddresses"]] == ["10.0.0.2"]
     assert one["ports"] == [
@@ -129,3 +132,76 @@ async def test_endpoints_go_with_their_service(serving):
     await serving.quiet(1)
 
     assert (await serving.client.list(ENDPOINTS, "ns"))["items"] == []
+
+
+async def test_what_set_off_a_change_is_told(serving):
+    """First the service's creation, then when a pod became ready; without a new time the annotation goes."""
+
+    async def told():
+        found = [await endpoints(serving), *await slices(serving)]
+        return [(one["metadata"].get("annotations") or {}).get(ANNOTATION) for one in found]
+
+    made = await serving.client.create(SERVICES, service())
+    await serving.quiet(1)
+    assert await told() == [made["metadata"]["creationTimestamp"]] * 2
+
+    later = pod("a", "10.0.0.1")
+    later["status"]["conditions"][0]["lastTransitionTime"] = "2100-01-01T00:00:00Z"
+    await serving.client.create(PODS, later)
+    await serving.quiet(1)
+    assert await told() == ["2100-01-01T00:00:00Z"] * 2
+
+    await serving.client.delete(PODS, "a", "ns")
+    await serving.quiet(1)
+    assert await told() == [None] * 2
+
+
+def by_hand(**metadata):
+    subset = {
+        "addresses": [{"ip": "10.1.2.3"}, {"ip": "fd00::1"}, {"ip": "none"}],
+        "notReadyAddresses": [{"ip": "10.1.2.4", "hostname": "h"}],
+        "ports": [{"port": 80, "protocol": "TCP"}],
+    }
+    return {"metadata": {"name": "s", "namespace": "ns", **metadata}, "subsets": [subset]}
+
+
+async def test_endpoints_by_hand_are_mirrored(serving):
+    """One slice for each family, with the endpoints' labels; what is no address is told of and left out."""
+    await serving.client.create(SERVICES, service(selector=None))
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "x"}
+    await serving.client.create(ENDPOINTS, by_hand(labels={"own": "label"}, annotations=applied))
+    await serving.quiet(1)
+    found = {one["addressType"]: one for one in await slices(serving)}
+
+    assert found.keys() == {"IPv4", "IPv6"}
+    one = found["IPv4"]
+    assert one["metadata"]["labels"] == {
+        "own": "label",
+        "kubernetes.io/service-name": "s",
+        "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+    }
+    assert one["metadata"]["annotations"] == {"kept": "x"}
+    assert one["metadata"]["ownerReferences"][0]["kind"] == "Endpoints"
+    assert one["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
+    assert one["endpoints"] == [
+        {"addresses": ["10.1.2.3"], "conditions": {"ready": True}},
+        {"addresses": ["10.1.2.4"], "conditions": {"ready": False}, "hostname": "h"},
+    ]
+
+
+async def test_mirrors_follow(serving):
+    """A slice changes with its endpoints; it goes when they are not to be mirrored, or selected, or gone."""
+    await serving.client.create(SERVICES, service(selector=None))
+    made = await serving.client.create(ENDPOINTS, by_hand())
+    await serving.quiet(1)
+    names = {one["addressType"]: one["metadata"]["name"] for one in await slices(serving)}
+    other = [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 81, "protocol": "TCP"}]}]
+    made = await serving.client.update(ENDPOINTS, {**made, "subsets": other})
+    await serving.quiet(1)
+    (one,) = await slices(serving)
+    assert (one["metadata"]["name"], one["ports"][0]["port"]) == (names["IPv4"], 81)
+
+    skipping = {"endpointslice.kubernetes.io/skip-mirror": "true"}
+    await serving.client.update(ENDPOINTS, {**made, "metadata": {**made["metadata"], "labels": skipping}})
+    await serving.quiet(1)
+    assert await slices(serving) == []

@@ -1,0 +1,43 @@
+"""When something last changed that the endpoints of a service show, as their annotation tells.
+
+Source: k8s.io/endpointslice/util/trigger_time_tracker.go, 1.36.
+"""
+
+from collections.abc import Iterable
+
+from apimachinery.client.rest import Object
+from controllers.base import Key
+from controllers.pods import condition
+
+ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+class TriggerTimes:
+    """What was seen of each service at its last sync."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Key, dict[str, str]] = {}
+
+    def of(self, key: Key, service: Object, selected: Iterable[Object]) -> str:
+        """The earliest change since the last call, empty if there is none; of a new service its creation."""
+        created: str = service["metadata"].get("creationTimestamp") or ""
+        times = {"": created}
+        for pod in selected:
+            ready = condition(pod, "Ready") or {}
+            times[pod["metadata"]["name"]] = ready.get("lastTransitionTime") or ""
+        before = self._seen.get(key)
+        self._seen[key] = times
+        if before is None:
+            return created
+        return min((time for name, time in times.items() if time > before.get(name, "")), default="")
+
+    def forget(self, key: Key) -> None:
+        self._seen.pop(key, None)
+
+
+def annotated(metadata: Object, time: str) -> Object:
+    """Metadata that say so; without a new change the annotation goes."""
+    annotations = {**(metadata.get("annotations") or {}), ANNOTATION: time}
+    if not time:
+        del annotations[ANNOTATION]
+    return {**metadata, "annotations": annotations}
