@@ -29,6 +29,7 @@ class AllocatorFeatures:
     list_attributes: bool
     fractional_ranges: bool
     optional_node_operations: bool
+    device_status: bool  # in 1.34 this gate alone chose the newest implementation (kubernetes 133967)
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "AllocatorFeatures":
@@ -43,6 +44,7 @@ class AllocatorFeatures:
             list_attributes=gates.enabled("DRAListTypeAttributes"),
             fractional_ranges=gates.enabled("DRAFractionalCapacityRange"),
             optional_node_operations=gates.enabled("DRAOptionalNodeOperations"),
+            device_status=version.minor == 34 and gates.enabled(status),
         )
 
     @property
@@ -52,7 +54,7 @@ class AllocatorFeatures:
 
     def implementation(self, minor: int) -> Implementation:
         basic = self.admin_access or self.prioritized_list or self.partitionable_devices or self.device_taints
-        shared = self.consumable_capacity or self.binding_conditions
+        shared = self.consumable_capacity or self.binding_conditions or self.device_status
         newest = self.list_attributes or self.fractional_ranges or self.optional_node_operations
         if minor <= 33:  # there was one, the ancestor of the others
             return Implementation.STABLE
@@ -103,7 +105,9 @@ class AllocatorRules:
     distinct_by_value: bool  # 1.35+; 1.34 compared identities
     distinct_remembers_all: bool  # 1.37+; before only the last device of each request
     common_values_restored: bool  # 1.37+ (kubernetes 140325): matchAttribute with lists, on stepping back
-    class_config_once: bool  # 1.33.6+, 1.34.2+: one entry per class that names its requests
+    class_config_once: (
+        bool  # 1.32.10+, 1.33.6+, 1.34.2+ (kubernetes 134793): one entry per class that names its requests
+    )
     repeated_config: bool  # 1.33 to 1.36: one entry of a claim config per request that it names
     unnamed_config: bool  # 1.37+: no names where they are all
     device_in_errors: bool  # 1.37+: CEL runtime errors name the device, and say what to do (136709)
@@ -150,7 +154,7 @@ class AllocatorRules:
             distinct_by_value=minor >= 35,
             distinct_remembers_all=minor >= 37,
             common_values_restored=minor >= 37,
-            class_config_once=minor >= 33,
+            class_config_once=minor >= 32,
             repeated_config=33 <= minor <= 36,
             unnamed_config=minor >= 37,
             device_in_errors=minor >= 37,

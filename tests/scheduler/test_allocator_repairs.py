@@ -32,8 +32,9 @@ def _numa(name, *nodes):
 
 def _answer(version, slices, devices, **more):
     claim = {"metadata": {"name": "claim", "namespace": "default"}, "spec": {"devices": devices}}
-    case = {"version": version, "node": _NODE, "slices": slices, "claims": [claim], **more}
-    return run_case({**case, "classes": [{"metadata": {"name": "any"}, "spec": {}}]}, lambda: "share")
+    classes = [{"metadata": {"name": "any"}, "spec": {}}]
+    case = {"version": version, "node": _NODE, "slices": slices, "claims": [claim], "classes": classes}
+    return run_case({**case, **more}, lambda: "share")
 
 
 def _run(version, slices, *requests, constraints=(), **more):
@@ -213,6 +214,39 @@ def test_copies_of_a_configuration(version, copies):
     answer = _answer(version, [_slice("s", devices=[_named("a"), _named("b")])], devices)
 
     assert len(answer["allocations"][0]["devices"]["config"]) == copies
+
+
+@pytest.mark.parametrize(("version", "copies"), [("1.31", [None, None]), ("1.32", [["r0", "r1"]])])
+def test_configuration_of_a_class(version, copies):
+    """Since 1.32.10 it is there once, and names the requests for the class."""
+    config = {"opaque": {"driver": "a.example.com", "parameters": {}}}
+    classes = [{"metadata": {"name": "any"}, "spec": {"config": [config]}}]
+    devices = {"requests": [_request("r0"), _request("r1")]}
+    answer = _answer(version, [_slice("s", devices=[_named("a"), _named("b")])], devices, classes=classes)
+
+    given = answer["allocations"][0]["devices"]["config"]
+    assert [each.get("requests") for each in given] == copies
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "expected"),
+    [
+        (
+            "1.34",
+            True,
+            "claim default/claim, request r: has capacity requests, but the DRAConsumableCapacity feature",
+        ),
+        ("1.34", False, ["a"]),
+        ("1.35", True, ["a"]),
+    ],
+)
+def test_newest_implementation_by_default(version, status, expected):
+    """In 1.34 the gate of device status chose the implementation that knows of capacity."""
+    gates = {"DRAResourceClaimDeviceStatus": status}
+    request = _request("r", capacity={"requests": {"memory": "1Gi"}})
+    found = _run(version, [_slice("s", devices=[_named("a")])], request, featureGates=gates)
+
+    assert found.startswith(expected) if isinstance(expected, str) else found == expected
 
 
 @pytest.mark.parametrize(("version", "told"), [("1.34", False), ("1.35", True)])
