@@ -249,6 +249,8 @@ def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersio
         return expected
     if not isinstance(value, dict):
         raise unrecognized(expected.kind, no_object(value), body)
+    if value.get("kind") == expected.kind and value.get("apiVersion") == expected.api_version:
+        return expected
     why = fault_of_head(value)
     if why is not None:
         raise unrecognized(expected.kind, why, body)

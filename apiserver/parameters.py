@@ -145,6 +145,8 @@ def patch_options(request: Request, *, apply: bool) -> WriteOptions:
 def _checked_options(
     request: Request, kind: str, default_validation: str, problems: list[FieldError]
 ) -> WriteOptions:
+    if not request.query and not problems:  # nearly always
+        return WriteOptions(False, "", default_validation)
     dry_run = request.query.get("dryRun") or []
     manager, validation = request.param("fieldManager"), request.param("fieldValidation")
     problems += dry_run_problems(dry_run)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from apimachinery import conversion
 from apimachinery.errors import Object
 from apimachinery.managedfields import FieldManager
+from apimachinery.remembering import remembered
 from apimachinery.resources import GroupVersionKind, Resource
 from apimachinery.schema import Schema
 from apiserver.registry import manager_versions
@@ -36,7 +37,10 @@ def field_manager(services: "Services", resource: Resource) -> FieldManager:
 
 def manager_name(field_manager_param: str, user_agent: str) -> str:
     """The manager of a write: as the client says, else the first word of its user agent."""
-    if field_manager_param:
-        return field_manager_param
+    return field_manager_param or _product(user_agent)
+
+
+@remembered(256)
+def _product(user_agent: str) -> str:
     name = "".join(char for char in user_agent.split("/", 1)[0][:MAX_MANAGER] if char.isprintable())
     return name or "unknown"
