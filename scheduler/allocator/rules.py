@@ -105,9 +105,7 @@ class AllocatorRules:
     distinct_by_value: bool  # 1.35+; 1.34 compared identities
     distinct_remembers_all: bool  # 1.37+; before only the last device of each request
     common_values_restored: bool  # 1.37+ (kubernetes 140325): matchAttribute with lists, on stepping back
-    class_config_once: (
-        bool  # 1.32.10+, 1.33.6+, 1.34.2+ (kubernetes 134793): one entry per class that names its requests
-    )
+    class_config_once: bool  # 1.33.6+, 1.34.2+: one entry per class that names its requests
     repeated_config: bool  # 1.33 to 1.36: one entry of a claim config per request that it names
     unnamed_config: bool  # 1.37+: no names where they are all
     device_in_errors: bool  # 1.37+: CEL runtime errors name the device, and say what to do (136709)
@@ -154,7 +152,7 @@ class AllocatorRules:
             distinct_by_value=minor >= 35,
             distinct_remembers_all=minor >= 37,
             common_values_restored=minor >= 37,
-            class_config_once=minor >= 32,
+            class_config_once=minor >= 33,
             repeated_config=33 <= minor <= 36,
             unnamed_config=minor >= 37,
             device_in_errors=minor >= 37,

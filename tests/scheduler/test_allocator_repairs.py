@@ -216,18 +216,6 @@ def test_copies_of_a_configuration(version, copies):
     assert len(answer["allocations"][0]["devices"]["config"]) == copies
 
 
-@pytest.mark.parametrize(("version", "copies"), [("1.31", [None, None]), ("1.32", [["r0", "r1"]])])
-def test_configuration_of_a_class(version, copies):
-    """Since 1.32.10 it is there once, and names the requests for the class."""
-    config = {"opaque": {"driver": "a.example.com", "parameters": {}}}
-    classes = [{"metadata": {"name": "any"}, "spec": {"config": [config]}}]
-    devices = {"requests": [_request("r0"), _request("r1")]}
-    answer = _answer(version, [_slice("s", devices=[_named("a"), _named("b")])], devices, classes=classes)
-
-    given = answer["allocations"][0]["devices"]["config"]
-    assert [each.get("requests") for each in given] == copies
-
-
 @pytest.mark.parametrize(
     ("version", "status", "expected"),
     [
