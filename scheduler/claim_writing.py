@@ -40,7 +40,7 @@ class ClaimWriter:
         created = await self._client.create(
             self._ref, self._edge.outgoing(self._ref, new), metadata["namespace"]
         )
-        return self._edge.incoming(self._ref, created)
+        return self._answer(created)
 
     async def bind(
         self,
@@ -104,7 +104,7 @@ class ClaimWriter:
         patched = await self._client.patch(
             self._ref, metadata["name"], metadata["namespace"], body, STRATEGIC_PATCH, subresource="status"
         )
-        return self._edge.incoming(self._ref, patched)
+        return self._answer(patched)
 
     async def deallocate(self, claim: Object) -> Object:
         dropped = ("reservedFor", "allocation", "devices")
@@ -141,9 +141,14 @@ class ClaimWriter:
         except StatusError as error:
             raise _explained(f"update {where}", error) from error
 
+    def _answer(self, claim: Object) -> Object:
+        """As informers know it: the server keeps the managers of fields for itself."""
+        claim["metadata"].pop("managedFields", None)
+        return self._edge.incoming(self._ref, claim)
+
     async def _update(self, claim: Object, subresource: str = "") -> Object:
         written = await self._client.update(self._ref, self._edge.outgoing(self._ref, claim), subresource)
-        return self._edge.incoming(self._ref, written)
+        return self._answer(written)
 
     async def _retrying(
         self, claim: Object, attempt: Callable[[Object], Awaitable[Object]], reading: str
@@ -166,7 +171,7 @@ class ClaimWriter:
             found = await self._client.get(self._ref, metadata["name"], metadata["namespace"])
         except StatusError as error:
             raise _explained(reading, error) from error
-        return self._edge.incoming(self._ref, found)
+        return self._answer(found)
 
 
 def _with_finalizers(claim: Object, finalizers: list[str]) -> Object:

@@ -45,7 +45,7 @@ class SchedulerService:
         settings = settings or SchedulerSettings()
         self._rules = SchedulerRules.of(world.version, world.gates)
         self.metrics = Metrics(registry, self._rules)
-        self._informers = InformerFactory(client, world.clock, world.entropy)
+        self._informers = InformerFactory(client, world.clock, world.entropy, trimmed=True)
         names = [profile.scheduler_name for profile in settings.profiles]
         self._recorders = {
             name: EventRecorder(client, world.clock, name, host, modern=True) for name in names

@@ -84,13 +84,16 @@ class Informer:
         *,
         entropy: Entropy | None = None,
         metadata_only: bool = False,
+        trimmed: bool = False,
     ) -> None:
+        """`trimmed`: without managedFields, which are often the larger part of an object."""
         self.ref = ref
         self._client = client
         self._clock = clock
         self._entropy = entropy
         self._scope = (namespace, label_selector, field_selector)
         self._metadata_only = metadata_only
+        self._trimmed = trimmed
         self._objects: dict[Key, Object] = {}
         self._namespaces: dict[str, dict[str, Object]] = {}
         self._indexes: dict[str, _Index] = {}
@@ -241,6 +244,8 @@ class Informer:
             self._put(key, obj)
 
     def _put(self, key: Key, obj: Object) -> None:
+        if self._trimmed:
+            obj["metadata"].pop("managedFields", None)
         old = self._objects.get(key)
         if old is not None and old["metadata"].get("uid") != obj["metadata"].get("uid"):
             # Deleted and made anew while we were away.
@@ -292,8 +297,11 @@ def _call(callback: Callable[..., None], *arguments: Any) -> None:
 class InformerFactory:
     """One informer per collection and selection, shared by all who ask."""
 
-    def __init__(self, client: APIClient, clock: Clock, entropy: Entropy | None = None) -> None:
+    def __init__(
+        self, client: APIClient, clock: Clock, entropy: Entropy | None = None, *, trimmed: bool = False
+    ) -> None:
         self._client = client
+        self._trimmed = trimmed
         self._clock = clock
         self._entropy = entropy
         self._informers: dict[tuple[Ref, str, str, str], Informer] = {}
@@ -311,6 +319,7 @@ class InformerFactory:
                 field_selector,
                 label_selector,
                 entropy=self._entropy,
+                trimmed=self._trimmed,
             )
         return self._informers[wanted]
 

@@ -201,9 +201,9 @@ class EventRecorder:
                 if error.code != 404:  # it expired: begin anew
                     raise
             else:
-                _remember(self._known, seen, patched)
+                _remember(self._known, seen, _counted(patched))
                 return
-        _remember(self._known, seen, await self._client.create(ref, event))
+        _remember(self._known, seen, _counted(await self._client.create(ref, event)))
 
     def _again(self, known: Object, event: Object) -> Object:
         if self._modern:
@@ -223,6 +223,12 @@ class EventRecorder:
             text = ""
         place = tuple(about.get(name) for name in _ABOUT)
         return (*place, event["type"], event["reason"], text)
+
+
+def _counted(event: Object) -> Object:
+    """What must be known of an event to count it up: thousands are kept."""
+    count = {key: event[key] for key in ("count", "series") if key in event}
+    return {"metadata": {"name": event["metadata"]["name"]}, **count}
 
 
 def _remembered(cache: OrderedDict[_Seen, Any], key: _Seen) -> Any:
