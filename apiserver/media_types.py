@@ -5,6 +5,7 @@ in protobuf or CBOR: a client that offers them among others gets JSON. Typed Go 
 same, so it is read.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 ACCEPTED = (JSON, YAML, PROTOBUF)
+_WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+# Of a Content-Type, as Go's mime.ParseMediaType takes them.
+_PARAMETERS = re.compile(rf'(?:;\s*{_WORD}\s*=\s*(?:{_WORD}|"(?:[^"\\\r\n]|\\.)*")\s*)*+;?\s*')
 # What objects can be answered as: group, version and kind.
 _CONVERSIONS = frozenset(
     ("meta.k8s.io", version, kind)
@@ -58,12 +62,14 @@ def body_type(content_type: str, *, protobuf: bool = False) -> str:
 
     `protobuf` is whether it may be that: built-in kinds only, and only what clients send, never the answer.
     """
-    kind = content_type.split(";", 1)[0].strip().lower()
-    if not kind:
+    if not content_type:
         return JSON
-    if kind in {JSON, YAML} or (kind == PROTOBUF and protobuf):
-        return kind
-    raise unsupported(ACCEPTED)
+    kind, semicolon, parameters = content_type.partition(";")
+    kind = kind.strip().lower()
+    readable = kind in {JSON, YAML} or (kind == PROTOBUF and protobuf)
+    if not readable or _PARAMETERS.fullmatch(semicolon + parameters) is None:
+        raise unsupported(ACCEPTED)
+    return kind
 
 
 def unsupported(accepted: Sequence[str]) -> errors.StatusError:

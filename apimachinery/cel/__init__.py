@@ -17,7 +17,7 @@ Users compile an expression once (`compile` caches) in an environment and evalua
   libraries=...)` adds to it; names may be qualified (`authorizer.requestResource`); `named` are object types
   that expressions can make (`Object{...}`).
 - `compile(expression, environment, results=()) -> Program`; `results` are the types allowed, else
-  CompileError `must evaluate to bool` / `must evaluate to one of [...]`.
+  CompileError `must evaluate to bool but got int` / `must evaluate to one of [...] but got int`.
 - `types`: BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, DYN, DURATION, TIMESTAMP, list_of(T), map_of(K, V),
   optional_of(T), opaque(NAME), object_type(NAME, {field: Type | Declared}).
 - `declare(schema, root=False, name=...) -> Declared | None`: a declared type (with sizes for the estimate)
@@ -31,7 +31,7 @@ Users compile an expression once (`compile` caches) in an environment and evalua
   (decision, reason).
 - `devices`: the environment of device selectors (`resource.k8s.io`).
 - `mutations`: `environment.extended(named=mutations.TYPES, libraries=(JSON_PATCH,))` lets expressions make
-  `Object{...}` and `JSONPatch{...}`; `mutations.check_names(value)` sees to the names of what was made.
+  `Object{...}` and `JSONPatch{...}`; `mutations.name_faults(value)` sees to the names of what was made.
 """
 
 from importlib import import_module

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from apimachinery.cel import types
-from apimachinery.cel.errors import EvaluationError
 from apimachinery.cel.types import Type
 
 ROOT = "Object"
@@ -45,20 +44,22 @@ def nested(name: str, known: Mapping[str, Type]) -> Type | None:
     return _object(name) if name.startswith(f"{ROOT}.") and ROOT in known else None
 
 
-def check_names(value: Any, name: str = ROOT) -> None:
-    """Raise EvaluationError if a nested object is not named after where it is."""
+def name_faults(value: Any) -> list[str]:
+    """Which objects below an object are not named after where they are; nothing is told of other values."""
+    name = getattr(value, "cel_type_of", None)
+    return list(_misnamed(value, name)) if name is not None else []
+
+
+def _misnamed(value: Any, name: str) -> Iterator[str]:
     own = getattr(value, "cel_type_of", None)
     if own is not None and own != name:
-        raise EvaluationError(
+        yield (
             f'unexpected type name "{own}", expected "{name}", which matches field name path from root '
             "Object type"
         )
-    if isinstance(value, Mapping) and own is not None:
+    if isinstance(value, Mapping):
         for field, item in value.items():
-            check_names(item, f"{name}.{field}")
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            check_names(item, name)
+            yield from _misnamed(item, name if own is None else f"{name}.{field}")
     elif isinstance(value, list | tuple):
         for item in value:
-            check_names(item, name)
+            yield from _misnamed(item, name)

@@ -21,6 +21,7 @@ from apimachinery.cel.types import ANY, Type
 
 _RECURSION = 12_000  # an expression of the deepest nesting allowed needs it
 _MOST_KEPT, _LONGEST_KEPT = 2048, 10_000  # expressions of an environment, and their characters
+_TOLD_SINCE = 31  # what an expression comes to instead, in the minor of the environment
 _DEEP = 100  # nodes from which on an expression might be too deep for Python's own limit
 
 
@@ -177,8 +178,7 @@ def compile_expression(expression: str, environment: Environment, results: tuple
     if isinstance(program, CompileError):
         raise CompileError(*program.args)
     if results and program.result not in (*results, ANY):
-        listed = " ".join(map(str, results))
-        raise CompileError(
-            f"must evaluate to {results[0]}" if len(results) == 1 else f"must evaluate to one of [{listed}]"
-        )
+        wanted = str(results[0]) if len(results) == 1 else f"one of [{' '.join(map(str, results))}]"
+        got = f" but got {program.result}" if environment.minor >= _TOLD_SINCE else ""
+        raise CompileError(f"must evaluate to {wanted}{got}")
     return program

@@ -16,7 +16,7 @@ from apiserver.admission.dynamic.versions import Versioned
 from apiserver.admission.mutating_webhooks import Reinvoked
 from apiserver.admission.policies.compiling import Compiler, declare_all
 from apiserver.admission.policies.model import Binding, Policies, Policy
-from apiserver.admission.policies.mutations import Mutation, MutationError, schema_of
+from apiserver.admission.policies.mutations import JSON_PATCH, Mutation, MutationError, schema_of
 from apiserver.admission.policies.parameters import ConfigurationError, collect, param_resource
 from apiserver.beside import patiently
 
@@ -168,7 +168,8 @@ class MutatingAdmissionPolicy(Plugin):
         outcome, _ = await patiently(lambda: mutation.expression.evaluate(bind(bound), expressions.BUDGET))
         if outcome.error:
             raise MutationError(outcome.error)
-        await versioned.replace(call.invocation, mutation.apply(outcome.value, current, schema))
+        changed = mutation.apply(outcome.value, current, schema)
+        await versioned.replace(call.invocation, changed, strict=mutation.kind == JSON_PATCH)
         return True
 
     async def _bindings(self, call: _Call, versioned: Versioned) -> dict[str, Any]:

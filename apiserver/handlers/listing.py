@@ -89,20 +89,29 @@ def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selecti
 async def page_of(scope: Scope, namespace: str | None, options: ListOptions, wanted: Selection) -> Page:
     """The page that resourceVersion, resourceVersionMatch, limit and continue mean; raises 400, 410, 504."""
     store = scope.services.store
-    if options.continue_token:
+    single = bool(wanted.name) and bool(namespace or not scope.resource.namespaced)
+    if options.continue_token and not single:
         return await _continued(scope, namespace, options, wanted)
     revision = parse_revision(options.resource_version)
     # A limited list at a revision without a match is exact (upstream's legacy rule).
-    if options.match == EXACT or (revision and options.limit and not options.match):
-        return await _at(scope, namespace, revision, options.limit, wanted, None)
+    is_exact = bool(revision and options.limit and not options.match and not single)
+    if is_exact or options.match == EXACT:
+        limit = 0 if single else options.limit
+        return await _at(scope, namespace, revision, limit, wanted, None)
     if options.resource_version == "":
         await store.refresh()
     else:
         await wait(store, revision)
     await prepare(scope, namespace)
-    if wanted.name and (namespace or not scope.resource.namespaced):
+    if single:
         return _single(scope, namespace, wanted)
-    return await _selected(scope, namespace, None, options.limit, wanted)
+    limit = 0 if _is_unlimited(scope, options) else options.limit
+    return await _selected(scope, namespace, None, limit, wanted)
+
+
+def _is_unlimited(scope: Scope, options: ListOptions) -> bool:
+    """Whether upstream's watch cache answers and takes no notice of the limit; events have no such cache."""
+    return options.resource_version == "0" and scope.resource.storage_resource != "events"
 
 
 async def _selected(
@@ -149,8 +158,10 @@ async def _continued(scope: Scope, namespace: str | None, options: ListOptions, 
     if options.resource_version not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     revision = where.revision if where.revision > 0 else await scope.services.store.refresh()
+    snapshots = scope.services.world.gates.enabled("ListFromCacheSnapshot")
+    limit = 0 if snapshots and _is_unlimited(scope, options) else options.limit
     try:
-        return await _at(scope, namespace, revision, options.limit, wanted, where.after)
+        return await _at(scope, namespace, revision, limit, wanted, where.after)
     except errors.StatusError as error:
         if error.reason != "Expired":
             raise

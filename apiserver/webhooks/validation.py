@@ -16,6 +16,7 @@ from apimachinery.field import FieldError, child, invalid, required
 from apimachinery.validation import names
 
 _FORM = "; desired format: https://host[/path]"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PORT = re.compile(r":[0-9]*")
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}")
 _NOT_IN_HOSTS = re.compile(r"[^A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"%\x80-\U0010ffff]")
@@ -43,9 +44,14 @@ def validate_url(path: str, url: str, *, force_https: bool = True) -> Iterator[F
 
 
 def _unreadable(url: str) -> str:
-    """Why Go's url.Parse takes it for no URL (net/url, 1.25): mostly its host."""
+    """Why Go's url.Parse takes it for no URL (net/url, 1.25)."""
     if any(char < " " or char == "\x7f" for char in url):
         return "net/url: invalid control character in URL"
+    if url.startswith(":"):
+        return "missing protocol scheme"
+    before = re.split(r"[?#]", url, maxsplit=1)[0]
+    if _SCHEME.match(before) is None and ":" in before.partition("/")[0]:
+        return "first path segment in URL cannot contain colon"
     _, found, rest = url.partition("://")
     host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2] if found else ""
     if host.startswith("["):
@@ -57,11 +63,11 @@ def _unreadable(url: str) -> str:
         name, port = (name, colon + port) if colon else (host, "")
     if port and not _PORT.fullmatch(port):
         return f"invalid port {dumps(port)} after host"
-    escape = _NO_ESCAPE.search(name)
-    if escape:
-        return f"invalid URL escape {dumps(escape[0])}"
     odd = _NOT_IN_HOSTS.search(name)
-    return f"invalid character {dumps(odd[0])} in host name" if odd else ""
+    if odd and not _NO_ESCAPE.search(name):
+        return f"invalid character {dumps(odd[0])} in host name"
+    escape = _NO_ESCAPE.search(before)
+    return f"invalid URL escape {dumps(escape[0])}" if escape else ""
 
 
 def validate_service(path: str, service: Object) -> Iterator[FieldError]:

@@ -3,7 +3,7 @@
 from apimachinery.client.refs import PODS, SERVICES
 from apimachinery.client.rest import Object
 from controllers.base import Controller, ControllerContext
-from controllers.services.backends import Backend, backends, selector_of
+from controllers.services.backends import selector_of
 from controllers.services.triggers import TriggerTimes
 
 
@@ -34,6 +34,3 @@ class ServiceController(Controller):
         selector = selector_of(service).items()
         candidates = self._pods.list(service["metadata"]["namespace"])
         return [pod for pod in candidates if selector <= (pod["metadata"].get("labels") or {}).items()]
-
-    def backends(self, service: Object) -> list[Backend]:
-        return backends(service, self.selected(service))

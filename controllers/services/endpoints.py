@@ -10,7 +10,7 @@ from apimachinery.client.rest import Object
 from apimachinery.errors import StatusError
 from controllers.base import ControllerContext, Key
 from controllers.replica_pods import is_namespace_terminating
-from controllers.services.backends import Backend, Port, by_ports, is_headless, selector_of
+from controllers.services.backends import Backend, Port, backends, by_ports, is_headless, selector_of
 from controllers.services.base import ServiceController
 from controllers.services.triggers import annotated
 
@@ -42,25 +42,29 @@ class EndpointsController(ServiceController):
             return
         if not selector_of(service) or service["metadata"].get("deletionTimestamp"):
             return
-        time = self.triggers.of(key, service, self.selected(service))
-        staying = [one for one in self.backends(service) if not one.terminating]
-        wanted, given = subsets(staying[:_MOST_ADDRESSES]), dict(service["metadata"].get("labels") or {})
-        before = present["metadata"] if present is not None else {}
-        annotations = before.get("annotations") or {}
-        if present is not None and (present.get("subsets") or []) == wanted:
-            known = {k: v for k, v in (before.get("labels") or {}).items() if k not in _OWN_LABELS}
-            if known == given and (_CAPACITY in annotations) == (len(staying) > _MOST_ADDRESSES):
-                return
-        given |= {_HEADLESS: ""} if is_headless(service) else {}
-        given |= {_MANAGED_BY: self.component} if self.world.version.minor >= _MANAGED_SINCE else {}
-        annotations = {k: v for k, v in annotations.items() if k != _CAPACITY}
-        if len(staying) > _MOST_ADDRESSES:
-            annotations[_CAPACITY] = "truncated"
-        metadata = annotated({**before, "labels": given, "annotations": annotations}, time)
+        selected = self.selected(service)
+        time = self.triggers.of(key, service, selected)
+        staying = [one for one in backends(service, selected) if not one.terminating]
+        wanted, crowded = subsets(staying[:_MOST_ADDRESSES]), len(staying) > _MOST_ADDRESSES
+        if present is not None and _says(present, service, wanted, crowded=crowded):
+            return
+        metadata = annotated(self._metadata(service, present or {"metadata": {}}, crowded=crowded), time)
         if present is None:
             await self._create(key, metadata, wanted)
         else:
             await self.client.update(ENDPOINTS, {**present, "metadata": metadata, "subsets": wanted})
+
+    def _metadata(self, service: Object, present: Object, *, crowded: bool) -> Object:
+        labels = dict(service["metadata"].get("labels") or {})
+        if is_headless(service):
+            labels[_HEADLESS] = ""
+        if self.world.version.minor >= _MANAGED_SINCE:
+            labels[_MANAGED_BY] = self.component
+        annotations = dict(present["metadata"].get("annotations") or {})
+        annotations.pop(_CAPACITY, None)
+        if crowded:
+            annotations[_CAPACITY] = "truncated"
+        return {**present["metadata"], "labels": labels, "annotations": annotations}
 
     async def _create(self, key: Key, metadata: Object, wanted: list[Object]) -> None:
         obj: Object = {
@@ -81,6 +85,17 @@ class EndpointsController(ServiceController):
         except StatusError as error:
             if error.code != 404:
                 raise
+
+
+def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: bool) -> bool:
+    """Whether there is nothing to change. The labels that are the controller's own do not count."""
+    metadata = endpoints["metadata"]
+    labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k not in _OWN_LABELS}
+    return (
+        (endpoints.get("subsets") or []) == wanted
+        and labels == (service["metadata"].get("labels") or {})
+        and (_CAPACITY in (metadata.get("annotations") or {})) == crowded
+    )
 
 
 def subsets(found: Iterable[Backend]) -> list[Object]:

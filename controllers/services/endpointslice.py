@@ -9,7 +9,7 @@ from apimachinery.client.refs import ENDPOINT_SLICES, SERVICES
 from apimachinery.client.rest import Object
 from controllers.base import ControllerContext, Key
 from controllers.owners import new_controller_reference
-from controllers.services.backends import Backend, by_ports, is_headless, selector_of
+from controllers.services.backends import Backend, backends, by_ports, is_headless, selector_of
 from controllers.services.base import ServiceController
 from controllers.services.slice_writing import MANAGED_BY, SERVICE_LABEL, SliceWriter, service_keys
 from controllers.services.triggers import annotated
@@ -47,8 +47,9 @@ class EndpointSliceController(ServiceController):
         if self._writer.is_behind(key, present):
             self.queue.add_after(key, 0.05)
             return
-        wanted = slices(self.backends(service))
-        time = self.triggers.of(key, service, self.selected(service))
+        selected = self.selected(service)
+        wanted = slices(backends(service, selected))
+        time = self.triggers.of(key, service, selected)
         for number, content in enumerate(wanted):
             content["metadata"] = {"labels": _labels(key, service)}
             if number < len(present):

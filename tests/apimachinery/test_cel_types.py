@@ -116,8 +116,8 @@ def test_all_misfits_are_told_by_place():
 @pytest.mark.parametrize(
     ("results", "message"),
     [
-        ((types.BOOL,), "must evaluate to bool"),
-        ((types.STRING, types.NULL), "must evaluate to one of [string null_type]"),
+        ((types.BOOL,), "must evaluate to bool but got int"),
+        ((types.STRING, types.NULL), "must evaluate to one of [string null_type] but got int"),
     ],
 )
 def test_results_that_are_allowed(results, message):
@@ -156,12 +156,14 @@ def test_mutations_make_objects_and_patches():
 
     assert program.result == types.object_type("Object", {})
     assert cel.to_json(value) == {"spec": {"replicas": 3}}
-    cel.mutations.check_names(value)
-    wrong, _ = cel.compile("Object{spec: Object.status{x: i}}", environment).evaluate({"i": 3})
-    with pytest.raises(
-        cel.EvaluationError, match=r'unexpected type name "Object\.status", expected "Object\.spec"'
-    ):
-        cel.mutations.check_names(wrong)
+    assert cel.mutations.name_faults(value) == []
+    source = "Object.spec{a: Object.status{b: [Object.status.b{}]}}"
+    wrong, _ = cel.compile(source, environment).evaluate({})
+    assert cel.mutations.name_faults(wrong) == [
+        f'unexpected type name "{own}", expected "{name}", which matches field name path from root '
+        "Object type"
+        for own, name in (("Object.status", "Object.spec.a"), ("Object.status.b", "Object.spec.a.b"))
+    ]
     with pytest.raises(cel.CompileError, match="undefined field 'nope'"):
         cel.compile("JSONPatch{nope: 1}", environment)
     with pytest.raises(

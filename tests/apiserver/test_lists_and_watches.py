@@ -88,6 +88,49 @@ async def test_chunks_of_a_selection(api, five):
     assert page.body["metadata"]["continue"]
 
 
+@pytest.mark.parametrize(
+    ("query", "found", "remaining"),
+    [
+        ("limit=2&resourceVersion=0", "abcde", None),
+        ("limit=2&resourceVersion=0&resourceVersionMatch=NotOlderThan", "abcde", None),
+        ("limit=2&resourceVersion={now}&resourceVersionMatch=NotOlderThan", "ab", 3),
+        ("limit=2&resourceVersion={now}", "ab", 3),
+        ("limit=2&resourceVersion=0&continue={token}", "cde", None),
+        ("limit=1&resourceVersion=0&continue={token}&labelSelector=half%3Dsecond", "cde", None),
+    ],
+)  # fmt: skip
+async def test_limits_at_zero(api, five, query, found, remaining):
+    """At revision 0 the watch cache answers, which knows no limit."""
+    token = (await api.get(f"{MAPS}?limit=2")).body["metadata"]["continue"]
+    page = await api.get(f"{MAPS}?{query.format(now=five[4], token=token)}")
+
+    assert names(page) == found
+    assert page.body["metadata"].get("remainingItemCount") == remaining
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("limit=1", "b"),
+        ("limit=1&resourceVersion={now}", ""),
+        ("limit=1&resourceVersion={now}&resourceVersionMatch=Exact", "b"),
+        ("resourceVersion={before}&resourceVersionMatch=Exact", ""),
+        ("continue={token}", "b"),
+        ("continue=nonsense&resourceVersion=1", "b"),
+    ],
+)  # fmt: skip
+async def test_lists_of_one_name(api, five, query, found):
+    """What can only be one object is listed without limit and without tokens."""
+    token = (await api.get(f"{MAPS}?limit=3")).body["metadata"]["continue"]
+    if not found and "now" in query:
+        await api.delete(f"{MAPS}/b")
+    query = query.format(now=five[4], before=five[0], token=token)
+    page = await api.get(f"{MAPS}?fieldSelector=metadata.name%3Db&{query}")
+
+    assert names(page) == found
+    assert "continue" not in page.body["metadata"]
+
+
 BAD_TOKENS = {
     "abc": "invalid character 'i' looking for beginning of value",
     "a": "illegal base64 data at input byte 0",

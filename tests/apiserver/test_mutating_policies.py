@@ -69,6 +69,51 @@ async def test_json_patch(call):
     assert answer.body["metadata"]["labels"] == {"a/b": "d"}
 
 
+@pytest.mark.parametrize(
+    ("operation", "status", "message"),
+    [
+        (
+            "op: 'add', path: '/spec/containers/-', value: Object.spec.containers{name: 'x', imag: 'y'}",
+            500,
+            'Internal error occurred: strict decoding error: unknown field "spec.containers[1].imag"',
+        ),
+        (
+            "op: 'add', path: '/spec/priority', value: 'x'",
+            500,
+            (
+                "Internal error occurred: json: cannot unmarshal string into Go struct field "
+                "PodSpec.spec.priority of type int32"
+            ),
+        ),
+        (
+            "op: 'add', path: '/spec/containers/0', value: Object.spec.containers{ports: [Object.ports{}]}",
+            403,
+            (
+                "policy 'p' with binding 'p' denied request: type mismatch: unexpected type name "
+                '"Object.ports", expected "Object.spec.containers.ports", which matches field name path from '
+                "root Object type"
+            ),
+        ),
+    ],
+)
+async def test_patches_that_do_not_fit(call, operation, status, message):
+    """What a patch makes is read strictly; what it adds is named after where it is."""
+    await bind(call, "p", json_patch(f"[JSONPatch{{{operation}}}]"), resources=("pods",))
+    answer = await call.post(PODS, pod())
+    assert (answer.status, answer.body["message"]) == (status, message)
+
+
+async def test_repeated_items(call):
+    """An object may repeat items of a list with keys; a configuration that names them makes them one."""
+    await bind(call, "p", apply("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"), resources=("pods",))
+    twice = pod()
+    twice["spec"]["containers"][0]["env"] = [{"name": "e", "value": "1"}, {"name": "e", "value": "2"}]
+    answer = await call.post(PODS, twice)
+    assert answer.status == 201, answer.body
+    assert answer.body["metadata"]["labels"] == {"a": "b"}
+    assert answer.body["spec"]["containers"][0]["env"] == twice["spec"]["containers"][0]["env"]
+
+
 async def test_order_and_reinvocation(call):
     """Policies go by name; one that wants it sees what later ones did."""
     count = "has(object.data) && 'b' in object.data ? {'seen': 'yes'} : {'a': '1'}"
@@ -132,7 +177,7 @@ async def test_rules(call):
         'values: "*", "CONNECT", "CREATE", "UPDATE"'
     )
     field = "spec.mutations[0].applyConfiguration.expression"
-    assert causes[1] == f'{field}: Invalid value: "1": must evaluate to Object'
+    assert causes[1] == f'{field}: Invalid value: "1": must evaluate to Object but got int'
     text = "must be specified when patchType is JSONPatch"
     assert causes[2] == f"spec.mutations[1].jsonPatch: Required value: {text}"
     assert causes[3] == "spec.mutations[2].jsonPatch.expression: Required value"

@@ -53,6 +53,28 @@ async def test_kinds_of_answers(maps, accept):
     )
 
 
+BODIES = {
+    "": 201,
+    "application/json;": 201,
+    "Application/JSON ; charset=utf-8": 201,
+    'application/json; a="b;\\"c"; d=e': 201,
+    "application/json; charset": 415,
+    "application/json;;": 415,
+    ";": 415,
+    "application": 415,
+}
+
+
+@pytest.mark.parametrize("content_type", BODIES)
+async def test_types_of_bodies(api, content_type):
+    """The type of a body is read as Go reads it; that of a patch must stand there to the letter."""
+    made = await api.post(MAPS, config_map("x"), content_type=content_type)
+    assert made.status == BODIES[content_type]
+
+    for kind in ("Application/Merge-Patch+JSON", "application/merge-patch+json ; charset=utf-8"):
+        assert (await api("PATCH", f"{MAPS}/x", {}, content_type=kind)).status == 415
+
+
 @pytest.mark.parametrize(
     "accept", ["*/*, application/yaml", "*/*, application/yaml;q=0.5", "*/*;q=0.1, application/yaml"]
 )

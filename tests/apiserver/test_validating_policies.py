@@ -181,7 +181,7 @@ async def test_expressions_are_checked(call):
     ]
     assert "undeclared reference to 'params' (in container '')" in causes[0][1]
     assert "Syntax error" in causes[3][1]
-    assert causes[4][1] == 'Invalid value: "1 + 1": must evaluate to bool'
+    assert causes[4][1] == 'Invalid value: "1 + 1": must evaluate to bool but got int'
     assert "found no matching overload for '_==_' applied to '(int, string)'" in causes[5][1]
 
 

@@ -49,6 +49,9 @@ async def test_an_address_that_is_none(call, hook, url, why):
     ("url", "why"),
     [
         ("https://[::1/x", "missing ']' in host"),
+        (":x", "missing protocol scheme"),
+        ("1a:b", "first path segment in URL cannot contain colon"),
+        ("https://a/%zz", 'invalid URL escape "%zz"'),
         ("https://a b/x", 'invalid character " " in host name'),
         ("https://%zz/x", 'invalid URL escape "%zz"'),
         ("https://a:9 9/x", 'invalid port ":9 9" after host'),

@@ -6,9 +6,11 @@ Source: k8s.io/apiserver/pkg/admission/conversion.go and plugin/webhook/generic/
 import copy
 from typing import TYPE_CHECKING
 
+from apimachinery import shapes
 from apimachinery.errors import Object, StatusError, internal
-from apimachinery.normalising import WrongShape, normalise
+from apimachinery.normalising import WrongShape, normalise_and_report
 from apimachinery.resources import Resource
+from apimachinery.schema import Schema
 from apiserver.admission import Attributes
 from apiserver.admission.dynamic.matching import Invocation
 from apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
@@ -52,16 +54,16 @@ class Versioned:
         """Whether the body is the object itself, not something of a subresource (Scale, Binding)."""
         return invocation.kind.kind == invocation.resource.kind
 
-    async def replace(self, invocation: Invocation, new: Object) -> bool:
+    async def replace(self, invocation: Invocation, new: Object, *, strict: bool = False) -> bool:
         """Make `new`, of the invocation's version, the request's object; whether anything changed.
 
-        Raises 500 if it does not fit its kind.
+        Raises 500 if it does not fit its kind, `strict` also if it has fields that its kind has not.
         """
         before = await self.object(invocation)
         obj = self.attributes.object
         if obj is None or before is None:
             return False
-        read = self._read(invocation, new)
+        read = self._read(invocation, new, strict=strict)
         changed = read != before
         if not changed:
             return False
@@ -73,7 +75,7 @@ class Versioned:
         self._new.clear()
         return True
 
-    def _read(self, invocation: Invocation, new: Object) -> Object:
+    def _read(self, invocation: Invocation, new: Object, *, strict: bool) -> Object:
         resource = invocation.resource
         if not self._is_body(invocation):
             return new
@@ -82,13 +84,20 @@ class Versioned:
                 f'no kind "{new.get("kind") or ""}" is registered for version '
                 f'"{new.get("apiVersion") or ""}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
             )
-        codec = self._services.codec
-        try:
-            read: Object = pruned(new, resource) if resource.custom else normalise(new, resource.schema)
-        except WrongShape as error:
-            raise internal(str(error)) from error
+        read = pruned(new, resource) if resource.custom else _typed(new, resource.schema, strict=strict)
         read.update(apiVersion=resource.api_version, kind=resource.kind)
-        return codec.default(read, resource)
+        return self._services.codec.default(read, resource)
+
+
+def _typed(new: Object, schema: Schema, *, strict: bool) -> Object:
+    """`new` as Go reads and writes it again; raises 500."""
+    try:
+        read, dropped = normalise_and_report(new, schema)
+    except WrongShape:
+        raise internal(shapes.explain(new, schema)) from None
+    if strict and dropped:
+        raise internal(f"strict decoding error: {', '.join(shapes.strict_errors(new, schema))}")
+    return dict(read)
 
 
 def _overwrite(obj: Object, new: Object) -> None:

@@ -69,8 +69,17 @@ def _patched(value: Any, obj: Object) -> Object:
 def _operation(value: Any) -> Object:
     from apimachinery import cel
 
+    _check_names(value.get("value"))
     plain = cel.to_json(value)
     return {name: plain[name] for name in _PATCH_FIELDS if name in plain}
+
+
+def _check_names(value: Any) -> None:
+    from apimachinery.cel import mutations
+
+    faults = mutations.name_faults(value)
+    if faults:
+        raise MutationError("type mismatch: " + "\n".join(faults))
 
 
 def _merged(value: Any, obj: Object, schema: Schema) -> Object:
@@ -79,10 +88,7 @@ def _merged(value: Any, obj: Object, schema: Schema) -> Object:
     from apimachinery.managedfields import merging, typed
     from apimachinery.managedfields.atoms import TypedError
 
-    try:
-        cel.mutations.check_names(value)
-    except cel.EvaluationError as error:
-        raise MutationError(f"type mismatch: {error}") from None
+    _check_names(value)
     config: Object = {**cel.to_json(value), "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     failing = "failed to convert patch object to typed object"
     try:
@@ -92,7 +98,7 @@ def _merged(value: Any, obj: Object, schema: Schema) -> Object:
             why = f"may not mutate atomic arrays, maps or structs: {', '.join(atoms)}"
             raise MutationError(f"error applying patch: invalid ApplyConfiguration: {why}")
         failing = "failed to convert original object to typed object"
-        typed.validate(obj, schema)
+        typed.validate(obj, schema, allow_duplicates=True)
         failing = "failed to merge patch"
         return merging.merge(obj, config, schema)
     except TypedError as error:
