@@ -227,8 +227,8 @@ class EventRecorder:
 
 def _counted(event: Object) -> Object:
     """What must be known of an event to count it up: thousands are kept."""
-    count = {key: event[key] for key in ("count", "series") if key in event}
-    return {"metadata": {"name": event["metadata"]["name"]}, **count}
+    known: Object = {key: event[key] for key in ("count", "series") if key in event}
+    return known | {"metadata": {"name": event["metadata"]["name"]}}
 
 
 def _remembered(cache: OrderedDict[_Seen, Any], key: _Seen) -> Any:
