@@ -181,7 +181,7 @@ class Manager:
 
     async def _lead(self, ended: asyncio.Event) -> None:
         world = self._ctx.world
-        informers = InformerFactory(self._ctx.client, world.clock, world.entropy)
+        informers = InformerFactory(self._ctx.client, world.clock, world.entropy, trimmed=True)
         context = ControllerContext(
             world=world,
             client=self._ctx.client,
