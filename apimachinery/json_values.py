@@ -5,6 +5,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import orjson
+
 from apimachinery.shapes import Repeated
 
 _INTEGER_DIGITS = 20
@@ -76,8 +78,19 @@ def _inside(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
+def _openings(value: Any) -> float:
+    """No fewer than there are objects and lists inside each other; counted where the value is written."""
+    try:
+        written = orjson.dumps(value)
+    except TypeError:  # too deep, or no JSON
+        return math.inf
+    return sum(map(written.count, (b"{", b"["))) - sum(map(written.count, (b"{}", b"[]"))) + 1
+
+
 def nests_deeper_than(value: Any, limit: int) -> bool:
     """Whether objects and lists in `value` are more than `limit` inside each other; needs no stack."""
+    if not isinstance(value, Repeated) and _openings(value) <= limit:
+        return False
     level = [value]
     for _ in range(limit):
         level = [item for outer in level for item in _inside(outer) if isinstance(item, dict | list)]
