@@ -14,7 +14,7 @@ from apimachinery.cel.declarations import Declared
 from apimachinery.cel.errors import EvaluationError
 from apimachinery.cel.names import escape, unescape
 from apimachinery.cel.times import Duration, Timestamp
-from apimachinery.cel.values import Optional, equal
+from apimachinery.cel.values import Optional, equal, type_name
 
 
 def to_value(data: Any, declared: Declared) -> Any:
@@ -183,10 +183,7 @@ def to_json(value: Any) -> Any:
         return to_json(value.value) if value.present else None
     if isinstance(value, Mapping):
         escaped = hasattr(value, "cel_type_of") or isinstance(value, ObjectView)
-        return {
-            (unescape(key) or key) if escaped and isinstance(key, str) else key: to_json(item)
-            for key, item in value.items()
-        }
+        return {_json_key(key, escaped=escaped): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
     if isinstance(value, bytes):
@@ -199,4 +196,15 @@ def to_json(value: Any) -> Any:
         return value
     if isinstance(value, int):
         return int(value)
-    raise EvaluationError(f"cannot convert {type(value).__name__} to JSON")
+    named = type_name(value).rpartition(".")[2].removeprefix("Named")
+    if named == "type":
+        raise EvaluationError("type conversion not supported for 'type'")
+    raise EvaluationError(f"type conversion error from '{named}' to '*structpb.Value'")
+
+
+def _json_key(key: Any, *, escaped: bool) -> str:
+    if isinstance(key, str):
+        return (unescape(key) or key) if escaped else key
+    if isinstance(key, bool):
+        raise EvaluationError("type conversion error from bool to 'string'")
+    raise EvaluationError(f"unsupported type conversion from '{type_name(key)}' to string")

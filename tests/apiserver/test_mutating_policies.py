@@ -86,6 +86,14 @@ async def test_json_patch(call):
             ),
         ),
         (
+            "op: 'add', path: '/spec/priority', value: quantity('1')",
+            403,
+            (
+                "policy 'p' with binding 'p' denied request: JSONPath valueExpression evaluated to a type "
+                "that could not marshal to JSON: type conversion error from 'Quantity' to '*structpb.Value'"
+            ),
+        ),
+        (
             "op: 'add', path: '/spec/containers/0', value: Object.spec.containers{ports: [Object.ports{}]}",
             403,
             (

@@ -70,7 +70,11 @@ def _operation(value: Any) -> Object:
     from apimachinery import cel
 
     _check_names(value.get("value"))
-    plain = cel.to_json(value)
+    try:
+        plain = cel.to_json(value)
+    except cel.EvaluationError as error:
+        why = "JSONPath valueExpression evaluated to a type that could not marshal to JSON"
+        raise MutationError(f"{why}: {error}") from None
     return {name: plain[name] for name in _PATCH_FIELDS if name in plain}
 
 
@@ -89,7 +93,10 @@ def _merged(value: Any, obj: Object, schema: Schema) -> Object:
     from apimachinery.managedfields.atoms import TypedError
 
     _check_names(value)
-    config: Object = {**cel.to_json(value), "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    try:
+        config: Object = {**cel.to_json(value), "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    except cel.EvaluationError as error:
+        raise MutationError(str(error)) from None
     failing = "failed to convert patch object to typed object"
     try:
         typed.validate(config, schema)
