@@ -112,7 +112,9 @@ def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
             problems.append(field.forbidden(path, why))
         if match != NOT_OLDER_THAN:
             problems.append(field.not_supported(path, match, (NOT_OLDER_THAN,)))
-    if options.continue_token:
+    # Without a version and a match, the gate sets a match before it is looked at.
+    is_set = watch_list and options.send_initial_events is None and options.resource_version in {"", "0"}
+    if options.continue_token and (match or is_set):
         why = "resourceVersionMatch is forbidden when continue is provided"
         problems.append(field.forbidden(path, why))
     return problems
@@ -177,10 +179,11 @@ def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
     return [field.not_supported("dryRun", list(values), ("All",))]
 
 
-def delete_options(request: Request, body: Object) -> Object:
-    """DeleteOptions of the body, or of the query where the body is empty; checked. Raises 400 and 422."""
-    options = {name: value for name, value in body.items() if name not in {"kind", "apiVersion"}}
-    if not options:
+def delete_options(request: Request, body: Object | None) -> Object:
+    """DeleteOptions of the body, or of the query where there is no body; checked. Raises 400 and 422."""
+    if body is not None:
+        options = {name: value for name, value in body.items() if name not in {"kind", "apiVersion"}}
+    else:
         options = {
             "gracePeriodSeconds": integer(request, "gracePeriodSeconds"),
             "orphanDependents": boolean(request, "orphanDependents"),
