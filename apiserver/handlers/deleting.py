@@ -67,11 +67,11 @@ def options_schema(scope: Scope) -> Schema:
     return found
 
 
-async def _body(request: Request, scope: Scope) -> Object:
-    """The DeleteOptions in the body, empty if there is none; raises 400, before 1.35 500."""
+async def _body(request: Request, scope: Scope) -> Object | None:
+    """The DeleteOptions in the body, None if there is none; raises 400, before 1.35 500."""
     body = await bodies.read(request)
     if not body:
-        return {}
+        return None
     schema = options_schema(scope)
     content_type = bodies.type_of(request, schema)
     try:
