@@ -75,7 +75,9 @@ def _parse(text: str) -> FieldSelector:
         found = _TERM.fullmatch(part)
         if found is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
-        terms.append(Term(found["field"], _unescaped(found["value"]), found["operator"] == "!="))
+        field, value = found["field"], _unescaped(found["value"])
+        if field or value:
+            terms.append(Term(field, value, found["operator"] == "!="))
     return FieldSelector(tuple(terms))
 
 

@@ -112,8 +112,7 @@ class Quantity:
         shift = self.exponent - scale
         if shift < 0:
             return arithmetic.divide_away(self.unscaled, -shift)
-        grown = arithmetic.times_power(self.unscaled, shift)
-        return 0 if grown is None else grown
+        return arithmetic.times_power_wrapped(self.unscaled, shift)
 
     def as_int64(self) -> int | None:
         """The exact whole number if the narrow representation has one, else None."""

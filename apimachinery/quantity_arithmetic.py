@@ -4,6 +4,7 @@ Source: k8s.io/apimachinery/pkg/api/resource (math.go, scale_int.go), 1.36.
 """
 
 INT64_MAX = (1 << 63) - 1
+_MULTIPLIED_ONCE = frozenset({1, 2, 3, 6, 9})  # powers of ten; by others upstream multiplies step by step
 FAR_APART = 10_000  # decimal places beyond which the smaller operand of a sum is dropped
 
 
@@ -40,6 +41,14 @@ def times_power(number: int, places: int) -> int | None:
         return None
     grown: int = number * 10**places
     return grown if fits(grown) else None
+
+
+def times_power_wrapped(number: int, places: int) -> int:
+    """The same as upstream gives it without asking for overflow: wrapped where it multiplies once, else 0."""
+    grown = times_power(number, places)
+    if grown is not None:
+        return grown
+    return wrap(number * power(places)) if places in _MULTIPLIED_ONCE else 0
 
 
 def divide_away(number: int, places: int) -> int:

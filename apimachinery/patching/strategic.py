@@ -168,8 +168,9 @@ def _list_directives(original: Items, patch: Items, key: str) -> tuple[Items, It
 def _order(merged: Items, patch: Items, original: Items, key: str, *, maps: bool) -> Items:
     """What the patch names in its order, the rest in the original's, interleaved as the original was."""
     if key:
-        wanted = _keys_in(patch, key) if merged else set()
-        named = [identity(_key_of(item, key)) in wanted for item in merged]
+        keys = [identity(_key_of(item, key)) for item in merged]
+        wanted = _keys_in(patch, key) if keys else set()
+        named = [each in wanted for each in keys]
     else:
         wanted = {identity(item) for item in patch}
         named = [identity(item) in wanted for item in merged]
@@ -226,7 +227,7 @@ def _check_order(patch: Items, order: Items, key: str) -> None:
         position += same(left, right)
     if position < len(kept):
         raise failed(
-            f"the order in patch list:\n{show(patch)}\n doesn't match {ELEMENT_ORDER} list:\n{show(order)}"
+            f"The order in patch list:\n{show(patch)}\n doesn't match {ELEMENT_ORDER} list:\n{show(order)}\n"
         )
 
 

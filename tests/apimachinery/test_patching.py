@@ -149,8 +149,8 @@ def test_strategic_directives(patch, path, expected):
             },
             500,
             (
-                "the order in patch list:\n[map[name:b] map[name:a]]\n doesn't match $setElementOrder list:"
-                "\n[map[name:a] map[name:b]]"
+                "The order in patch list:\n[map[name:b] map[name:a]]\n doesn't match $setElementOrder list:"
+                "\n[map[name:a] map[name:b]]\n"
             ),
         ),
         (

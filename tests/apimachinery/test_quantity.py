@@ -38,6 +38,20 @@ def test_parse(case):
     assert (quantity.sign(), quantity.is_zero()) == (case["sign"], case["isZero"])
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("264474473759735292e03", 6220056727801569376),
+        ("954466871363909333e+3", -4763820468987351032),
+        ("105070249364200768G", -6802919255763025920),
+        ("105070249364200768T", 0),
+    ],
+)
+def test_overflow(text, value):
+    """A value beyond 64 bits wraps where upstream multiplies once, and is 0 where it goes step by step."""
+    assert Quantity.parse(text).value() == value
+
+
 @pytest.mark.parametrize("case", of_kind("json"))
 def test_json(case):
     """A JSON value is read as upstream reads it."""

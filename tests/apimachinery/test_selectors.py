@@ -122,3 +122,9 @@ def test_field_round_trip(wanted):
     selector = FieldSelector(tuple(Term(key, value) for key, value in wanted.items()))
     again = FieldSelector.parse(str(selector))
     assert {(each.field, each.value) for each in again.terms} == set(wanted.items())
+
+
+@pytest.mark.parametrize("text", ["=", "==", "!=", "=,!="])
+def test_a_term_without_field_and_value_selects_everything(text):
+    """Upstream leaves it out."""
+    assert FieldSelector.parse(text).is_empty()

@@ -247,3 +247,25 @@ async def test_a_factory_shares_informers(client, clock):
     assert factory.has_synced
 
     await factory.stop()
+
+
+async def test_trimmed_copies_leave_the_managers_of_fields_to_the_server(client, clock, server):
+    """Neither what was listed nor what was watched has managedFields; other informers have them."""
+    informers = [InformerFactory(client, clock, trimmed=trimmed) for trimmed in (True, False)]
+    copies = [factory.informer(CONFIG_MAPS) for factory in informers]
+    managed = config_map("a")
+    managed["metadata"]["managedFields"] = [{"manager": "m"}]
+    await client.create(CONFIG_MAPS, managed)
+    for factory in informers:
+        factory.start()
+        await factory.synced()
+    managed = config_map("b")
+    managed["metadata"]["managedFields"] = [{"manager": "m"}]
+    await client.create(CONFIG_MAPS, managed)
+    for copy in copies:
+        await settled(copy, server)
+
+    kept = [["managedFields" in obj["metadata"] for obj in copy.list()] for copy in copies]
+    assert kept == [[False, False], [True, True]]
+    for factory in informers:
+        await factory.stop()
