@@ -270,9 +270,9 @@ def _custom_kind(value: Object, expected: GroupVersionKind, body: bytes, validat
         if validation == "Ignore":  # the lenient decoder takes the kind from the request
             raise cannot_handle(expected, expected.kind, why)
         raise unrecognized(expected.kind, why, body)
-    if not api_version:
-        gvk = GroupVersionKind("", "", kind)
-        raise cannot_handle(gvk, expected.kind, f"Object 'apiVersion' is missing in '{text}'")
+    if "apiVersion" in value and value["apiVersion"] is None:
+        why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string"
+        raise cannot_handle(GroupVersionKind("", "", kind), expected.kind, why)
     if api_version != expected.api_version:
         raise _other_version(api_version, expected)
     return GroupVersionKind(expected.group, expected.version, kind)

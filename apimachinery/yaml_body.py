@@ -22,7 +22,10 @@ _STRICT = "yaml: unmarshal errors:\n  "
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"
 _INT = re.compile(r"^[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$")
-_FLOAT = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
+_FLOAT = re.compile(
+    r"^(?:[-+]?(?:(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN))$"
+)
+_LETTERS = re.compile(r"^[yYnN]$")
 
 
 class YAMLBodyError(ValueError):
@@ -43,6 +46,7 @@ _Loader.yaml_implicit_resolvers = {
 }
 _Loader.add_implicit_resolver(f"{_TAG}int", _INT, list("-+0123456789"))
 _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
+_Loader.add_implicit_resolver(f"{_TAG}bool", _LETTERS, list("yYnN"))
 
 
 # --- scalars -----------------------------------------------------------------------------------------------
@@ -59,14 +63,16 @@ def _integer(text: str) -> int | float:
 
 
 def _float(text: str) -> float:
-    value = float(text)
+    value = float(text.replace(".", "", 1) if text[-1].isalpha() else text)
+    if math.isnan(value):
+        raise YAMLBodyError("json: unsupported value: NaN")
     if math.isinf(value):
         raise YAMLBodyError(f"json: unsupported value: {'+' if value > 0 else '-'}Inf")
     return value
 
 
 def _boolean(text: str) -> bool:
-    return text.lower() in {"yes", "true", "on"}
+    return text.lower() in {"y", "yes", "true", "on"}
 
 
 def _binary(text: str) -> str:

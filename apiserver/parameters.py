@@ -179,8 +179,14 @@ def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
     return [field.not_supported("dryRun", list(values), ("All",))]
 
 
+def _preconditions(request: Request) -> Object | None:
+    """What a query asks of the object that it deletes."""
+    given = {name: next(iter(request.query.get(name) or ()), "") for name in ("uid", "resourceVersion")}
+    return {name: value for name, value in given.items() if value} or None
+
+
 def delete_options(request: Request, body: Object | None) -> Object:
-    """DeleteOptions of the body, or of the query where there is no body; checked. Raises 400 and 422."""
+    """DeleteOptions of the body, or of the query if there is none; checked. Raises 400 and 422."""
     if body is not None:
         options = {name: value for name, value in body.items() if name not in {"kind", "apiVersion"}}
     else:
@@ -189,6 +195,7 @@ def delete_options(request: Request, body: Object | None) -> Object:
             "orphanDependents": boolean(request, "orphanDependents"),
             "propagationPolicy": next(iter(request.query.get("propagationPolicy") or ()), None),
             "dryRun": request.query.get("dryRun"),
+            "preconditions": _preconditions(request),
         }
         options = {name: value for name, value in options.items() if value is not None}
     problems = []

@@ -69,7 +69,7 @@ class FieldManager:
         """`new` (a created, updated or patched object) with its managedFields after `manager` wrote it.
 
         `live` is the object before, in the same version, None for a create. Never raises: if the managers
-        cannot be worked out, they stay as they were.
+        cannot be worked out, they go.
         """
         identity = ManagerId.of(manager, UPDATE, new["apiVersion"], subresource)
         if not live and not (new.get("metadata") or {}).get("managedFields"):
@@ -77,13 +77,13 @@ class FieldManager:
             if created is not None:
                 return created
         live = live or {}
-        if self._changes_nothing(live, new, subresource):
-            return objects.managed(new, live["metadata"]["managedFields"])
         write = _Write(self._updater(reset), new["apiVersion"], manager, subresource, _text(now))
         try:
+            if self._changes_nothing(live, new, subresource):
+                return objects.managed(new, live["metadata"]["managedFields"])
             managed = write.update(live, objects.unmanaged(new), objects.given(live, new, subresource))
         except (TypedError, MissingVersionError, StatusError, ValueError):
-            return objects.managed(new, (live.get("metadata") or {}).get("managedFields"))
+            return objects.unmanaged(new)
         return objects.managed(new, entries.encode(managed))
 
     def _created(self, new: Object, identity: ManagerId, now: str, reset: ResetFields) -> Object | None:

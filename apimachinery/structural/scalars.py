@@ -146,8 +146,11 @@ def _is(value: Any, allowed: Any) -> bool:
 def number_check(props: Object, rules: Rules) -> Check | None:
     """Range of the format, multipleOf, minimum, maximum: in this order."""
     types, form = types_of(props), format_of(props, rules)
-    ranged = form if len(types) == 1 else ""
-    kind = types[0] if ranged else ""
+    kind = types[0] if len(types) == 1 else ""
+    ranged = form if kind else ""
+    called = f"with format {form}" if form else "(default format)"
+    if kind == "integer" and not ranged:
+        ranged = "int64"
     bounds: list[tuple[str, Bound]] = []
     for name, prefix in _LIMITS:
         limit = props.get(name)
@@ -161,10 +164,10 @@ def number_check(props: Object, rules: Rules) -> Check | None:
 
     def check(value: float, path: Path, faults: list[Fault]) -> int:
         if ranged and not _in_range(value, ranged):
-            faults.append(_out_of_range("Checked", kind, ranged, path))
+            faults.append(_out_of_range("Checked", kind, called, path))
         for unfit, bound in bounds:
             if unfit:
-                faults.append(_out_of_range(unfit, kind, ranged, path))
+                faults.append(_out_of_range(unfit, kind, called, path))
             fault = bound(value, path)
             if fault is not None:
                 faults.append(fault)
@@ -180,8 +183,8 @@ def _in_range(value: float, form: str) -> bool:
     return form != "float" or abs(value) <= _FLOAT32_MAX
 
 
-def _out_of_range(prefix: str, kind: str, form: str, path: Path) -> Fault:
-    return say.unplaced(f"{prefix} value must be of type {kind} with format {form} in {dotted(path)}")
+def _out_of_range(prefix: str, kind: str, called: str, path: Path) -> Fault:
+    return say.unplaced(f"{prefix} value must be of type {kind} {called} in {dotted(path)}")
 
 
 def _bound(props: Object, name: str) -> Bound:

@@ -36,7 +36,7 @@ def validate_object_meta(
         errors.append(
             invalid(child(path, "generation"), meta["generation"], "must be greater than or equal to 0")
         )
-    errors += _validate_rest(meta, path)
+    errors += _validate_rest(meta, path, _PARTS)
     return errors + validate_standard_finalizers(meta, path) if core else errors
 
 
@@ -79,7 +79,7 @@ def validate_object_meta_update(new: Object, old: Object, path: str = "metadata"
         for name in _FROZEN
         if (new.get(name) or None) != (old.get(name) or None)
     ]
-    return errors + _validate_rest(new, path)
+    return errors + _validate_rest(new, path, _CHANGEABLE)
 
 
 def _take_over(new: Object, old: Object) -> None:
@@ -101,9 +101,9 @@ def _validate_namespace(namespace: str, namespaced: bool, path: str) -> list[Fie
     return [invalid(at, namespace, text) for text in names.dns1123_label(namespace)]
 
 
-def _validate_rest(meta: Object, path: str) -> list[FieldError]:
+def _validate_rest(meta: Object, path: str, parts: "_Parts") -> list[FieldError]:
     errors: list[FieldError] = []
-    for name, validate in _PARTS:
+    for name, validate in parts:
         if part := meta.get(name):
             errors += validate(part, child(path, name))
     return errors
@@ -132,8 +132,8 @@ def validate_annotations(annotations: Mapping[str, str], path: str) -> list[Fiel
 def validate_owner_references(references: Sequence[Object], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     controller: Object | None = None
-    for position, reference in enumerate(references):
-        errors += _validate_owner(reference, index(path, position))
+    for reference in references:
+        errors += _validate_owner(reference, path)
         if reference.get("controller"):
             if controller is not None:
                 named = " and ".join(
@@ -148,10 +148,7 @@ def validate_owner_references(references: Sequence[Object], path: str) -> list[F
 def _validate_owner(reference: Object, path: str) -> list[FieldError]:
     errors = []
     api_version = reference.get("apiVersion") or ""
-    if api_version.count("/") > 1:
-        text = f"unexpected GroupVersion string: {api_version}"
-        errors.append(invalid(child(path, "apiVersion"), api_version, text))
-    elif not api_version.rpartition("/")[2]:
+    if api_version.count("/") > 1 or not api_version.rpartition("/")[2]:
         errors.append(invalid(child(path, "apiVersion"), api_version, "version must not be empty"))
     errors += [
         invalid(child(path, name), "", "must not be empty")
@@ -191,9 +188,8 @@ def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
 
 def validate_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError]:
     errors = []
-    for position, name in enumerate(finalizers):
-        at = index(path, position)
-        errors += [invalid(at, name, text) for text in names.qualified_name(name)]
+    for name in finalizers:
+        errors += [invalid(path, name, text) for text in names.qualified_name(name)]
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(path, list(finalizers), text))
@@ -219,7 +215,8 @@ def validate_managed_fields(entries: Sequence[Object], path: str) -> list[FieldE
     return errors
 
 
-_PARTS: Sequence[tuple[str, Callable[[Any, str], list[FieldError]]]] = (
+_Parts = Sequence[tuple[str, Callable[[Any, str], list[FieldError]]]]
+_PARTS: _Parts = (
     ("labels", validate_labels),
     ("annotations", validate_annotations),
     ("ownerReferences", validate_owner_references),
@@ -237,3 +234,8 @@ def manager_character_errors(manager: str, path: str) -> list[FieldError]:
             errors.append(invalid(path, manager, text))
         position += len(char.encode(errors="surrogatepass"))
     return errors
+
+
+_CHANGEABLE = [
+    part for part in _PARTS if part[0] != "finalizers"
+]  # those only the rules of new objects look at

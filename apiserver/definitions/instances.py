@@ -11,14 +11,13 @@ from apimachinery import structural
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, invalid
 from apimachinery.validation.names import qualified_name
+from apimachinery.validation.object_meta import STANDARD_FINALIZERS
 from apiserver.definitions.model import CustomResource
 from apiserver.registry.strategy import Strategy, StrategyContext, keep
 from apiserver.tables.json_path import JSONPath, selected
 
-_STANDARD_FINALIZERS = ("orphan", "foregroundDeletion")
 _UNQUALIFIED = (
-    "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other "
-    "finalizer writers"
+    "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
 )
 _BYTES_PER_UNIT = 2  # of an ordinary object, that take as long as a unit of CEL's cost
 _MAX_REPLICAS = 2**31 - 1
@@ -74,7 +73,7 @@ class InstanceStrategy(Strategy):
         had = old["metadata"].get("finalizers") or ()
         added = [one for one in new["metadata"].get("finalizers") or () if one not in had]
         forgiven = structural.forgiven_faults(new, old, self._structural)
-        return [*_of_finalizers(added), *map(str, forgiven)]
+        return [*map(str, forgiven), *_of_finalizers(added)]
 
     def fields(self, obj: Object) -> dict[str, str]:
         metadata = obj.get("metadata", {})
@@ -158,8 +157,8 @@ def _of_finalizers(names: Iterable[str]) -> list[str]:
     found = []
     for name in sorted(set(names)):
         problems = qualified_name(name)
-        if "/" not in name and name not in _STANDARD_FINALIZERS:
-            problems = [*problems, _UNQUALIFIED]
+        if "/" not in name and name not in STANDARD_FINALIZERS:
+            problems = [*problems, _UNQUALIFIED.format(" including a path (/)" if "." in name else "")]
         found += [f'metadata.finalizers: "{name}": {problem}' for problem in problems]
     return found
 

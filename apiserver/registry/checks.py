@@ -41,8 +41,10 @@ def check_change(
     registry: Registry, strategy: Strategy, new: Object, old: Object, ctx: StrategyContext
 ) -> None:
     """Raise 422 if a change breaks a rule."""
-    common = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
-    metadata = list(common)
+    metadata = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
+    namespaced = registry.resource.namespaced
+    common = object_meta.validate_object_meta(new["metadata"], namespaced, names.path_segment, core=False)
+    common += metadata
     if strategy.core_metadata:
         metadata += object_meta.validate_standard_finalizers(new["metadata"])
     _raise(registry, new, [*common, *strategy.check_change(new, old, ctx, metadata)])

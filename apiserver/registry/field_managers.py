@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from apimachinery import conversion
-from apimachinery.errors import Object
+from apimachinery.errors import Object, StatusError
 from apimachinery.managedfields import FieldManager
 from apimachinery.remembering import remembered
 from apimachinery.resources import GroupVersionKind, Resource
@@ -22,6 +22,8 @@ def field_manager(services: "Services", resource: Resource) -> FieldManager:
     def schema_for(api_version: str) -> Schema | None:
         group, _, version = api_version.rpartition("/")
         found = services.table.by_kind(group, version, resource.kind)
+        if found is None and resource.custom:  # to whom no other version is merely not registered
+            raise StatusError(500, "", f"request to convert CR to an invalid group/version: {api_version}")
         return found.schema if found else None
 
     def convert(obj: Object, api_version: str) -> Object:

@@ -20,6 +20,8 @@ from apiserver.registry.strategy import Strategy
 from apiserver.registry.writes import Write, Written
 from apiserver.storage.records import Change, Entry, Key, Verb
 
+_MISSED_SINCE = 34  # the first minor whose 404 comes before the uid's 409 (from memory; surely in 1.36)
+
 # Makes the new object of the current one (None: there is none); both in the hub version.
 Transform = Callable[[Object | None], Awaitable[Object]]
 
@@ -39,6 +41,9 @@ async def update(
     """
 
     async def attempt(entry: Entry | None) -> Written:
+        creatable = force_create or registry.strategy.allow_create_on_update
+        if entry is None and not creatable and registry.services.world.version.minor >= _MISSED_SINCE:
+            raise errors.not_found(registry.resource.group_resource, name)
         if uid and uid != (entry.uid if entry is not None else ""):
             raise _other_uid(registry, registry.key(write.namespace, name), uid, entry)
         if entry is None:
@@ -117,6 +122,7 @@ def prepare(registry: Registry, strategy: Strategy, new: Object, old: Object, wr
         metadata.pop("generation", None)
     else:
         metadata["generation"] = generation
+    metadata.pop("selfLink", None)  # which the store keeps of nothing
     strategy.prepare_for_update(new, old, ctx)
     if strategy.counts_generation(ctx) and _differs(new, old, strategy.generation_ignores):
         metadata["generation"] = (generation or 0) + 1

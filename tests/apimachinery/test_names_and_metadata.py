@@ -62,7 +62,7 @@ def shown(errors: Any) -> list[str]:
         ),
         (
             {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]},
-            'metadata.ownerReferences[0].uid: Invalid value: "": must not be empty',
+            'metadata.ownerReferences.uid: Invalid value: "": must not be empty',
         ),
         (
             {"name": "a", "annotations": {"k": "x" * 262144}},

@@ -18,6 +18,9 @@ def texts(schema: dict[str, Any], value: Any, minor: int = 36) -> list[str]:
     return [str(error) for error in validate_object({"x": value}, root)]
 
 
+NOT_INT64 = '<nil>: Invalid value: "": Checked value must be of type integer (default format) in x'
+
+
 @pytest.mark.parametrize(
     ("schema", "value", "said"),
     [
@@ -29,13 +32,13 @@ def texts(schema: dict[str, Any], value: Any, minor: int = 36) -> list[str]:
         (
             {"type": "integer"},
             3.5,
-            ['x: Invalid value: "number": x in body must be of type integer: "number"'],
+            ['x: Invalid value: "number": x in body must be of type integer: "number"', NOT_INT64],
         ),
         ({"type": "integer"}, 3.0, []),
         (
             {"type": "integer"},
             2**64,
-            ['x: Invalid value: "number": x in body must be of type integer: "number"'],
+            ['x: Invalid value: "number": x in body must be of type integer: "number"', NOT_INT64],
         ),
         ({"type": "number"}, 3, []),
         ({"type": "boolean"}, None, ['x: Invalid value: "null": x in body must be of type boolean: "null"']),
