@@ -76,6 +76,7 @@ class Resource:
     columns: tuple[Column, ...] = ()
     custom: bool = False  # made by a CustomResourceDefinition
     structural: "Structural | None" = None  # what objects of a custom resource may be
+    selectable: tuple[str, ...] = ()  # labels of fields that a definition has lists selected by
     # Made of the others once: every request asks for them.
     gvk: GroupVersionKind = field(init=False)
     api_version: str = field(init=False)

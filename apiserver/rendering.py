@@ -154,6 +154,16 @@ def _typed(metadata: Object) -> Object:
     return {name: value for name, value in metadata.items() if value != ""}
 
 
+def included(request: Request) -> str:
+    """How much of an object a row of a Table has; raises 400."""
+    include = request.param("includeObject") or "Metadata"
+    if include not in {"None", "Metadata", "Object"}:
+        why = "must be 'Metadata', 'Object', 'None', or empty"
+        problem = field.invalid("includeObject", include, why)
+        raise errors.bad_request(f"Unable to convert to Table as requested: {problem}")
+    return include
+
+
 def table(
     request: Request,
     scope: Scope,
@@ -166,11 +176,7 @@ def table(
     """A Table of objects; its cells are made by the module of tables."""
     from apiserver import tables
 
-    include = request.param("includeObject") or "Metadata"
-    if include not in {"None", "Metadata", "Object"}:
-        why = "must be 'Metadata', 'Object', 'None', or empty"
-        problem = field.invalid("includeObject", include, why)
-        raise errors.bad_request(f"Unable to convert to Table as requested: {problem}")
+    include = included(request)
     return tables.render(
         scope.resource,
         items,

@@ -35,7 +35,10 @@ def define_custom(renderer: Renderer, resource: Resource, name: str) -> None:
         metadata = _reference(renderer, OBJECT_META, _METADATA)
         shape["properties"] = shape.get("properties", {}) | {"metadata": metadata, **_type_meta()}
         _refer(renderer, shape)
-    renderer.definitions[name] = shape | {GVK: [gvk_entry(resource.gvk)]}
+    selected: Document = {}
+    if resource.selectable:
+        selected = {"x-kubernetes-selectable-fields": [{"fieldPath": one} for one in resource.selectable]}
+    renderer.definitions[name] = shape | {GVK: [gvk_entry(resource.gvk)], **selected}
     items = f"List of {resource.plural}. More info: {_CONVENTIONS}"
     listed: Document = {
         "description": f"{resource.list_kind} is a list of {resource.kind}",
@@ -47,6 +50,7 @@ def define_custom(renderer: Renderer, resource: Resource, name: str) -> None:
             **_type_meta(),
         },
         GVK: [gvk_entry(GroupVersionKind(resource.group, resource.version, resource.list_kind))],
+        **selected,
     }
     renderer.definitions[f"{name}List"] = listed
 

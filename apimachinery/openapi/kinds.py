@@ -31,7 +31,8 @@ def define_kinds(renderer: Renderer, resources: Iterable[Resource], operations: 
     """Define every kind that the resources have, and what their operations take and answer."""
     types = renderer.types
     served: set[tuple[str, str]] = set()
-    for resource in resources:
+    listed = list(resources)
+    for resource in listed:
         served.add((resource.group, resource.version))
         name = definition_name(resource.group, resource.version, resource.kind, resource.schema)
         if resource.custom:
@@ -52,6 +53,8 @@ def define_kinds(renderer: Renderer, resources: Iterable[Resource], operations: 
         ):
             renderer.define(body, types[body], [operation.gvk])
     machinery = [(DELETE_BODY, "DeleteOptions"), (_WATCH_EVENT, "WatchEvent")]
+    if all(resource.custom for resource in listed):
+        machinery.pop()  # upstream's document of a definition says nothing of watches
     for name, kind in machinery:
         kinds = [GroupVersionKind(group, served_version, kind) for group, served_version in sorted(served)]
         renderer.define(name, types[name], kinds)

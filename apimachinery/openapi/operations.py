@@ -48,6 +48,7 @@ PATCH_BODY = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
 DELETE_BODY = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 STATUS = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
 _STRATEGIC = "application/strategic-merge-patch+json"
+_CBOR_APPLY = "application/apply-patch+cbor"
 _CBOR_APPLY_SINCE = 32
 
 
@@ -117,8 +118,9 @@ class _Paths:
         patches = ["application/json-patch+json", "application/merge-patch+json"]
         patches += [] if resource.custom else [_STRATEGIC]
         patches += ["application/apply-patch+yaml"]
-        patches += ["application/apply-patch+cbor"] if minor >= _CBOR_APPLY_SINCE else []
+        patches += [_CBOR_APPLY] if minor >= _CBOR_APPLY_SINCE and not resource.custom else []
         self.patches = tuple(patches)
+        self.bodies = ("application/json", "application/yaml") if resource.custom else ("*/*",)
 
     def _make(self, path: str, method: str, action: str, verb: str, **more: Any) -> Operation:
         namespaced = "Namespaced" if "{namespace}" in path else ""
@@ -130,7 +132,7 @@ class _Paths:
             action,
             f"{verb}{namespaced}{self.resource.kind}{tail}",
             self.tag,
-            **{"gvk": self.resource.gvk, "query": query, **more},
+            **{"gvk": self.resource.gvk, "query": query, "consumes": self.bodies, **more},
         )
 
     def of_collection(self) -> Iterator[Operation]:
@@ -144,10 +146,10 @@ class _Paths:
                 query=_WRITE, body=self.kind, answer=self.kind, codes=(200, 201, 202),
             )  # fmt: skip
         if "deletecollection" in verbs:
-            yield self._make(
-                self.collection, "delete", "deletecollection", f"delete{label}Collection",
-                query=tuple(sorted((*_DELETE, *_SELECT))), body=DELETE_BODY, answer=STATUS,
-            )  # fmt: skip
+            how: dict[str, Any] = {"query": tuple(sorted((*_DELETE, *_SELECT))), "body": DELETE_BODY}
+            how = {"query": _LIST} if self.resource.custom else how  # upstream tells no more of theirs
+            action, verb = "deletecollection", f"delete{label}Collection"
+            yield self._make(self.collection, "delete", action, verb, answer=STATUS, **how)
         if "list" in verbs and self.resource.namespaced:
             path = f"{self.base}/{self.resource.plural}"
             yield self._make(
@@ -168,7 +170,8 @@ class _Paths:
     ) -> Iterator[Operation]:
         label = self.group_version
         if "get" in verbs:
-            yield self._make(path, "get", "get", f"read{label}", answer=kind, gvk=gvk, tail=tail)
+            query = ("resourceVersion",) if self.resource.custom else ()
+            yield self._make(path, "get", "get", f"read{label}", query=query, answer=kind, gvk=gvk, tail=tail)
         if "update" in verbs:
             yield self._make(
                 path, "put", "put", f"replace{label}",
@@ -177,7 +180,8 @@ class _Paths:
         if "patch" in verbs:
             yield self._make(
                 path, "patch", "patch", f"patch{label}",
-                query=(*_WRITE, "force"), body=PATCH_BODY, answer=kind, codes=(200, 201),
+                query=(*_WRITE, "force"), body=PATCH_BODY, answer=kind,
+                codes=(200,) if self.resource.custom else (200, 201),
                 consumes=self.patches, gvk=gvk, tail=tail,
             )  # fmt: skip
 
@@ -192,7 +196,8 @@ class _Paths:
                 path, "post", "post", f"create{self.group_version}",
                 query=_WRITE, body=kind, answer=kind, codes=(200, 201, 202), gvk=gvk, tail=tail,
             )  # fmt: skip
-        yield from self._read_write(path, subresource.verbs, kind, gvk, tail)
+        told = self.resource.gvk if self.resource.custom else gvk  # of a Scale too
+        yield from self._read_write(path, subresource.verbs, kind, told, tail)
 
     def _body_of(self, gvk: GroupVersionKind) -> str:
         if gvk == self.resource.gvk:

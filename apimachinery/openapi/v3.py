@@ -59,15 +59,28 @@ def v3(table: ResourceTable, version: Version, group: str, served: str) -> Docum
     for operation in listed:
         item = paths.setdefault(operation.path, {"parameters": _path_parameters(operation)})
         item[operation.method] = _operation(operation)
+    for item in paths.values():
+        _share(item)
+    info, components = {"title": "Kubernetes", "version": version.git_version}, {}
+    if resources[0].custom:
+        info = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+    else:
+        token = {"type": "apiKey", "in": "header", "name": "authorization"}
+        components = {"securitySchemes": {"BearerToken": token}}
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": version.git_version},
+        "info": info,
         "paths": dict(sorted(paths.items())),
-        "components": {
-            "schemas": renderer.finish(),
-            "securitySchemes": {"BearerToken": {"type": "apiKey", "in": "header", "name": "authorization"}},
-        },
+        "components": {"schemas": renderer.finish(), **components},
     }
+
+
+def _share(item: Document) -> None:
+    """What the only operation of a path takes stands with the path, as what all of several take does."""
+    several = [one for name, one in item.items() if name != "parameters"]
+    if len(several) == 1:
+        shared = [*item["parameters"], *several[0].pop("parameters", ())]
+        item["parameters"] = sorted(shared, key=lambda one: str(one["name"]))
 
 
 def _path_parameters(operation: Operation) -> list[Document]:

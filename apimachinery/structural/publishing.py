@@ -64,6 +64,7 @@ def _says(name: str, value: Any) -> bool:
 
 def _narrow(shape: Object, below: Object, props: Object) -> None:
     """What v2 cannot say goes; kubectl takes a list without items, or properties without type, amiss."""
+    shape.pop("default", None)
     if props.get("nullable"):
         shape.pop("type", None)
         shape.pop("nullable", None)

@@ -20,7 +20,6 @@ class CustomResource(Resource):
 
     definition: "Definition | None" = None
     paths: "tuple[JSONPath, ...]" = ()  # of the columns
-    selectable: tuple[str, ...] = ()  # field labels
     scale: "ScalePaths | None" = None
     warning: str = ""  # of a deprecated version
     list_name: str = ""

@@ -50,6 +50,8 @@ async def watch(request: Request, scope: Scope) -> Response:
     wanted = await selection(request, scope.registry, options)
     revision = parse_cached_revision(options.resource_version)
     media_types.streamed(form)
+    if form.convert == "Table":
+        rendering.included(request)
     encoder = Encoder(request, scope, form)
     if options.send_initial_events and revision:
         await wait(scope.services.store, revision)

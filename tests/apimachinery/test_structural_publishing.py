@@ -26,7 +26,7 @@ META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
                 "example": 1,
                 "uniqueItems": False,
             },
-            {"type": "string", "description": "d", "minLength": 0, "default": ""},
+            {"type": "string", "description": "d", "minLength": 0},
             {"type": "string", "description": "d", "minLength": 0, "default": ""},
         ),
         (
