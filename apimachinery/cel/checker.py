@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from apimachinery.cel import types
 from apimachinery.cel.errors import Issue
+from apimachinery.cel.names import keyword_field
 from apimachinery.cel.nodes import (
     Call,
     Comprehension,
@@ -53,11 +54,17 @@ class Checker:
     """Checks one expression; `issues` holds what was found."""
 
     def __init__(
-        self, variables: Mapping[str, Type], functions: Functions, named: Callable[[str], Type | None]
+        self,
+        variables: Mapping[str, Type],
+        functions: Functions,
+        named: Callable[[str], Type | None],
+        *,
+        keywords: bool,
     ) -> None:
         self._scopes: list[dict[str, Type]] = [dict(variables)]
         self._functions = functions
         self._named = named
+        self._keywords = keywords  # may select fields as they are, without being escaped
         self._bindings: Bindings = {}
         self._fresh = 0
         self.issues: list[Issue] = []
@@ -173,7 +180,7 @@ class Checker:
 
     def _struct_field(self, target: Type, name: str) -> Type | None:
         fields = target.fields or (self._named(target.name) or target).fields
-        return fields.get(name)
+        return fields.get(name) or (fields.get(keyword_field(name)) if self._keywords else None)
 
     def _call(self, node: Call) -> Type:
         if node.function == "_?._":

@@ -53,6 +53,7 @@ BINDINGS = Library(0, (), macros.BINDINGS)
 JSON_PATCH = Library(0, kubernetes.JSON_PATCH)
 _OPTIONALS_SINCE = 28
 _VALIDATED_SINCE = 29
+_KEYWORDS_SINCE = 31
 _CROSS_TYPE_SINCE = 28
 _CROSS_TYPE = tuple(
     f"{word}_{one}_{other}"
@@ -81,6 +82,11 @@ class Environment:
     @property
     def optionals(self) -> bool:
         return self.minor >= _OPTIONALS_SINCE
+
+    @property
+    def keywords(self) -> bool:
+        """Whether fields that are called like reserved words can be selected by those."""
+        return self.minor >= _KEYWORDS_SINCE
 
     @property
     def validated(self) -> bool:

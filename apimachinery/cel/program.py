@@ -118,7 +118,9 @@ def _check(expression: str, environment: Environment) -> Checked:
     try:
         root = parse(expression, environment.macros, optionals=environment.optionals)
         variables = {name: declared.type for name, declared in environment.variables.items()}
-        checker = Checker(variables, environment.functions, environment.named_type)
+        checker = Checker(
+            variables, environment.functions, environment.named_type, keywords=environment.keywords
+        )
         checked = checker.check(root)
     except CompileError as error:
         raise CompileError(f"compilation failed: {error}") from None
