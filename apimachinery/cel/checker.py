@@ -1,7 +1,6 @@
 """The static type checker: types of all nodes, the overloads of all calls, and what does not fit.
 
-Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36, with homogeneous aggregate
-literals.
+Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36.
 """
 
 from collections.abc import Callable, Mapping
@@ -255,26 +254,24 @@ class Checker:
             self._fail(node, f"expected type '{wanted}' but found '{kind.checked}'")
         return inner
 
-    def _join(self, node: Node, previous: Type | None, current: Type) -> Type:
+    def _join(self, previous: Type | None, current: Type) -> Type:
+        """The type of elements of both types; that they must not be mixed is said later, by a validator."""
         if previous is None:
             return current
-        if self._fits(previous, current):
-            return most_general(previous, current)
-        self._fail(node, f"expected type '{previous.checked}' but found '{current.checked}'")
-        return types.ERROR
+        return most_general(previous, current) if self._fits(previous, current) else types.DYN
 
     def _list(self, node: ListLiteral) -> Type:
         joined: Type | None = None
         for place, item in enumerate(node.items):
-            joined = self._join(item, joined, self._element(item, place in node.optional))
+            joined = self._join(joined, self._element(item, place in node.optional))
         return types.list_of(joined or self._fresh_parameter())
 
     def _map(self, node: MapLiteral) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for entry in node.entries:
-            keys = self._join(entry.key, keys, self._check(entry.key))
-            values = self._join(entry.value, values, self._element(entry.value, entry.optional))
+            keys = self._join(keys, self._check(entry.key))
+            values = self._join(values, self._element(entry.value, entry.optional))
         return types.map_of(keys or self._fresh_parameter(), values or self._fresh_parameter())
 
     def _object(self, node: ObjectLiteral) -> Type:

@@ -90,7 +90,7 @@ class Environment:
 
     @property
     def validated(self) -> bool:
-        """Whether literal durations, timestamps and patterns are checked when compiling."""
+        """Whether literal durations, timestamps, patterns and formats are checked when compiling."""
         return self.minor >= _VALIDATED_SINCE
 
     def extended(
