@@ -140,8 +140,10 @@ def not_supported(path: str, value: Any, supported: list[str] | tuple[str, ...])
 
 
 def too_long(path: str, max_bytes: int) -> FieldError:
-    return FieldError(ErrorType.TOO_LONG, path, OMITTED, f"may not be more than {max_bytes} bytes")
+    unit = "byte" if max_bytes == 1 else "bytes"
+    return FieldError(ErrorType.TOO_LONG, path, OMITTED, f"may not be more than {max_bytes} {unit}")
 
 
 def too_many(path: str, actual: int, max_items: int) -> FieldError:
-    return FieldError(ErrorType.TOO_MANY, path, actual, f"must have at most {max_items} items")
+    unit = "item" if max_items == 1 else "items"
+    return FieldError(ErrorType.TOO_MANY, path, actual, f"must have at most {max_items} {unit}")
