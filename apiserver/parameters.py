@@ -112,7 +112,9 @@ def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
             problems.append(field.forbidden(path, why))
         if match != NOT_OLDER_THAN:
             problems.append(field.not_supported(path, match, (NOT_OLDER_THAN,)))
-    if options.continue_token:
+    # Without a version and a match, the gate sets a match before it is looked at.
+    is_set = watch_list and options.send_initial_events is None and options.resource_version in {"", "0"}
+    if options.continue_token and (match or is_set):
         why = "resourceVersionMatch is forbidden when continue is provided"
         problems.append(field.forbidden(path, why))
     return problems

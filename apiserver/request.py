@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -12,6 +13,9 @@ from apiserver.user import User
 if TYPE_CHECKING:
     from apiserver.request_info import RequestInfo
     from apiserver.storage.interfaces import Watch
+
+_SUSPECT = re.compile("[;%]")
+_MALFORMED = re.compile(r";|%(?![0-9A-Fa-f]{2})")
 
 BodyReader = Callable[[int], Awaitable[bytes]]
 BodyPieces = Callable[[], AsyncIterator[bytes]]
@@ -105,8 +109,15 @@ class Request:
 
 
 def parse_query(text: str) -> Mapping[str, list[str]]:
-    """The parameters of a query string, decoded, with empty values kept."""
-    return parse_qs(text, keep_blank_values=True) if text else {}
+    """The parameters of a query string, decoded, with empty values kept.
+
+    Pairs with a semicolon or a broken escape are left out, as Go's url.Values leaves them.
+    """
+    if not text:
+        return {}
+    if _SUSPECT.search(text):
+        text = "&".join(pair for pair in text.split("&") if not _MALFORMED.search(pair))
+    return parse_qs(text, keep_blank_values=True)
 
 
 Headers = list[tuple[str, str]]

@@ -13,13 +13,13 @@ from typing import Any
 
 import orjson
 
+from apimachinery import go_json
 from apimachinery.go_text import quoted
 from apimachinery.remembering import remembered
 
 Path = tuple[str, ...]
 
 _KINDS = {"f": 0, "k": 1, "v": 2, "i": 3}
-_HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def field(name: str) -> str:
@@ -121,11 +121,7 @@ def show_element(element: str) -> str:
 
 
 def _json(value: Any) -> str:
-    text = orjson.dumps(value).decode()
-    if "<" in text or ">" in text or "&" in text:
-        for char, escape in _HTML.items():
-            text = text.replace(char, escape)
-    return text
+    return go_json.escaped(orjson.dumps(value).decode())
 
 
 def _number(value: Any) -> Any:

@@ -124,18 +124,18 @@ class _Run:
             if rule.error:
                 self._invalid(at, kind, f"rule compile error: {rule.error}")
             elif self._applies(rule, old) and not self._holds(rule, _bound(rule, bindings), at, kind):
-                self._fail(rule, bindings, path, kind, value, past)
+                self._fail(rule, bindings, path, self._seen(node, value), past)
 
     def _applies(self, rule: RuleProgram, old: Any) -> bool:
         if rule.program is None:
             return False
         return not rule.uses_old or old is not None or (rule.optional_old and self._optional)
 
-    def _holds(self, rule: RuleProgram, bindings: Mapping[str, Any], at: str, kind: str) -> bool:
+    def _holds(self, rule: RuleProgram, bindings: Mapping[str, Any], at: str, seen: Any) -> bool:
         """Whether the rule is kept, or the fault of evaluating it has been told."""
         value, cost, error = _evaluate(rule.program, bindings)
         if cost > self.budget:
-            self._stop(at, kind, _NO_BUDGET)
+            self._stop(at, seen, _NO_BUDGET)
         self.budget -= cost
         if error is None:
             return value is True
@@ -143,24 +143,22 @@ class _Run:
         if text.startswith("no such overload"):
             self._invalid(
                 at,
-                kind,
+                seen,
                 f"'{text}': call arguments did not match a supported operator, function or macro signature "
                 f"for rule: {rule.text}",
             )
         elif text.startswith("operation cancelled: actual cost limit exceeded"):
             self._stop(
                 at,
-                kind,
+                seen,
                 f"'{text}': no further validation rules will be run due to call cost exceeds limit for rule: "
                 f"{rule.text}",
             )
         else:
-            self._invalid(at, kind, f"{text} evaluating rule: {rule.text}")
+            self._invalid(at, seen, f"{text} evaluating rule: {rule.text}")
         return True
 
-    def _fail(
-        self, rule: RuleProgram, bindings: Mapping[str, Any], path: str, kind: str, value: Any, past: Past
-    ) -> None:
+    def _fail(self, rule: RuleProgram, bindings: Mapping[str, Any], path: str, seen: Any, past: Past) -> None:
         at = shown(child(path, rule.field_path) if rule.field_path else path)
         forgiven = not rule.uses_old and past.unchanged()
         detail = None
@@ -168,12 +166,12 @@ class _Run:
             detail, fatal = self._message(rule, bindings)
             if fatal:
                 if not forgiven:
-                    self._invalid(at, kind, fatal)
+                    self._invalid(at, seen, fatal)
                 raise _Stop
         if detail is None:
             detail = (rule.rule.get("message") or "").strip() or f"failed rule: {rule.text}"
         told = self.forgiven if forgiven else self.errors
-        told.append(_error(rule.rule.get("reason"), at, self._seen(kind, value), detail))
+        told.append(_error(rule.rule.get("reason"), at, seen, detail))
 
     def _message(self, rule: RuleProgram, bindings: Mapping[str, Any]) -> tuple[str | None, str]:
         """The evaluated message, None if it cannot be used; and why everything ends here.
@@ -197,17 +195,17 @@ class _Run:
         usable = text and len(text.encode()) <= _LONGEST_MESSAGE and "\n" not in text
         return (text if usable else None), ""
 
-    def _seen(self, kind: str, value: Any) -> Any:
-        """What is shown of a value that breaks a rule."""
+    def _seen(self, node: RuleNode, value: Any) -> Any:
+        """What errors show of the value."""
         if not self._shows_scalars:
-            return kind
+            return node.structural.type
         return OMITTED if isinstance(value, dict | list) else value
 
-    def _invalid(self, at: str, kind: str, detail: str) -> None:
-        self.errors.append(FieldError(ErrorType.INVALID, at, kind, detail))
+    def _invalid(self, at: str, seen: Any, detail: str) -> None:
+        self.errors.append(FieldError(ErrorType.INVALID, at, seen, detail))
 
-    def _stop(self, at: str, kind: str, detail: str) -> None:
-        self._invalid(at, kind, detail)
+    def _stop(self, at: str, seen: Any, detail: str) -> None:
+        self._invalid(at, seen, detail)
         raise _Stop
 
 

@@ -4,17 +4,22 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go, 1.36.
 """
 
 from apimachinery import errors
-from apiserver import rendering
+from apiserver import parameters, rendering
 from apiserver.beside import beside
 from apiserver.request import Request, Response
 from apiserver.revisions import parse_cached_revision, wait
 from apiserver.services import Scope
+
+_NO_EXPORT_SINCE = 21  # the first minor
 
 
 async def get(request: Request, scope: Scope) -> Response:
     """The object, as it is now; `resourceVersion=0` or older ones are always satisfied by that."""
     info, store = request.info, scope.services.store
     form = rendering.form_of(request)
+    if scope.services.world.version.minor >= _NO_EXPORT_SINCE and parameters.boolean(request, "export"):
+        why = "the export parameter, deprecated since v1.14, is no longer supported"
+        raise errors.bad_request(why)
     asked = request.param("resourceVersion")
     if asked:
         await wait(store, parse_cached_revision(asked))

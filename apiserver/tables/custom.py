@@ -4,9 +4,11 @@ Source: apiextensions-apiserver pkg/registry/customresource/tableconvertor/table
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from apimachinery.clock import parse_timestamp
+from apimachinery import go_json
+from apimachinery.cel.times import SECOND, timestamp
 from apimachinery.errors import Object
 from apimachinery.resources import Column
 from apiserver.tables.durations import human_duration
@@ -34,6 +36,7 @@ AGE: Object = {
     ),
     "jsonPath": ".metadata.creationTimestamp",
 }
+_INTEGERS = 1 << 63  # and what a float beyond them becomes in Go, on most machines, with a minus
 _SHOWN_BY_PATH = "Custom resource definition column (in JSONPath format): "
 
 
@@ -60,10 +63,10 @@ def _cell(kind: str, value: Any, subject: Subject) -> Cell:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match kind:
         case "integer" if is_number:
-            return int(value)
+            return int(value) if abs(value) < _INTEGERS else -_INTEGERS
         case "number" if is_number:
-            whole = isinstance(value, float) and value.is_integer()
-            return int(value) if whole else value
+            whole = float(value).is_integer() and abs(value) < _INTEGERS
+            return int(go_json.float_text(float(value))) if whole else value
         case "boolean" if isinstance(value, bool):
             return value
         case "date" if isinstance(value, str):
@@ -75,6 +78,7 @@ def _age(value: str, subject: Subject) -> str:
     if value in {"", "null"}:
         return UNKNOWN
     try:
-        return human_duration(subject.now - parse_timestamp(value))
+        moment = datetime.fromtimestamp(timestamp(value).nanos / SECOND, UTC)
     except ValueError:
         return "<invalid>"
+    return human_duration(subject.now - moment)

@@ -4,14 +4,15 @@ What is missing on the way gives no value, and so does a step that does not fit 
 Source: k8s.io/client-go/util/jsonpath/{parser,jsonpath}.go, 1.36.
 """
 
-import json
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from apimachinery import go_json
 from apimachinery.errors import Object
+from apimachinery.go_numbers import float_text
 
 Step = Callable[[Any], Iterator[Any]]
 
@@ -26,6 +27,10 @@ class JSONPathError(ValueError):
     """A path that cannot be read."""
 
 
+class _NoResultError(Exception):
+    """The path does not fit the object: the whole of it leads to nothing."""
+
+
 class JSONPath:
     """A path such as `.spec.ports[*].name`; `values` are what it leads to."""
 
@@ -36,8 +41,11 @@ class JSONPath:
     def values(self, obj: Any) -> list[Any]:
         """Everything the path leads to, in order."""
         found = [obj]
-        for step in self._steps:
-            found = list(islice((value for one in found for value in step(one)), _MOST))
+        try:
+            for step in self._steps:
+                found = list(islice((value for one in found for value in step(one)), _MOST))
+        except _NoResultError:
+            return []
         return found
 
 
@@ -48,8 +56,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict | list):
-        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    return str(value)
+        return go_json.text_of(value)
+    return float_text(value) if isinstance(value, float) else str(value)
 
 
 def selected(obj: Object, path: JSONPath) -> str:
@@ -149,14 +157,24 @@ def _field(name: str) -> Step:
 
 def _range(start: int | None, end: int | None, stride: int | None, *, single: bool) -> Step:
     def step(value: Any) -> Iterator[Any]:
-        if not isinstance(value, list):
+        if value is None:
             return
-        if not single:
-            yield from value[start : end : stride or 1] if (stride or 1) > 0 else ()
-        elif start is not None and -len(value) <= start < len(value):
-            yield value[start]
+        if not isinstance(value, list):
+            raise _NoResultError
+        size = len(value)
+        first = _from_end(start or 0, size)
+        last = first + 1 if single else _from_end(size if end is None else end, size)
+        if last == first:
+            return
+        if not (0 <= first < size and first < last <= size) or (stride is not None and stride <= 0):
+            raise _NoResultError
+        yield from value[first : last : stride or 1]
 
     return step
+
+
+def _from_end(position: int, size: int) -> int:
+    return position + size if position < 0 else position
 
 
 def _union(steps: list[Step]) -> Step:
@@ -192,7 +210,11 @@ def _filter(inside: str) -> Step:
     right = _operand(after) if after else None
 
     def step(value: Any) -> Iterator[Any]:
-        for one in value if isinstance(value, list) else _children(value):
+        if value is None:
+            return
+        if not isinstance(value, list):
+            raise _NoResultError
+        for one in value:
             ours = left(one)
             if right is None:
                 if ours:
@@ -232,10 +254,8 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def _compare(ours: Any, how: str, theirs: Any) -> bool:
-    numeric = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (ours, theirs))
-    if not numeric and type(ours) is not type(theirs):
-        return False
-    try:
-        return bool(_COMPARISONS[how](ours, theirs))
-    except TypeError:
-        return False
+    """Only values of one type are compared, and only numbers and texts have an order."""
+    is_ordered = type(ours) in {int, float, str} or (type(ours) is bool and how in {"==", "!="})
+    if type(ours) is not type(theirs) or not is_ordered or how not in _COMPARISONS:
+        raise _NoResultError
+    return bool(_COMPARISONS[how](ours, theirs))

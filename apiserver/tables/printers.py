@@ -42,7 +42,7 @@ _CELLS: CellTable = MappingProxyType(
 
 _NAME = Column("Name", "string", "name")
 _AGE = Column("Age", "string")
-_CREATED_AT = Column("Created At", "date")
+_CREATED_AT = Column("Created At", "date", description=custom.AGE["description"])
 _EMPTY = "0001-01-01T00:00:00Z"
 
 # Columns that the catalogue does not have: of servers beside the main one, of kinds that came after the
@@ -98,7 +98,7 @@ def _custom(resource: CustomResource) -> Printer:
 def _printer(kind: GroupKind, columns: tuple[Column, ...]) -> Printer:
     columns = columns or _COLUMNS.get(kind, ())
     if not columns:
-        return Printer((_NAME, _CREATED_AT), _name_and_creation)
+        return Printer((custom.NAME, _CREATED_AT), _name_and_creation)
     names = [column.name for column in columns]
     cells = _by_name((*names, *_BEYOND_COLUMNS.get(kind, ())), _CELLS.get(kind, _nothing_more))
     if kind == _POD:

@@ -88,7 +88,7 @@ KEYED = {
                     f'{RULE}.reason: Unsupported value: "Odd": supported values: "FieldValueDuplicate", '
                     '"FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"'
                 ),
-                f'{RULE}.fieldPath: Invalid value: ".z": fieldPath must be a valid path',
+                f'{RULE}.fieldPath: Invalid value: ".z": must be a valid path',
             ],
         ),
         (
