@@ -174,8 +174,11 @@ class _Run:
         told.append(_error(rule.rule.get("reason"), at, seen, detail))
 
     def _message(self, rule: RuleProgram, bindings: Mapping[str, Any]) -> tuple[str | None, str]:
-        """The evaluated message, None if it cannot be used; and why everything ends here."""
-        value, cost, error = _evaluate(rule.message, _bound(rule, bindings))
+        """The evaluated message, None if it cannot be used; and why everything ends here.
+
+        To a message, oldSelf is never optional, whatever it is to the rule.
+        """
+        value, cost, error = _evaluate(rule.message, bindings)
         if cost > self.budget:
             return None, (
                 "messageExpression evaluation failed due to running out of cost budget, "
