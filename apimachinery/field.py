@@ -140,8 +140,14 @@ def not_supported(path: str, value: Any, supported: list[str] | tuple[str, ...])
 
 
 def too_long(path: str, max_bytes: int) -> FieldError:
-    return FieldError(ErrorType.TOO_LONG, path, OMITTED, f"may not be more than {max_bytes} bytes")
+    return FieldError(
+        ErrorType.TOO_LONG, path, OMITTED, f"may not be more than {_counted(max_bytes, 'byte')}"
+    )
 
 
 def too_many(path: str, actual: int, max_items: int) -> FieldError:
-    return FieldError(ErrorType.TOO_MANY, path, actual, f"must have at most {max_items} items")
+    return FieldError(ErrorType.TOO_MANY, path, actual, f"must have at most {_counted(max_items, 'item')}")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

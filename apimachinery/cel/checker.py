@@ -1,7 +1,6 @@
 """The static type checker: types of all nodes, the overloads of all calls, and what does not fit.
 
-Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36, with homogeneous aggregate
-literals.
+Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 
 from apimachinery.cel import types
 from apimachinery.cel.errors import Issue
+from apimachinery.cel.names import keyword_field
 from apimachinery.cel.nodes import (
     Call,
     Comprehension,
@@ -53,11 +53,17 @@ class Checker:
     """Checks one expression; `issues` holds what was found."""
 
     def __init__(
-        self, variables: Mapping[str, Type], functions: Functions, named: Callable[[str], Type | None]
+        self,
+        variables: Mapping[str, Type],
+        functions: Functions,
+        named: Callable[[str], Type | None],
+        *,
+        keywords: bool,
     ) -> None:
         self._scopes: list[dict[str, Type]] = [dict(variables)]
         self._functions = functions
         self._named = named
+        self._keywords = keywords  # may select fields as they are, without being escaped
         self._bindings: Bindings = {}
         self._fresh = 0
         self.issues: list[Issue] = []
@@ -173,7 +179,7 @@ class Checker:
 
     def _struct_field(self, target: Type, name: str) -> Type | None:
         fields = target.fields or (self._named(target.name) or target).fields
-        return fields.get(name)
+        return fields.get(name) or (fields.get(keyword_field(name)) if self._keywords else None)
 
     def _call(self, node: Call) -> Type:
         if node.function == "_?._":
@@ -248,26 +254,24 @@ class Checker:
             self._fail(node, f"expected type '{wanted}' but found '{kind.checked}'")
         return inner
 
-    def _join(self, node: Node, previous: Type | None, current: Type) -> Type:
+    def _join(self, previous: Type | None, current: Type) -> Type:
+        """The type of elements of both types; that they must not be mixed is said later, by a validator."""
         if previous is None:
             return current
-        if self._fits(previous, current):
-            return most_general(previous, current)
-        self._fail(node, f"expected type '{previous.checked}' but found '{current.checked}'")
-        return types.ERROR
+        return most_general(previous, current) if self._fits(previous, current) else types.DYN
 
     def _list(self, node: ListLiteral) -> Type:
         joined: Type | None = None
         for place, item in enumerate(node.items):
-            joined = self._join(item, joined, self._element(item, place in node.optional))
+            joined = self._join(joined, self._element(item, place in node.optional))
         return types.list_of(joined or self._fresh_parameter())
 
     def _map(self, node: MapLiteral) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for entry in node.entries:
-            keys = self._join(entry.key, keys, self._check(entry.key))
-            values = self._join(entry.value, values, self._element(entry.value, entry.optional))
+            keys = self._join(keys, self._check(entry.key))
+            values = self._join(values, self._element(entry.value, entry.optional))
         return types.map_of(keys or self._fresh_parameter(), values or self._fresh_parameter())
 
     def _object(self, node: ObjectLiteral) -> Type:

@@ -53,6 +53,7 @@ BINDINGS = Library(0, (), macros.BINDINGS)
 JSON_PATCH = Library(0, kubernetes.JSON_PATCH)
 _OPTIONALS_SINCE = 28
 _VALIDATED_SINCE = 29
+_KEYWORDS_SINCE = 31
 _CROSS_TYPE_SINCE = 28
 _CROSS_TYPE = tuple(
     f"{word}_{one}_{other}"
@@ -83,8 +84,13 @@ class Environment:
         return self.minor >= _OPTIONALS_SINCE
 
     @property
+    def keywords(self) -> bool:
+        """Whether fields that are called like reserved words can be selected by those."""
+        return self.minor >= _KEYWORDS_SINCE
+
+    @property
     def validated(self) -> bool:
-        """Whether literal durations, timestamps and patterns are checked when compiling."""
+        """Whether literal durations, timestamps, patterns and formats are checked when compiling."""
         return self.minor >= _VALIDATED_SINCE
 
     def extended(

@@ -4,18 +4,63 @@ Source: github.com/google/cel-go/ext/formatting.go.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from apimachinery.cel.errors import EvaluationError
+from apimachinery.cel.nodes import ListLiteral, MapLiteral, Node
 from apimachinery.cel.times import Duration, Timestamp
+from apimachinery.cel.types import Type
 from apimachinery.cel.values import TypeValue, type_name
+
+T = TypeVar("T")
 
 _CLAUSE = re.compile(r"%(?:%|(\.[0-9]+)?([sdfebxXo])|(.?))", re.DOTALL)
 
 
+class WrongArgumentError(EvaluationError):
+    """An argument that its clause cannot show; `node` is where it stands, when that is told by its type."""
+
+    def __init__(self, verb: str, name: str, node: Any = None) -> None:
+        super().__init__(f"error during formatting: {_ONLY[verb]}, was given {name}")
+        self.node = node
+
+
 def format_string(text: str, arguments: Sequence[Any]) -> str:
     """`text` with its clauses filled in; raises EvaluationError."""
+    return _filled(text, arguments, lambda verb, precision, argument: _VERBS[verb](verb, argument, precision))
+
+
+def check(text: str, arguments: Sequence[Node], type_of: Callable[[Node], Type]) -> None:
+    """Raise EvaluationError if the clauses of `text` could not be filled in with arguments of these types."""
+
+    def clause(verb: str, _: int | None, argument: Node) -> str:
+        unfit = _unfit_text(argument, type_of) if verb == "s" else argument
+        if unfit is not None and not _is_one_of(type_of(unfit), _KINDS[verb]):
+            raise WrongArgumentError(verb, type_of(unfit).name, unfit)
+        return ""
+
+    _filled(text, arguments, clause)
+
+
+def _unfit_text(node: Node, type_of: Callable[[Node], Type]) -> Node | None:
+    """The first node in a literal list or map, or itself, that `%s` cannot show."""
+    if not _is_one_of(type_of(node), _KINDS["s"]):
+        return node
+    inner: Iterable[Node] = ()
+    if isinstance(node, ListLiteral):
+        inner = node.items
+    elif isinstance(node, MapLiteral):
+        inner = (each for entry in node.entries for each in (entry.key, entry.value))
+    return next((found for each in inner if (found := _unfit_text(each, type_of)) is not None), None)
+
+
+def _is_one_of(kind: Type, kinds: frozenset[str]) -> bool:
+    return kind.kind == "dyn" or kind.kind in kinds
+
+
+def _filled(text: str, arguments: Sequence[T], fill: Callable[[str, int | None, T], str]) -> str:
+    """`text` with what `fill` (verb, precision, argument) gives for each clause."""
     used = 0
 
     def clause(found: "re.Match[str]") -> str:
@@ -24,16 +69,14 @@ def format_string(text: str, arguments: Sequence[Any]) -> str:
         if found.group() == "%%":
             return "%"
         if unknown is not None:
-            what = f'unrecognized formatting clause "{unknown}"' if unknown else "unexpected end of string"
+            if not unknown:
+                raise EvaluationError("unexpected end of string")
+            what = f'unrecognized formatting clause "{unknown}"'
             raise EvaluationError(f"could not parse formatting clause: {what}")
         if used >= len(arguments):
             raise EvaluationError(f"index {used} out of range")
-        argument = arguments[used]
         used += 1
-        try:
-            return _VERBS[verb](argument, None if precision is None else int(precision[1:]))
-        except _UnformattableError as problem:
-            raise EvaluationError(f"error during formatting: {problem}") from None
+        return fill(verb, None if precision is None else int(precision[1:]), arguments[used - 1])
 
     result = _CLAUSE.sub(clause, text)
     if used != len(arguments):
@@ -43,11 +86,7 @@ def format_string(text: str, arguments: Sequence[Any]) -> str:
     return result
 
 
-class _UnformattableError(Exception):
-    pass
-
-
-def _string(value: Any, _: int | None) -> str:
+def _string(_verb: str, value: Any, _: int | None) -> str:
     return text_of(value)
 
 
@@ -66,69 +105,79 @@ def text_of(value: Any) -> str:
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, bool | int | float | str | bytes | Duration | Timestamp):
         return to_string(value)
-    raise _UnformattableError(
-        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
-        f"durations, and timestamps, was given {type_name(value)}"
-    )
+    raise WrongArgumentError("s", type_name(value))
 
 
-def _integer(value: Any, _: int | None) -> str:
+def _integer(verb: str, value: Any, _: int | None) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    raise _UnformattableError(f"decimal clause can only be used on integers, was given {type_name(value)}")
+    raise WrongArgumentError(verb, type_name(value))
 
 
-def _double(what: str, code: str) -> Callable[[Any, int | None], str]:
-    def formatted(value: Any, precision: int | None) -> str:
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise _UnformattableError(
-                f"{what} clause can only be used on doubles, was given {type_name(value)}"
-            )
-        number = float(value)
-        if number != number or number in (float("inf"), float("-inf")):
-            return _integer(number, None)
-        return format(number, f".{6 if precision is None else precision}{code}")
-
-    return formatted
+def _double(verb: str, value: Any, precision: int | None) -> str:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise WrongArgumentError(verb, type_name(value))
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        return _integer(verb, number, None)
+    return format(number, f".{6 if precision is None else precision}{verb}")
 
 
-def _binary(value: Any, _: int | None) -> str:
+def _binary(verb: str, value: Any, _: int | None) -> str:
     if not isinstance(value, int):
-        raise _UnformattableError(
-            f"only integers and bools can be formatted as binary, was given {type_name(value)}"
-        )
+        raise WrongArgumentError(verb, type_name(value))
     return format(int(value), "b")
 
 
-def _octal(value: Any, _: int | None) -> str:
+def _octal(verb: str, value: Any, _: int | None) -> str:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _UnformattableError(f"octal clause can only be used on integers, was given {type_name(value)}")
+        raise WrongArgumentError(verb, type_name(value))
     return format(value, "o")
 
 
-def _hexadecimal(code: str) -> Callable[[Any, int | None], str]:
-    def formatted(value: Any, _: int | None) -> str:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return format(value, code)
-        if isinstance(value, str | bytes):
-            text = (value.encode() if isinstance(value, str) else value).hex()
-            return text.upper() if code == "X" else text
-        raise _UnformattableError(
-            "only integers, byte buffers, and strings can be formatted as hex, was given " + type_name(value)
-        )
-
-    return formatted
+def _hexadecimal(verb: str, value: Any, _: int | None) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return format(value, verb)
+    if isinstance(value, str | bytes):
+        text = (value.encode() if isinstance(value, str) else value).hex()
+        return text.upper() if verb == "X" else text
+    raise WrongArgumentError(verb, type_name(value))
 
 
-_VERBS: Mapping[str, Callable[[Any, int | None], str]] = {
+_VERBS: Mapping[str, Callable[[str, Any, int | None], str]] = {
     "s": _string,
     "d": _integer,
-    "f": _double("fixed-point", "f"),
-    "e": _double("scientific", "e"),
+    "f": _double,
+    "e": _double,
     "b": _binary,
     "o": _octal,
-    "x": _hexadecimal("x"),
-    "X": _hexadecimal("X"),
+    "x": _hexadecimal,
+    "X": _hexadecimal,
+}
+_HEX = "only integers, byte buffers, and strings can be formatted as hex"
+_ONLY = {
+    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+    "durations, and timestamps",
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "only integers and bools can be formatted as binary",
+    "o": "octal clause can only be used on integers",
+    "x": _HEX,
+    "X": _HEX,
+}
+_INTEGERS = frozenset({"int", "uint"})
+_DOUBLES = frozenset({"double", "string"})  # texts may be NaN or Infinity
+_KINDS = {
+    "s": _INTEGERS
+    | {"list", "map", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null"},
+    "d": _INTEGERS,
+    "f": _DOUBLES,
+    "e": _DOUBLES,
+    "b": _INTEGERS | {"bool"},
+    "o": _INTEGERS,
+    "x": _INTEGERS | {"string", "bytes"},
+    "X": _INTEGERS | {"string", "bytes"},
 }

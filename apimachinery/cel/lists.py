@@ -90,6 +90,13 @@ def _distinct(items: Values) -> list[Any]:
     return kept
 
 
+def _flattened(items: Any) -> list[Any]:
+    """One level less; a list that is flat already stays as it is."""
+    if not isinstance(items, list | tuple):
+        raise EvaluationError(f"no such overload: {type_name(items)}.flatten()")
+    return _flatten(items)
+
+
 def _flatten(items: Values, depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
@@ -140,7 +147,7 @@ def _range(end: int) -> list[int]:
 
 EXTENDED_LISTS: tuple[Overload, ...] = (
     overload("list(T).slice(int,int) list(T)", _slice, "list_slice"),
-    overload("list(list(T)).flatten() list(T)", _flatten, "list_flatten"),
+    overload("list(list(T)).flatten() list(T)", _flattened, "list_flatten", loose=True),
     overload("list(dyn).flatten(int) list(dyn)", _flatten, "list_flatten_int"),
     *(overload(f"list({kind}).sort() list({kind})", _sort, f"list_{kind}_sort") for kind in _COMPARABLE),
     *(

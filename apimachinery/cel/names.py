@@ -59,3 +59,8 @@ def unescape(identifier: str) -> str | None:
     if "__" in _SEQUENCE.sub("", identifier):
         return None
     return _SEQUENCE.sub(lambda found: _BACK[found.group()], identifier)
+
+
+def keyword_field(name: str) -> str:
+    """The identifier of a property that is selected by a reserved word; any other name stays."""
+    return f"__{name}__" if name in _RESERVED else name

@@ -2,19 +2,17 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from apimachinery.cel import patience, times
+from apimachinery.cel import patience, validators
 from apimachinery.cel.checker import Checked, Checker
 from apimachinery.cel.declarations import Declared, size_at
 from apimachinery.cel.environments import LIMIT, Environment
 from apimachinery.cel.errors import CompileError, CostExceededError, EvaluationError, Issue, report
 from apimachinery.cel.estimator import Estimator
 from apimachinery.cel.interpreter import Interpreter
-from apimachinery.cel.nodes import Call, Literal
-from apimachinery.cel.regular import regular_expression
 from apimachinery.cel.steps import Frame
 from apimachinery.cel.syntax import parse
 from apimachinery.cel.types import ANY, Type
@@ -118,38 +116,23 @@ def _check(expression: str, environment: Environment) -> Checked:
     try:
         root = parse(expression, environment.macros, optionals=environment.optionals)
         variables = {name: declared.type for name, declared in environment.variables.items()}
-        checker = Checker(variables, environment.functions, environment.named_type)
+        checker = Checker(
+            variables, environment.functions, environment.named_type, keywords=environment.keywords
+        )
         checked = checker.check(root)
     except CompileError as error:
         raise CompileError(f"compilation failed: {error}") from None
-    issues = checker.issues
-    if not issues and environment.validated:
-        issues = _wrong_literals(checked)
+    issues = checker.issues or list(_invalid(checked, environment))
     if issues:
         raise CompileError(f"compilation failed: {report(expression, issues)}")
     return checked
 
 
-_LITERALS: Mapping[str, tuple[int, Callable[[str], object]]] = {
-    "duration": (0, times.duration),
-    "timestamp": (0, times.timestamp),
-    "matches": (-1, regular_expression),
-}
-
-
-def _wrong_literals(checked: Checked) -> list[Issue]:
-    issues = []
-    for node in checked.types:
-        if not isinstance(node, Call) or node.function not in _LITERALS or not node.arguments:
-            continue
-        place, read = _LITERALS[node.function]
-        argument = node.arguments[place]
-        if isinstance(argument, Literal) and isinstance(argument.value, str):
-            try:
-                read(argument.value)
-            except ValueError:
-                issues.append(Issue(argument.offset, f"invalid {node.function} argument"))
-    return issues
+def _invalid(checked: Checked, environment: Environment) -> Iterator[Issue]:
+    yield from validators.mixed_aggregates(checked)
+    if environment.validated:
+        yield from validators.wrong_literals(checked)
+        yield from validators.wrong_formats(checked)
 
 
 def _compiled(expression: str, environment: Environment) -> Program | CompileError:

@@ -12,7 +12,7 @@ from typing import Any
 from apimachinery.cel import times, types
 from apimachinery.cel.declarations import Declared
 from apimachinery.cel.errors import EvaluationError
-from apimachinery.cel.names import escape, unescape
+from apimachinery.cel.names import escape, keyword_field, unescape
 from apimachinery.cel.times import Duration, Timestamp
 from apimachinery.cel.values import Optional, equal, type_name
 
@@ -70,18 +70,23 @@ class ObjectView(Mapping[str, Any]):
         self._data = data
         self._declared = declared
 
-    def _property(self, key: object) -> str | None:
-        return unescape(key) if isinstance(key, str) and key in self._declared.fields else None
+    def _property(self, key: object) -> tuple[str, Declared] | None:
+        """The name of a property and its declaration."""
+        if not isinstance(key, str):
+            return None
+        field = self._declared.fields.get(key) or self._declared.fields.get(keyword_field(key))
+        name = unescape(key) if field is not None else None
+        return None if name is None or field is None else (name, field)
 
     def __getitem__(self, key: str) -> Any:
-        name = self._property(key)
-        if name is None or self._data.get(name) is None:
+        found = self._property(key)
+        if found is None or self._data.get(found[0]) is None:
             raise KeyError(key)
-        return to_value(self._data[name], self._declared.fields[key])
+        return to_value(self._data[found[0]], found[1])
 
     def __contains__(self, key: object) -> bool:
-        name = self._property(key)
-        return name is not None and self._data.get(name) is not None
+        found = self._property(key)
+        return found is not None and self._data.get(found[0]) is not None
 
     def __iter__(self) -> Iterator[str]:
         return (key for key in self._declared.fields if key in self)

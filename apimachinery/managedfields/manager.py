@@ -188,7 +188,7 @@ class _Write:
             _validated(existing, why, allow_duplicates=True)
             managed = self._tracked({}, live, managed, BEFORE_FIRST_APPLY)
         before = self._updater.versioned(live, self._api_version)
-        applied = before.holding(config)
+        applied = before.holding(objects.unmanaged(config))
         _validated(applied, f"failed to create typed patch object ({objects.who(config)})")
         _validated(before, f"failed to create typed live object ({objects.who(live)})", allow_duplicates=True)
         try:

@@ -30,7 +30,7 @@ def given(live: Object, new: Object, subresource: str) -> Managed:
 def unmanaged(obj: Object) -> Object:
     """`obj` without managedFields."""
     metadata = obj.get("metadata")
-    if not metadata or "managedFields" not in metadata:
+    if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return obj
     return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
 

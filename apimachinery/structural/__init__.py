@@ -20,7 +20,7 @@ Source: apiextensions-apiserver pkg/apiserver/{schema,validation}, kube-openapi 
 
 from apimachinery.structural.bridge import to_schema
 from apimachinery.structural.defaulting import default
-from apimachinery.structural.definitions import validate_definition, warnings
+from apimachinery.structural.definitions import has_defaults, validate_definition, warnings
 from apimachinery.structural.embedded import CoercionError, coerce
 from apimachinery.structural.expressions import forgiven_faults
 from apimachinery.structural.model import Structural
@@ -36,6 +36,7 @@ __all__ = [
     "coerce",
     "default",
     "forgiven_faults",
+    "has_defaults",
     "openapi",
     "prune",
     "to_schema",

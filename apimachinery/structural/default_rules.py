@@ -12,7 +12,7 @@ from apimachinery.structural.embedded import CoercionError, coerce, validate_emb
 from apimachinery.structural.expressions import validate_default
 from apimachinery.structural.kinds import sorted_maps
 from apimachinery.structural.model import Structural
-from apimachinery.structural.objects import validate_values
+from apimachinery.structural.objects import validate_default_values
 from apimachinery.structural.paths import child
 from apimachinery.structural.pruning import prune_unknown
 
@@ -38,7 +38,11 @@ class _Checker:
         errors: list[FieldError] = []
         if node.has_default:
             at = child(path, "default")
-            errors += self._in_metadata(node, at, steps) if inside_metadata else _plain(node, at)
+            errors += (
+                self._in_metadata(node, at, steps)
+                if inside_metadata
+                else _plain(node, at, resource=node.embedded or resource)
+            )
         if node.items is not None:
             errors += self.walk(
                 node.items, child(path, "items"), (*steps, 0), inside_metadata=inside_metadata, resource=False
@@ -62,7 +66,7 @@ class _Checker:
             listed = ", ".join(map(str, faults))
             listed = f"[{listed}]" if len(faults) > 1 else listed
             return [invalid(at, sorted_maps(node.default), f"must result in valid metadata: {listed}")]
-        return validate_values(node.default, node, at)
+        return validate_default_values(node.default, node, at)
 
 
 def _surrounded(value: Any, steps: _Steps) -> Any:
@@ -71,18 +75,18 @@ def _surrounded(value: Any, steps: _Steps) -> Any:
     return {"apiVersion": "validation/v1", "kind": "Validation", **value}
 
 
-def _plain(node: Structural, at: str) -> list[FieldError]:
+def _plain(node: Structural, at: str, *, resource: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     pruned = deepcopy(node.default)
-    prune_unknown(pruned, node, node.embedded)
+    prune_unknown(pruned, node, resource)
     if not equal(pruned, node.default):
         errors.append(invalid(at, sorted_maps(node.default), "must not have unknown fields"))
     value = deepcopy(node.default)
     try:
-        coerce(value, node, at, root=node.embedded)
+        coerce(value, node, at, root=resource)
     except CoercionError as error:
         return [*errors, error.error]
-    faults = validate_embedded(value, node, at, root=node.embedded) or validate_values(value, node, at)
+    faults = validate_embedded(value, node, at, root=resource) or validate_default_values(value, node, at)
     if not faults and node.has_rules:
         faults = validate_default(value, node, at)
     return errors + faults

@@ -153,6 +153,17 @@ def _expressions(old: Object | None) -> frozenset[str]:
     return frozenset(found)
 
 
+def has_defaults(spec: Object) -> bool:
+    """Whether the schema of some version of a definition's spec has a default."""
+
+    def found(props: Any) -> bool:
+        if not isinstance(props, dict):
+            return False
+        return props.get("default") is not None or any(map(found, _below(props)))
+
+    return any(found(_schema(version)) for version in spec.get("versions") or ())
+
+
 def _total(total: costs.Total, at: str) -> Iterator[FieldError]:
     if total.cost <= costs.DEFINITION_LIMIT:
         return

@@ -139,8 +139,10 @@ def _validate(value: Any, node: Structural, path: str, embedded: bool) -> Iterat
 def _validate_resource(value: Object, node: Structural, path: str) -> Iterator[FieldError]:
     for name in ("apiVersion", "kind"):
         at = child(path, name)
-        if name not in value or value[name] == "":
+        if name not in value:
             yield required(at)
+        elif value[name] == "":
+            yield invalid(at, "", "must not be empty")
         elif not isinstance(value[name], str):
             yield invalid(at, value[name], "must be a string")
         elif name == "apiVersion" and value[name].count("/") > 1:

@@ -114,17 +114,17 @@ class _Run:
             self.walk(node.items, item, earlier, index(path, position), past.item(item, before))
 
     def _here(self, node: RuleNode, value: Any, old: Any, path: str, past: Past) -> None:
-        at, seen = shown(path), self._seen(node, value)
+        at, kind = shown(path), node.structural.type
         if self.budget <= 0:
-            self._stop(at, seen, _NO_BUDGET)
+            self._stop(at, kind, _NO_BUDGET)
         bindings = {SELF: _seen_by_rules(value, node.declared)}
         if old is not None and any(rule.uses_old for rule in node.rules):
             bindings[OLD_SELF] = _seen_by_rules(old, node.declared)
         for rule in node.rules:
             if rule.error:
-                self._invalid(at, seen, f"rule compile error: {rule.error}")
-            elif self._applies(rule, old) and not self._holds(rule, _bound(rule, bindings), at, seen):
-                self._fail(rule, bindings, path, seen, past)
+                self._invalid(at, kind, f"rule compile error: {rule.error}")
+            elif self._applies(rule, old) and not self._holds(rule, _bound(rule, bindings), at, kind):
+                self._fail(rule, bindings, path, self._seen(node, value), past)
 
     def _applies(self, rule: RuleProgram, old: Any) -> bool:
         if rule.program is None:
@@ -174,8 +174,11 @@ class _Run:
         told.append(_error(rule.rule.get("reason"), at, seen, detail))
 
     def _message(self, rule: RuleProgram, bindings: Mapping[str, Any]) -> tuple[str | None, str]:
-        """The evaluated message, None if it cannot be used; and why everything ends here."""
-        value, cost, error = _evaluate(rule.message, _bound(rule, bindings))
+        """The evaluated message, None if it cannot be used; and why everything ends here.
+
+        To a message, oldSelf is never optional, whatever it is to the rule.
+        """
+        value, cost, error = _evaluate(rule.message, bindings)
         if cost > self.budget:
             return None, (
                 "messageExpression evaluation failed due to running out of cost budget, "

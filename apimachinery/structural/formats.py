@@ -170,7 +170,6 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "date": is_date,
     "duration": _duration,
     "datetime": is_date_time,
-    "quantity": _quantity,
     "k8sshortname": lambda text: len(text) <= 63 and _SHORT_NAME(text),
     "k8slongname": _long_name,
 }

@@ -87,8 +87,13 @@ class Structural:
 
     @cached_property
     def check_nested(self) -> NodeCheck:
-        """The compiled check of values that are no resource: status, a default."""
+        """The compiled check of values that are no resource: the status."""
         return compile_check(self.props, self.rules)
+
+    @cached_property
+    def check_default(self) -> NodeCheck:
+        """The compiled check of a default; what is an integer or a string may be anything there."""
+        return compile_check(_without_int_or_string(self.props), self.rules)
 
     @cached_property
     def rule_tree(self) -> RuleNode | None:
@@ -110,3 +115,11 @@ class Structural:
     def nested_rule_tree(self) -> RuleNode | None:
         """The compiled rules, of something inside a resource."""
         return build(self, root=self.embedded)
+
+
+def _without_int_or_string(props: Any) -> Any:
+    if isinstance(props, dict):
+        kept = {name: _without_int_or_string(one) for name, one in props.items()}
+        kept.pop("x-kubernetes-int-or-string", None)
+        return kept
+    return [_without_int_or_string(one) for one in props] if isinstance(props, list) else props

@@ -82,9 +82,9 @@ def _finish(obj: Object, old: Object, structural: Structural, errors: list[Field
     return errors + _rules(obj, old, structural, errors)
 
 
-def validate_values(value: Any, structural: Structural, path: str) -> list[FieldError]:
-    """Faults of the values alone, for something that is no resource (a default)."""
-    return _values(structural.check_nested, value, NOTHING, path)
+def validate_default_values(value: Any, structural: Structural, path: str) -> list[FieldError]:
+    """Faults of a default's values alone."""
+    return _values(structural.check_default, value, NOTHING, path)
 
 
 def _values(check: NodeCheck, value: Any, old: Any, path: str) -> list[FieldError]:

@@ -31,9 +31,9 @@ def _text(rule: Object, at: str) -> Iterator[FieldError]:
     if not expression:
         yield required(f"{at}.rule", "rule is not specified")
     elif message and not trimmed:
-        yield invalid(f"{at}.message", message, "message must be non-empty if specified")
+        yield invalid(f"{at}.message", message, "must be non-empty if specified")
     elif _BREAK.search(trimmed):
-        yield invalid(f"{at}.message", message, "message must not contain line breaks")
+        yield invalid(f"{at}.message", message, "must not contain line breaks")
     elif _BREAK.search(expression) and not trimmed:
         yield required(f"{at}.message", "message must be specified if rule contains line breaks")
 
@@ -46,11 +46,11 @@ def _rest(rule: Object, at: str, props: Object) -> Iterator[FieldError]:
         yield not_supported(f"{at}.reason", reason, REASONS)
     path = rule.get("fieldPath") or ""
     if path and not path.strip():
-        yield invalid(f"{at}.fieldPath", path, "fieldPath must be non-empty if specified")
+        yield invalid(f"{at}.fieldPath", path, "must be non-empty if specified")
     if _BREAK.search(path):
-        yield invalid(f"{at}.fieldPath", path, "fieldPath must not contain line breaks")
+        yield invalid(f"{at}.fieldPath", path, "must not contain line breaks")
     if path and not _names_field(path, props):
-        yield invalid(f"{at}.fieldPath", path, "fieldPath must be a valid path")
+        yield invalid(f"{at}.fieldPath", path, "must be a valid path")
 
 
 def _names_field(path: str, props: Object) -> bool:

@@ -40,8 +40,10 @@ _FORBIDDEN_INSIDE: Final = (
     ("x-kubernetes-map-type", "must be undefined to be structural"),
     ("x-kubernetes-validations", "must be empty to be structural"),
 )
-_FALSE_COUNTS: Final = {"additionalProperties", "default"}
-_EMPTY_COUNTS: Final = {"externalDocs", "x-kubernetes-list-type", "x-kubernetes-map-type", *_FALSE_COUNTS}
+_FALSE_COUNTS: Final = {"default"}
+_EMPTY_COUNTS: Final = {
+    "additionalProperties", "default", "externalDocs", "x-kubernetes-list-type", "x-kubernetes-map-type",
+}  # fmt: skip
 
 
 def validate_structure(props: Object, path: str) -> list[FieldError]:

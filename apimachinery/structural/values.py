@@ -143,11 +143,11 @@ def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
             return 0
         matches = 0
         if looks:
-            before = old if isinstance(old, dict) else None
+            before = old if isinstance(old, dict) else {}
             for name, each in value.items():
                 below = properties.get(name, additional)
                 if below is not None:
-                    found = NOTHING if before is None or (root and name in _TYPE_META) else before.get(name)
+                    found = NOTHING if root and name in _TYPE_META else before.get(name, NOTHING)
                     matches += below(each, found, (path, name), faults)
                 elif closed:
                     faults.append(say.forbidden_property(path, name))

@@ -28,6 +28,12 @@ class DefinitionStatusStrategy(StatusStrategy):
     core_metadata = False
     kept_metadata = ()
 
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if not (new.get("status") or {}).get("storedVersions"):
+            new["status"] = dict(new.get("status") or {})
+            _remember_storage(new)
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return validation.validate_status(new)
 

@@ -25,7 +25,11 @@ def validate_conversion(spec: Object, old: Object | None, *, established: bool) 
         return []
     strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
     client, reviews = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
-    faults = list(_strategy(strategy))
+    faults = []
+    if spec.get("preserveUnknownFields") and strategy != "None":
+        why = "must be None if spec.preserveUnknownFields is true"
+        faults.append(invalid(f"{_PATH}.strategy", strategy, why))
+    faults += _strategy(strategy)
     if strategy != "Webhook":
         unset = "should not be set when strategy is not set to Webhook"
         if client is not None:

@@ -3,11 +3,12 @@
 Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, 1.36.
 """
 
+import json
 import unicodedata
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, index, invalid, required, too_many
+from apimachinery.field import FieldError, Shown, child, duplicate, index, invalid, required, too_many
 from apimachinery.structural.field_paths import FieldPathError, read_field_path
 from apiserver.definitions.internal import Place
 
@@ -49,7 +50,8 @@ def _warning(version: Object, path: str) -> Iterator[FieldError]:
         if not (char == " " or unicodedata.category(char)[0] in "LMNPS"):
             at = len(text[:position].encode())
             why = f"non-printable character found at index {at}"
-            yield invalid(path, text, f"must only contain printable UTF-8 characters; {why}")
+            shown = Shown(json.dumps(text, ensure_ascii=False))  # a pointer, so as JSON
+            yield invalid(path, shown, f"must only contain printable UTF-8 characters; {why}")
             return
 
 
@@ -97,9 +99,9 @@ def _selectable(place: Place, fields: list[Object], path: str) -> Iterator[Field
         where = (
             "validations.schema is included"
             if place.version is None
-            else ("version.schema.openAPIV3Schema is not included")
+            else "`version.schema.openAPIV3Schema` is not included"
         )
-        yield invalid(path, "", f"selectableFields may only be set when {where}")
+        yield invalid(path, "", f"may only be set when {where}")
         return
     seen: set[str] = set()
     for position, field in enumerate(fields):

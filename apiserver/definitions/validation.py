@@ -8,7 +8,7 @@ from typing import Any
 
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, index, invalid, not_supported, required
-from apimachinery.structural import Rules, validate_definition
+from apimachinery.structural import Rules, has_defaults, validate_definition
 from apimachinery.validation import names
 from apiserver.definitions import approval, conditions, internal
 from apiserver.definitions.validating_conversion import validate_conversion
@@ -55,6 +55,9 @@ def _validate_spec(spec: Object, *, established: bool, old: Object | None) -> li
         faults += validate_parts(place)
     faults += [*_versions(spec), *_required_names(spec.get("names") or {})]
     faults += _names(spec.get("names") or {}, "spec.names")
+    if spec.get("preserveUnknownFields") and has_defaults(spec):
+        why = "must be false in order to use defaults in the schema"
+        faults.append(invalid("spec.preserveUnknownFields", True, why))
     return [*faults, *validate_conversion(spec, old, established=established)]
 
 
@@ -124,9 +127,11 @@ def _stored_versions(obj: Object) -> Iterator[FieldError]:
         yield invalid(path, stored, "must have at least one stored version")
         return
     versions = (obj.get("spec") or {}).get("versions") or []
+    left = set(stored)
     for version in versions:
-        if version.get("storage") and version["name"] not in stored:
+        if version.get("storage") and version["name"] not in left:
             yield invalid(path, stored, f"must have the storage version {version['name']}")
+        left.discard(version["name"])  # so a name that is there twice is missed the second time
     there = {one.get("name") for one in versions}
     for name, position in {name: position for position, name in enumerate(stored)}.items():
         if name not in there:

@@ -166,7 +166,11 @@ def _applied(
         why = shapes.explain(config.value, scope.resource.schema)
         raise patched_objects.unreadable(config.value, why) from None
     check_repeated(request, config, options.field_validation)
-    obj = patched_objects.decoded(request, scope, new, "Ignore")
+    obj = (
+        _defaulted(scope, live, new)
+        if scope.resource.custom
+        else patched_objects.decoded(request, scope, new, "Ignore")
+    )
     uid = obj["metadata"].get("uid")
     if live is None and uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -174,3 +178,15 @@ def _applied(
     bodies.check_namespace(obj, scope, request.info.namespace)
     bodies.check_name(obj, request.info.name)
     return obj
+
+
+def _defaulted(scope: Scope, live: Object | None, merged: Object) -> Object:
+    """A custom resource as it was merged, nulls included: of a map nothing is read but the metadata."""
+    resource = scope.resource
+    metadata = dict(merged.get("metadata") or {})
+    metadata.pop("creationTimestamp", None)  # the server's say, whatever it is
+    if live is not None:
+        metadata["creationTimestamp"] = live["metadata"]["creationTimestamp"]
+    head = {"apiVersion": merged["apiVersion"], "kind": merged["kind"], "metadata": metadata}
+    found = patched_objects.decode(head, resource.gvk, resource.schema, "Ignore", (), resource.structural)
+    return scope.services.codec.default({**merged, **found.object}, resource)

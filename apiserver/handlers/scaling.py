@@ -45,6 +45,8 @@ _OTHER_VERSION = "the API version in the data"
 _UNREGISTERED = (
     'no kind is registered for the type v1.Scale in scheme "pkg/apiserver/customresource_handler.go:781"'
 )
+# Custom resources are converted by what knows no Scale, so that none can be applied.
+_NO_SCALE = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
 _UNSET = -(2**31)  # replicas that were never given
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -179,14 +181,25 @@ def _applied(
     now: str,
 ) -> Object:
     """The live Scale with an applied configuration."""
+    _check_owned(scope, live, config.value)
     merged = _field_manager(schema).apply(
         live, config.value, options.field_manager, bool(options.force), "scale", now, kind=GVK.kind
     )
+    if scope.resource.custom:
+        raise errors.StatusError(500, "", f"failed to convert new object ({objects.who(merged)}) {_NO_SCALE}")
     check_repeated(request, config, options.field_validation)
     found = patched_objects.decode(merged, GVK, schema, "Ignore").object
     bodies.check_namespace(found, scope, request.info.namespace)
     bodies.check_name(found, request.info.name)
     return found
+
+
+def _check_owned(scope: Scope, live: Object, config: Object) -> None:
+    """Raise if nobody owns the replicas of a custom resource: no manager can be made up for them."""
+    if scope.resource.custom and not live["metadata"].get("managedFields"):
+        objects.check_kind(live, config)
+        why = f"failed to convert live object (/; {objects.gvk(live)}) {_NO_SCALE}"
+        raise errors.StatusError(500, "", f"failed to create manager for existing fields: {why}")
 
 
 async def _write(

@@ -72,9 +72,9 @@ def _unreadable(url: str) -> str:
 
 def validate_service(path: str, service: Object) -> Iterator[FieldError]:
     """What is wrong with a webhook's `service`."""
-    for name in ("name", "namespace"):
-        if not service.get(name):
-            yield required(child(path, name), f"service {name} is required")
+    for name, other in (("name", "namespace"), ("namespace", "name")):
+        if not service.get(other):  # upstream mixes them up
+            yield required(child(path, name))
     port = service.get("port") or 0
     if problems := names.port(port):
         yield invalid(child(path, "port"), port, f"port is not valid: {','.join(problems)}")

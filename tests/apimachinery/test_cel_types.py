@@ -15,6 +15,11 @@ _VARIABLES = {
         "Thing", {"size": types.INT, "inner": types.object_type("Inner", {"x": types.BOOL})}
     ),
 }
+_DECIMAL = "error during formatting: decimal clause can only be used on integers, was given "
+_TEXT = (
+    "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, "
+    "lists, types, durations, and timestamps, was given "
+)
 _ENVIRONMENT = cel.environment("1.36", stored=True, variables=_VARIABLES)
 
 
@@ -35,7 +40,7 @@ _ENVIRONMENT = cel.environment("1.36", stored=True, variables=_VARIABLES)
         ("labels.?a.orValue('')", "string"),
         ("o.?inner.?x", "optional_type(bool)"),
         ("[]", "list(dyn)"),
-        ("[1, d]", "list(dyn)"),
+        ("[dyn(1), d]", "list(dyn)"),
         ("{'a': [1]}", "map(string, list(int))"),
         ("type(i)", "type(int)"),
         ("i > 1.5", "bool"),
@@ -75,12 +80,27 @@ def test_type_of_an_expression(expression, result):
         ),
         ("names.all(n, n)", 14, "expected type 'bool' but found 'string'"),
         ("[1, 'a']", 5, "expected type 'int' but found 'string'"),
+        ("[1, 'a', 'b']", 5, "expected type 'int' but found 'string'"),
+        ("[1, d]", 5, "expected type 'int' but found 'dyn'"),
+        ("[[1], ['a']]", 7, "expected type 'list(int)' but found 'list(string)'"),
+        ("['%d'.format([1])].map(x, [x, 1])", 31, "expected type 'string' but found 'int'"),
+        ("'%d'.format(['a'])", 14, _DECIMAL + "string"),
+        ("'%s %d'.format([[1, duration('1s')], {'a': true}])", 38, _DECIMAL + "map"),
+        (
+            "'%s'.format([['a', optional.of(1)]])",
+            31,
+            _TEXT + "optional_type",
+        ),
+        ("'%d %d'.format([1])", 15, "index 1 out of range"),
+        ("'%d'.format([1, 2])", 12, "too many arguments supplied to string.format (expected 1, got 2)"),
+        ("'%q'.format([1])", 12, 'could not parse formatting clause: unrecognized formatting clause "q"'),
         ("{'a': 1, 'b': 'c'}", 15, "expected type 'int' but found 'string'"),
         ("i && true", 1, "expected type 'bool' but found 'int'"),
         ("[?i]", 3, "expected type 'optional_type(int)' but found 'int'"),
         ("matches(s, '(')", 12, "invalid matches argument"),
         ("duration('1x') == duration('1s')", 10, "invalid duration argument"),
         ("timestamp('today') == d", 11, "invalid timestamp argument"),
+        ("timestamp(9223372036854775807) == d", 11, "invalid timestamp argument"),
         ("names.map(i + 1, i)", 13, "argument is not an identifier"),
         ("for > 1", 1, "reserved identifier: for"),
         ("i.startsWith('a')", 13, "found no matching overload for 'startsWith' applied to 'int.(string)'"),

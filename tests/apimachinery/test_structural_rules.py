@@ -88,7 +88,7 @@ KEYED = {
                     f'{RULE}.reason: Unsupported value: "Odd": supported values: "FieldValueDuplicate", '
                     '"FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"'
                 ),
-                f'{RULE}.fieldPath: Invalid value: ".z": fieldPath must be a valid path',
+                f'{RULE}.fieldPath: Invalid value: ".z": must be a valid path',
             ],
         ),
         (
@@ -167,11 +167,15 @@ def test_stored_expressions_may_use_what_is_new():
             {"n": 0},
             ["x: Duplicate value"],
         ),
-        (ruled(OBJECT, "self.n > 0"), {}, ["x: Invalid value: no such key: n evaluating rule: self.n > 0"]),
+        (
+            ruled(OBJECT, "self.n > 0"),
+            {},
+            ['x: Invalid value: "object": no such key: n evaluating rule: self.n > 0'],
+        ),
         (
             ruled(NUMBER, "1 / self > 0"),
             0,
-            ["x: Invalid value: 0: division by zero evaluating rule: 1 / self > 0"],
+            ['x: Invalid value: "integer": division by zero evaluating rule: 1 / self > 0'],
         ),
         (ruled(TEXT, "self == oldSelf"), "b", []),
         (ruled({**TEXT, "nullable": True}, "self == 'a'"), None, []),
@@ -189,7 +193,7 @@ def test_stored_expressions_may_use_what_is_new():
             ruled({**TEXT, "maxLength": 1}, "self == 'a'"),
             "bcd",
             [
-                "x: Too long: may not be more than 1 bytes",
+                "x: Too long: may not be more than 1 byte",
                 (
                     "<nil>: Invalid value: null: some validation rules were not checked because the "
                     "object was invalid; correct the existing errors to complete validation"
@@ -259,8 +263,8 @@ def test_a_rule_that_costs_too_much_ends_it_all(monkeypatch: pytest.MonkeyPatch)
     schema = ruled({"type": "array", "items": NUMBER}, costly, "false")
     assert judged(schema, list(range(200))) == [
         (
-            "x: Invalid value: 'operation cancelled: actual cost limit exceeded': no further validation "
-            f"rules will be run due to call cost exceeds limit for rule: {costly}"
+            "x: Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no further "
+            f"validation rules will be run due to call cost exceeds limit for rule: {costly}"
         )
     ]
 

@@ -102,7 +102,7 @@ NOT_INT64 = '<nil>: Invalid value: "": Checked value must be of type integer (de
             ["a", 1],
             [
                 'x[1]: Invalid value: "integer": x[1] in body must be of type string: "integer"',
-                "x: Too many: 2: must have at most 1 items",
+                "x: Too many: 2: must have at most 1 item",
             ],
         ),
         (

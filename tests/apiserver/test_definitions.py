@@ -290,8 +290,8 @@ async def test_columns(api: Caller, kind: str, value: Any, shown: Any):
     assert table["rows"][0]["cells"] == ["a", shown]
 
 
-async def test_a_scale_has_the_owners_of_its_object(api: Caller):
-    """Who applies a Scale owns the replicas of the object, through that subresource."""
+async def test_a_scale_of_a_custom_resource_cannot_be_applied(api: Caller):
+    """What converts custom resources knows no Scale; who updates one owns nothing by that either."""
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     one = version(subresources={"scale": scale})
     fields = one["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
@@ -305,11 +305,8 @@ async def test_a_scale_has_the_owners_of_its_object(api: Caller):
     body: dict[str, Any] = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
     body["spec"] = {"replicas": 3}
     applied = await api.patch(f"{path('foos')}/a/scale?fieldManager=me&force=true", body, "apply")
-    assert applied.body["spec"] == {"replicas": 3}
-    entries = (await api.get(f"{path('foos')}/a")).body["metadata"]["managedFields"]
-    mine = next(entry for entry in entries if entry["manager"] == "me")
-    assert (mine["subresource"], mine["apiVersion"]) == ("scale", f"{GROUP}/v1")
-    assert mine["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+    assert applied.status == 500
+    assert applied.body["message"].endswith("to an invalid group/version: autoscaling/v1")
 
 
 async def test_a_changed_definition_ends_its_watches(api: Caller):

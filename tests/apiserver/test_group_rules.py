@@ -38,13 +38,16 @@ async def test_changes(api: Caller) -> None:
 
 
 async def test_a_policy_is_looked_at_twice(api: Caller) -> None:
-    """A change of a network policy is checked as a new one and as a change, and both are told."""
+    """A change of a network policy is checked as a new one and as a change, and all that is told.
+
+    Its metadata are checked before, too: as those of anything new and of anything changed.
+    """
     await api.post(POLICIES, {"metadata": {"name": "x"}, "spec": {"podSelector": {}}})
     change = {"spec": {"policyTypes": ["X"]}, "metadata": {"labels": {"a": "!"}}}
     answer = await api.patch(f"{POLICIES}/x", change)
 
     fields = [fault.partition(": ")[0] for fault in faults(answer)]
-    assert fields == ["metadata.labels"] * 2 + [
+    assert fields == ["metadata.labels"] * 3 + [
         "spec.policyTypes[0]",
         "metadata.labels",
         "spec.policyTypes[0]",

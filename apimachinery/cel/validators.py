@@ -1,0 +1,120 @@
+"""What a checked expression must not have though its types fit.
+
+That is literals that cannot be read, lists and maps of mixed types, formats that do not fit their arguments.
+
+Source: github.com/google/cel-go/cel/validator.go and ext/formatting.go, as of Kubernetes 1.36.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from apimachinery.cel import formatting, temporal
+from apimachinery.cel.checker import Checked
+from apimachinery.cel.errors import EvaluationError, Issue
+from apimachinery.cel.nodes import (
+    Call,
+    Comprehension,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    ObjectLiteral,
+    Select,
+)
+from apimachinery.cel.regular import regular_expression
+from apimachinery.cel.types import Type, unwrap_optional
+
+_LITERALS: Mapping[str, tuple[int, Callable[[Any], object]]] = {
+    "duration": (0, temporal.to_duration),
+    "timestamp": (0, temporal.to_timestamp),
+    "matches": (-1, regular_expression),
+}
+
+
+def wrong_literals(checked: Checked) -> Iterator[Issue]:
+    """Durations, timestamps and patterns that cannot be read."""
+    for node in _calls(checked):
+        if node.function not in _LITERALS or not node.arguments:
+            continue
+        place, read = _LITERALS[node.function]
+        argument = node.arguments[place]
+        if isinstance(argument, Literal):
+            try:
+                read(argument.value)
+            except (ValueError, EvaluationError):
+                yield Issue(argument.offset, f"invalid {node.function} argument")
+
+
+def wrong_formats(checked: Checked) -> Iterator[Issue]:
+    """Calls of `format` on a literal with a literal list that would always fail."""
+    for node in _calls(checked):
+        match node:
+            case Call("format", (ListLiteral(items),), target=Literal(str(text))):
+                try:
+                    formatting.check(text, items, checked.types.__getitem__)
+                except formatting.WrongArgumentError as wrong:
+                    yield Issue(wrong.node.offset, str(wrong))
+                except EvaluationError as error:
+                    yield Issue(node.offset, str(error))
+
+
+def mixed_aggregates(checked: Checked) -> Iterator[Issue]:
+    """Lists and maps whose elements are not all of one type, but for those that are formatted."""
+    waiting: list[Node] = [checked.root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call) and node.function == "format":
+            continue
+        if isinstance(node, ListLiteral):
+            first = next(_mismatches(checked, node.items, node.optional), None)
+            yield from () if first is None else (first,)
+        elif isinstance(node, MapLiteral):
+            optional = frozenset(place for place, entry in enumerate(node.entries) if entry.optional)
+            yield from _mismatches(checked, [entry.key for entry in node.entries], frozenset())
+            yield from _mismatches(checked, [entry.value for entry in node.entries], optional)
+        waiting += _children(node)
+
+
+def _mismatches(
+    checked: Checked, nodes: tuple[Node, ...] | list[Node], optional: frozenset[int]
+) -> Iterator[Issue]:
+    """Those that are not of the type of the first."""
+    expected: Type | None = None
+    for place, node in enumerate(nodes):
+        kind = checked.types[node]
+        if place in optional:
+            kind, _ = unwrap_optional(kind)
+        if expected is None:
+            expected = kind
+        elif not _equivalent(expected, kind):
+            yield Issue(node.offset, f"expected type '{expected.checked}' but found '{kind.checked}'")
+
+
+def _equivalent(one: Type, other: Type) -> bool:
+    return (
+        one.kind == other.kind
+        and (one.kind == "param" or one.name == other.name)
+        and len(one.parameters) == len(other.parameters)
+        and all(map(_equivalent, one.parameters, other.parameters))
+    )
+
+
+def _calls(checked: Checked) -> Iterator[Call]:
+    return (node for node in checked.types if isinstance(node, Call))
+
+
+def _children(node: Node) -> Iterator[Node]:
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            yield from node.arguments if node.target is None else (node.target, *node.arguments)
+        case ListLiteral():
+            yield from node.items
+        case MapLiteral():
+            for entry in node.entries:
+                yield from (entry.key, entry.value)
+        case ObjectLiteral():
+            yield from (entry.value for entry in node.entries)
+        case Comprehension():
+            yield from (node.range, node.start, node.condition, node.step, node.result)
