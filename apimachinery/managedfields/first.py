@@ -1,17 +1,19 @@
 """The one entry of a new object that nobody managed before: everything it sets belongs to its creator.
 
-What comparing it with nothing gives, without the sets in between: creates are what a server does most. Each
-schema that is met becomes a function once, which knows the elements of its fields and what is below them.
+What comparing it with a blank object gives, without the sets in between: creates are what a server does
+most. Each schema that is met becomes a function once: it knows the elements of its fields and what is below.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from apimachinery.managedfields import atoms, limits, path_elements
+from apimachinery.managedfields.blank import blank_value
 from apimachinery.managedfields.field_sets import FieldSet
-from apimachinery.schema import Kind, Schema
+from apimachinery.schema import Field, Kind, Schema
 
 Fields = dict[str, Any]
+Owned = Callable[[Any], Fields | None]  # what is below a field's element; None if the field is as in a blank
 Below = Callable[[Any], Fields]  # what follows an element that is owned itself
 
 _SCALARS = frozenset(
@@ -30,10 +32,16 @@ class Creations:
 
     def __init__(self) -> None:
         self._below: dict[Schema, Below | None] = {}
+        self._structs: dict[Schema, Below] = {}
 
-    def fields_of(self, obj: dict[str, Any], schema: Schema, reset: FieldSet | None) -> Fields:
-        """FieldsV1 of all that `obj` sets, without `reset` and what nobody owns. Raises ItemError."""
-        below = self._of(schema)
+    def fields_of(
+        self, obj: dict[str, Any], schema: Schema, reset: FieldSet | None, *, blank: bool = False
+    ) -> Fields:
+        """FieldsV1 of all that `obj` sets, without `reset` and what nobody owns. Raises ItemError.
+
+        Without `blank`, nothing was there before.
+        """
+        below = self._struct(schema) if blank else self._of(schema)
         found = below(obj) if below is not None else {}
         found.pop(".", None)
         for element in reset.members if reset is not None else ():
@@ -77,6 +85,54 @@ class Creations:
             return found
 
         return below
+
+    def _struct(self, schema: Schema) -> Below:
+        """Of a struct that is there from the start."""
+        made = self._structs.get(schema)
+        if made is not None:
+            return made
+        known: dict[str, tuple[str, Owned]] = {}  # by name: its element, and what may be below
+
+        def below(value: Any) -> Fields:
+            found: Fields = {}
+            for name in sorted(value):
+                part = known.get(name)
+                if part is None:
+                    field = schema.fields.get(name)
+                    owned = self._absent(atoms.ANY) if field is None else self._field(field)
+                    part = path_elements.field(name), owned
+                    if field is not None:
+                        known[name] = part
+                element, owned = part
+                inner = owned(value[name])
+                if inner is not None:
+                    found[element] = inner
+            return found
+
+        self._structs[schema] = below
+        return below
+
+    def _field(self, field: Field) -> Owned:
+        """Of a field of a struct that is there from the start."""
+        before, inner = blank_value(field), self._of(field.schema)
+        if before is atoms.ABSENT:
+            return self._absent(field.schema)
+        if isinstance(before, dict) and inner is not None:
+            struct = self._struct(field.schema)
+            return lambda value: struct(value) or None
+
+        def owned(value: Any) -> Fields | None:
+            if value == before:
+                return None
+            found = inner(value) if inner is not None else {}
+            found.pop(".", None)
+            return found
+
+        return owned
+
+    def _absent(self, schema: Schema) -> Owned:
+        below = self._of(schema)
+        return (lambda _value: {}) if below is None else below
 
     def _list(self, schema: Schema) -> Below:
         item_schema = atoms.item_schema(schema)

@@ -13,6 +13,7 @@ from apimachinery import clock
 from apimachinery.errors import StatusError, bad_request
 from apimachinery.managedfields import entries, first, last_applied, limits, objects, typed
 from apimachinery.managedfields.atoms import ItemError, TypedError
+from apimachinery.managedfields.blank import blank_object
 from apimachinery.managedfields.entries import (
     APPLY,
     UPDATE,
@@ -50,7 +51,16 @@ class FieldManager:
     gives an object at another apiVersion; the default serves kinds whose versions are all alike.
     """
 
-    def __init__(self, schema_for: SchemaFor, convert: Convert = _relabel, reset: ResetFields = None) -> None:
+    def __init__(
+        self,
+        schema_for: SchemaFor,
+        convert: Convert = _relabel,
+        reset: ResetFields = None,
+        *,
+        blank: bool = False,
+    ) -> None:
+        """With `blank`, objects have Go types: creates are compared with an empty one."""
+        self._blank = blank
         self._schema_for = schema_for
         self._convert = convert
         self._reset = reset
@@ -76,7 +86,7 @@ class FieldManager:
             created = self._created(new, identity, _text(now), reset if reset is not None else self._reset)
             if created is not None:
                 return created
-        live = live or {}
+        live = live or self._before(new)
         write = _Write(self._updater(reset), new["apiVersion"], manager, subresource, _text(now))
         try:
             if self._changes_nothing(live, new, subresource):
@@ -93,11 +103,18 @@ class FieldManager:
             return None
         new = objects.unmanaged(new)
         try:
-            fields = self._creations.fields_of(new, schema, reset)
+            fields = self._creations.fields_of(new, schema, reset, blank=self._blank)
         except ItemError:
             return None
         entry = entries.entry(identity, identity.api_version, fields, now)
         return objects.managed(new, [entry] if fields else [])
+
+    def _before(self, new: Object) -> Object:
+        """What a create of `new` is compared with."""
+        schema = self._schema_for(new["apiVersion"]) if self._blank else None
+        if schema is None:
+            return {}
+        return {**blank_object(schema), "apiVersion": new["apiVersion"], "kind": new.get("kind")}
 
     def _changes_nothing(self, live: Object, new: Object, subresource: str) -> bool:
         """Whether the managers of `live` stay as they are, without working it out."""

@@ -34,7 +34,7 @@ def field_manager(services: "Services", resource: Resource) -> FieldManager:
             return known
         return conversion.convert(obj, GroupVersionKind(group, version, resource.kind), services.table)
 
-    return FieldManager(schema_for, convert)
+    return FieldManager(schema_for, convert, blank=not resource.custom)
 
 
 def manager_name(field_manager_param: str, user_agent: str) -> str:
