@@ -229,7 +229,7 @@ async def test_a_node_that_is_away(bench: Bench):
 async def test_exec_over_websocket(bench: Bench, protocol: str):
     """Output and errors on their channels, then the exit code."""
     query = "container=b&stdout=true&stderr=true&command=sh&command=-c"
-    query += "&command=echo%20out;echo%20err>%262;exit%203"
+    query += "&command=echo%20out%3Becho%20err%3E%262%3Bexit%203"
     found = await messages(await bench.socket(f"{PODS}/p/exec?{query}", protocol))
     assert (found[1], found[2]) == (b"out\n", b"err\n")
     status = json.loads(found[3])
