@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import ssl
 import subprocess
 import sys
@@ -14,9 +15,9 @@ from pathlib import Path
 
 from apimachinery.clock import SystemClock
 from benchmarks.connection import Connection
-from kubeskew import launching
-from kubeskew.cluster import Cluster
+from kubeskew import creating, launching
 from kubeskew.config import ClusterSpec
+from kubeskew.ports import HeldPorts
 from kubeskew.state import StateDir
 
 
@@ -58,9 +59,9 @@ async def running_processes(
     """The API server and the other processes named, each with further arguments; ends them all."""
     with tempfile.TemporaryDirectory(prefix="kubeskew-bench-") as name:
         directory = StateDir(Path(name) / "state")
-        cluster = Cluster(directory, SystemClock(), lambda _: None)
-        with directory.locked():
-            state = cluster.create(ClusterSpec(nodes=(), gates=gates or {}))
+        with directory.locked(), HeldPorts(random.SystemRandom()) as held:
+            spec = ClusterSpec(nodes=(), gates=gates or {})
+            state = creating.create(directory, spec, held, SystemClock().now())
         token = directory.token.read_text().strip()
         ports = {name: state.processes[name].port for name in extra_arguments}
         running: dict[str, subprocess.Popen[bytes]] = {}

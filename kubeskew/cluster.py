@@ -5,6 +5,7 @@ writes the record before and after each process it starts, so that a crash leave
 """
 
 import asyncio
+import random
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from kubeskew.planning import (
     select,
     versioned,
 )
+from kubeskew.ports import HeldPorts, is_free
 from kubeskew.readiness import Probes, server_runs, wait_cluster, wait_ready, wait_until
 from kubeskew.state import Process, State, StateDir
 from kubeskew.timeline import announce
@@ -38,20 +40,22 @@ class Cluster:
         self.directory = directory
         self._clock = clock
         self._progress = progress
+        self._ports = HeldPorts(random.SystemRandom())
 
     # -- start and end -------------------------------------------------------------------------------------
 
     async def up(self, spec: ClusterSpec) -> None:
         """Start the cluster; one that exists is picked up as it is recorded. Returns when it is ready."""
         if not self.directory.exists():
-            creating.plan(spec)  # what is wrong with it is said before anything is written
-        with self.directory.locked():
+            with self._ports:
+                creating.plan(spec, self._ports)  # what is wrong with it is said before anything is written
+        with self.directory.locked(), self._ports:
             if self.directory.exists():
                 state = self.directory.load()
                 self._progress("picking up the cluster that is there")
                 self._revive_nodes(state)
             else:
-                state = self.create(spec)
+                state = creating.create(self.directory, spec, self._ports, self._clock.now())
             runtime_dir.ensure(state)
             self.directory.save(state)
             stopped = [p for p in state.processes.values() if not processes.alive(p.pid, p.birth)]
@@ -68,14 +72,6 @@ class Cluster:
                 except ClusterError as error:
                     hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
                     raise ClusterError(f"{error}\n{hint}") from None
-
-    def create(self, spec: ClusterSpec) -> State:
-        """Credentials, ports and the record of a new cluster; nothing is started."""
-        state = creating.plan(spec)
-        creating.write_credentials(self.directory, state, self._clock.now())
-        self.directory.database.parent.mkdir(mode=0o700, exist_ok=True)
-        self.directory.save(state)
-        return state
 
     def _revive_nodes(self, state: State) -> None:
         """Killed kubelets whose process runs on for others come back with the cluster."""
@@ -105,7 +101,7 @@ class Cluster:
     def _changing(self) -> Iterator[State]:
         """The record, to be changed while nobody else does. Raises UserError if there is no cluster."""
         self.directory.load()
-        with self.directory.locked():
+        with self.directory.locked(), self._ports:
             yield self.directory.load()
 
     # -- change --------------------------------------------------------------------------------------------
@@ -216,6 +212,7 @@ class Cluster:
         """Stop one process and start it as `target`."""
         self._progress(f"{process.name}: {describe(process, target)}")
         await self._stop(state, process)
+        self._ports.keep(process.port)
         process.version, process.gates = str(target.version), dict(target.gates)
         self._start(state, process)
         await wait_ready(self.directory, probes, state, [process], self._progress)
@@ -231,7 +228,7 @@ class Cluster:
             else:
                 await self._part(state, process, leaving)
         state.killed_nodes = [node for node in state.killed_nodes if node not in targets]
-        changed = {creating.host(state, node, target).name for node, target in targets.items()}
+        changed = {creating.host(state, self._ports, node, target).name for node, target in targets.items()}
         for process in [state.processes[name] for name in sorted(changed)]:
             if processes.alive(process.pid, process.birth):
                 self._reload_nodes(state, process)
@@ -266,7 +263,7 @@ class Cluster:
             await wait_until(f"{process.name} letting go of nodes", still_there)
 
     def _start(self, state: State, process: Process) -> None:
-        if process.port and not launching.is_free(process.port):
+        if process.port and not is_free(process.port):
             self._find_port(state, process)
         launching.start(self.directory, state, process)
         self.directory.save(state)
@@ -278,7 +275,7 @@ class Cluster:
                 f"{process.name} cannot start: another process listens on its port {process.port}. "
                 "End that one and try again"
             )
-        process.port = creating.free_port(state)
+        process.port = creating.free_port(state, self._ports)
 
     async def _stop(self, state: State, *stopping: Process) -> None:
         """Stop gracefully, and put on the time line what the processes cannot say there themselves."""

@@ -1,16 +1,16 @@
 """A new cluster: its record, its ports and its credentials; nothing is started."""
 
-import random
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apimachinery.versions import Version
-from kubeskew import drivers, launching, skew
+from kubeskew import drivers, skew
 from kubeskew.config import ClusterSpec
 from kubeskew.failures import UserError
 from kubeskew.planning import Target, check_gates, initial_target
+from kubeskew.ports import HeldPorts, is_free
 from kubeskew.secret_files import write_secrets
 from kubeskew.state import Process, State, StateDir
 
@@ -21,20 +21,29 @@ MASTERS = "system:masters"
 _CONTROL_PLANE = ("system:kube-controller-manager", "system:kube-scheduler")
 
 
-def plan(spec: ClusterSpec) -> State:
+def create(directory: StateDir, spec: ClusterSpec, ports: HeldPorts, now: datetime) -> State:
+    """The record, the ports and the credentials of a new cluster, written into its directory."""
+    state = plan(spec, ports)
+    write_credentials(directory, state, now)
+    directory.database.parent.mkdir(mode=0o700, exist_ok=True)
+    directory.save(state)
+    return state
+
+
+def plan(spec: ClusterSpec, ports: HeldPorts) -> State:
     """The record of a cluster as `spec` describes it. Raises UserError if there cannot be such a cluster."""
     state = State(runtime_config=dict(spec.runtime_config))
     servers = ["apiserver"] if spec.servers == 1 else [f"apiserver-{n}" for n in range(1, spec.servers + 1)]
     if spec.port:
         _check_port(spec.port)
     for name in [*servers, "controller-manager", "scheduler"]:
-        port = spec.port if spec.port and name == servers[0] else free_port(state)
+        port = spec.port if spec.port and name == servers[0] else free_port(state, ports)
         _add(state, spec, name, port)
     state.nodes = {node.name: node.as_json() for node in spec.nodes}
     for node in state.nodes:
-        host(state, node, initial_target(spec, f"kubelet/{node}"))
+        host(state, ports, node, initial_target(spec, f"kubelet/{node}"))
     for driver in drivers.all_of(state.nodes):
-        _add_driver(state, spec, drivers.component(driver))
+        _add_driver(state, spec, ports, drivers.component(driver))
     found = skew.violations({n: Version.parse(p.version) for n, p in state.components().items()})
     if found:
         raise UserError(f"unsupported version skew: {'; '.join(found)}")
@@ -42,7 +51,7 @@ def plan(spec: ClusterSpec) -> State:
 
 
 def _check_port(port: int) -> None:
-    if not launching.is_free(port):
+    if not is_free(port):
         raise UserError(
             f"port {port} is in use by another process: choose another with --port, "
             "or leave it out for a free one"
@@ -57,13 +66,14 @@ def _add(state: State, spec: ClusterSpec, name: str, port: int) -> None:
     )
 
 
-def _add_driver(state: State, spec: ClusterSpec, name: str) -> None:
+def _add_driver(state: State, spec: ClusterSpec, ports: HeldPorts, name: str) -> None:
     """Gates are the cluster's, not a driver's."""
     version = str(initial_target(spec, name).version)
-    state.processes[name] = Process(name, skew.kind_of(name), version, {}, port=free_port(state))
+    port = free_port(state, ports)
+    state.processes[name] = Process(name, skew.kind_of(name), version, {}, port=port)
 
 
-def host(state: State, node: str, target: Target) -> Process:
+def host(state: State, ports: HeldPorts, node: str, target: Target) -> Process:
     """Put a node into the kubelet process of its version and gates, recorded anew if there is none."""
     for process in state.of_kind("kubelet"):
         if process.version == str(target.version) and process.gates == dict(target.gates):
@@ -73,7 +83,7 @@ def host(state: State, node: str, target: Target) -> Process:
     number = next(n for n in range(1, len(state.nodes) + 2) if f"kubelet-{n}" not in state.processes)
     process = Process(
         f"kubelet-{number}", "kubelet", str(target.version), dict(target.gates),
-        port=free_port(state), nodes=[node],
+        port=free_port(state, ports), nodes=[node],
     )  # fmt: skip
     state.processes[process.name] = process
     return process
@@ -85,9 +95,9 @@ def in_order(state: State, nodes: Iterable[str]) -> list[str]:
     return [node for node in state.nodes if node in wanted]
 
 
-def free_port(state: State) -> int:
+def free_port(state: State, ports: HeldPorts) -> int:
     """A port that neither this cluster nor anybody else has."""
-    return launching.free_port((p.port for p in state.processes.values()), random.SystemRandom())
+    return ports.choose(process.port for process in state.processes.values())
 
 
 def write_credentials(directory: StateDir, state: State, now: datetime) -> None:

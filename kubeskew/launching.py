@@ -1,10 +1,8 @@
-"""How each process of the cluster is started: its arguments, its files, its port."""
+"""How each process of the cluster is started: its arguments, its files, its environment."""
 
 import json
 import os
-import random
-import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from apimachinery.gates import FeatureGates
@@ -13,34 +11,12 @@ from kubeskew import drivers, processes
 from kubeskew.secret_files import write_secret
 from kubeskew.state import Process, State, StateDir
 
-# Below the usual range for outgoing connections, so that a port stays free while its server restarts.
-PORTS = range(16443, 32000)
 SERVICE_RANGE = "10.96.0.0/12"  # kubeadm's default
 # Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
 _NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 
 
 Builder = Callable[[StateDir, State, Process], list[str]]
-
-
-def free_port(taken: Iterable[int], chooser: random.Random) -> int:
-    """A loopback port that nobody listens on and that is not in `taken`."""
-    used = set(taken)
-    while True:
-        port = chooser.choice(PORTS)
-        if port not in used and is_free(port):
-            return port
-
-
-def is_free(port: int) -> bool:
-    """Whether nobody listens on the loopback port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

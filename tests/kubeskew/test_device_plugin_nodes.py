@@ -23,8 +23,8 @@ CLUSTER = {
 
 
 @pytest.fixture
-def state():
-    found = creating.plan(config.parse(CLUSTER, "test"))
+def state(ports):
+    found = creating.plan(config.parse(CLUSTER, "test"), ports)
     found.runtime_dir = "/run/ks"
     return found
 

@@ -22,8 +22,8 @@ FILE = {
 
 
 @pytest.fixture
-def state():
-    made = creating.plan(config.parse(FILE, "test"))
+def state(ports):
+    made = creating.plan(config.parse(FILE, "test"), ports)
     made.runtime_dir = "/short"
     return made
 
@@ -43,10 +43,10 @@ def test_each_driver_is_a_component(state):
     assert (process.kind, process.version, process.gates) == ("driver", "1.35", {})
 
 
-def test_another_library_can_be_chosen():
+def test_another_library_can_be_chosen(ports):
     """`components` gives a driver the library of another release."""
     file = {**FILE, "components": {f"driver/{DRIVER}": {"version": "1.36"}}}
-    made = creating.plan(config.parse(file, "test"))
+    made = creating.plan(config.parse(file, "test"), ports)
 
     assert made.processes[f"driver/{DRIVER}"].version == "1.36"
 

@@ -1,0 +1,12 @@
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from kubeskew.ports import HeldPorts
+
+
+@pytest.fixture
+def ports() -> Iterator[HeldPorts]:
+    with HeldPorts(random.Random(1)) as held:
+        yield held
