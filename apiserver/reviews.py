@@ -105,7 +105,7 @@ def _info(user: User) -> Object:
 
 
 def _subject(spec: Object) -> User:
-    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    extra = {key: tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
     return User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
 
 

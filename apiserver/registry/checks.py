@@ -1,6 +1,7 @@
 """What every kind is checked for before its own rules: metadata, structure, and fields whose gate is off."""
 
 from apimachinery import errors
+from apimachinery.empty_lists import forget_empty_lists
 from apimachinery.errors import Object
 from apimachinery.field import FieldError
 from apimachinery.gating import drop_disabled
@@ -23,6 +24,12 @@ def complete(registry: Registry, obj: Object) -> None:
     for name, field in registry.resource.schema.fields.items():
         if not field.omit_empty and name not in obj and field.schema.kind is Kind.OBJECT:
             obj[name] = zero(field.schema)
+
+
+def as_stored(registry: Registry, obj: Object) -> None:
+    """Take from an object what the way through upstream's store takes from it."""
+    if not registry.resource.custom:
+        forget_empty_lists(obj, registry.resource.schema)
 
 
 def check_new(registry: Registry, strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:

@@ -63,6 +63,7 @@ async def _store(registry: Registry, obj: Object, write: Write) -> Written:
         registry.attributes(admission.CREATE, write, metadata["name"], obj, None)
     )
     _check_no_revision(metadata)
+    checks.as_stored(registry, obj)
     key = registry.key(write.namespace, metadata["name"])
     value, stored_as = await services.codec.stored(registry.resource, obj)
     if write.dry_run:

@@ -86,6 +86,7 @@ async def _store(registry: Registry, entry: Entry, new: Object, old: Object, wri
         await services.admission.validate(
             registry.attributes(admission.UPDATE, write, entry.key.name, new, old)
         )
+    checks.as_stored(registry, new)
     if ends(registry, new, old):
         return await _delete(registry, entry, new, write)
     if new == old and services.codec.is_stored(registry.resource, entry.value, entry.revision):

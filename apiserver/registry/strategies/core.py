@@ -130,7 +130,21 @@ class NodeStrategy(BuiltIn):
 
 
 class ServiceAccountStrategy(BuiltIn):
+    """Of the secrets that it may mount, only names are kept."""
+
     returns_deleted_object = True
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        self._keep_names(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        self._keep_names(new)
+
+    def _keep_names(self, obj: Object) -> None:
+        if obj.get("secrets"):
+            obj["secrets"] = [{"name": one["name"]} if one.get("name") else {} for one in obj["secrets"]]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         told = ctx.version.minor >= _ENFORCING_DEPRECATED_SINCE

@@ -17,7 +17,7 @@ def api_service_errors(obj: Object) -> Iterator[FieldError]:
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
     group, version = spec.get("group") or "", spec.get("version") or ""
     wanted = f"{version}.{group}"
-    if name != wanted and not names.path_segment(name):  # else that is all that is told of it
+    if name and name != wanted and not names.path_segment(name):  # else that is all that is told of it
         yield invalid("metadata.name", name, f'must be `spec.version+"."+spec.group`: "{wanted}"')
     if not group and version != "v1":
         yield required("spec.group", "only v1 may have an empty group and it better be legacy kube")

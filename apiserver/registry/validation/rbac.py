@@ -50,7 +50,10 @@ def _aggregation(aggregation: Object) -> Iterator[FieldError]:
         why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
         yield field.required(path, why)
     for position, selector in enumerate(selectors):
-        yield from selector_errors(selector, f"{path}[{position}]")
+        wrong = list(selector_errors(selector, f"{path}[{position}]"))
+        yield from wrong
+        if wrong:
+            yield field.invalid(f"{path}[{position}]", None, "invalid label selector.")
 
 
 def binding(obj: Object, *, namespaced: bool) -> list[FieldError]:

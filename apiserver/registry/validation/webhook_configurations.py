@@ -117,11 +117,13 @@ def _reviews_errors(versions: list[str] | None, path: str, allowed: Leniency) ->
     listed = ", ".join(_REVIEWS)
     if not versions:
         yield required(path, f"must specify one of {listed}")
+        return
     seen: set[str] = set()
-    for position, version in enumerate(versions or []):
+    for position, version in enumerate(versions):
         if version in seen:
             yield invalid(index(path, position), version, "duplicate version")
+            continue
         seen.add(version)
         yield from (invalid(index(path, position), version, text) for text in names.dns1035_label(version))
-    if not _is_known(versions or []) and not allowed.unknown_reviews:
+    if not _is_known(versions) and not allowed.unknown_reviews:
         yield invalid(path, versions, f"must include at least one of {listed}")
