@@ -85,7 +85,7 @@ _FILES = frozenset(
 )
 @click.option("--api-audiences", default="", help="Whom tokens must be for; by default the issuer.")
 @click.option(
-    "--service-cluster-ip-range", default="10.96.0.0/12", show_default=True, help="Addresses of services."
+    "--service-cluster-ip-range", default="10.96.0.0/16", show_default=True, help="Addresses of services."
 )
 @click.option(
     "--max-requests-inflight", type=int, default=400, show_default=True, help="Reads at once; 0 is no limit."

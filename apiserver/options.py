@@ -27,7 +27,7 @@ class ServerOptions:
     service_account_key_files: tuple[str, ...] = ()
     api_audiences: tuple[str, ...] = ()  # default: the first issuer
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
-    service_cluster_ip_range: str = "10.96.0.0/12"
+    service_cluster_ip_range: str = "10.96.0.0/16"
     webhook_services: Mapping[str, str] = field(default_factory=dict)  # NAMESPACE/NAME: HOST:PORT
     kubelet_certificate_authority: str = ""
     kubelet_client_certificate: str = ""

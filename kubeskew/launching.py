@@ -11,7 +11,7 @@ from kubeskew import drivers, processes
 from kubeskew.secret_files import write_secret
 from kubeskew.state import Process, State, StateDir
 
-SERVICE_RANGE = "10.96.0.0/12"  # kubeadm's default
+SERVICE_RANGE = "10.96.0.0/16"  # kind's default
 # Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
 _NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 

@@ -47,7 +47,7 @@ class StrategyContext(NamedTuple):
     list_entries: Callable[[str, str | None], Iterable[Object]]  # (storage resource, namespace) -> objects
     get_entry: Callable[[str, str, str], Object | None]  # (storage resource, namespace, name) -> object
     subresource: str = ""
-    service_ip_range: str = "10.96.0.0/12"
+    service_ip_range: str = "10.96.0.0/16"
     request_group: str = ""  # the group of the request: events are one resource under two groups
     verb: str = "update"  # of the request
     authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
@@ -74,7 +74,9 @@ class Strategy:
     generation_ignores: ClassVar[frozenset[str]] = frozenset({"metadata", "status"})  # what does not count
     exclusive: ClassVar[bool] = False  # what one object has no other may: those under way count as stored
     weight: ClassVar[int] = 1  # how much longer than others a byte takes to check: expressions are compiled
-    core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not asked by apiextensions
+    core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
+    asks_of_changes: ClassVar[bool] = True  # a kind's rules of changes look at metadata as all kinds' do
+    asks_as_new: ClassVar[int] = 0  # and so often as the metadata of a new object, too: causes count
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
     scale: ClassVar[ScalePaths | None] = None
     status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below
@@ -128,7 +130,7 @@ class Strategy:
     ) -> list[FieldError]:
         """The faults of a change, after those of its metadata that hold for every kind.
 
-        `metadata` are those and a built-in kind's own: upstream tells most of them twice, and so do causes.
+        `metadata` are the kind's own: upstream tells most of them twice and more, and so do causes.
         """
         faults = list(metadata)
         if not ctx.subresource:
@@ -203,7 +205,6 @@ class StatusStrategy(Strategy):
 
     kept_metadata: ClassVar[tuple[str, ...]] = (
         "deletionTimestamp",
-        "deletionGracePeriodSeconds",
         "generation",
         "labels",
         "annotations",

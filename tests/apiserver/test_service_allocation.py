@@ -10,7 +10,7 @@ TAKEN = "failed to allocate IP 10.96.7.7: provided IP is already allocated"
 OUTSIDE = "failed to allocate IP {0}: the provided network does not match the current range"
 NOT_IN_RANGE = (
     "failed to allocate IP 1.2.3.4: the provided IP (1.2.3.4) is not in the valid range. "
-    "The range of valid IPs is 10.96.0.0/12"
+    "The range of valid IPs is 10.96.0.0/16"
 )
 SERVICES = "/api/v1/namespaces/default/services"
 
