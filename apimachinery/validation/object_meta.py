@@ -18,7 +18,8 @@ IMMUTABLE = "field is immutable"
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NOT_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
 _ONE_CONTROLLER = "Only one reference can have Controller set to true"
-_FROZEN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_GRACE = "deletionGracePeriodSeconds"
+_FROZEN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", _GRACE)
 
 
 def validate_object_meta(
@@ -77,19 +78,25 @@ def validate_object_meta_update(new: Object, old: Object, path: str = "metadata"
     errors += [
         invalid(child(path, name), new.get(name), IMMUTABLE)
         for name in _FROZEN
-        if (new.get(name) or None) != (old.get(name) or None)
+        if not _same(new.get(name), old.get(name))
     ]
     return errors + _validate_rest(new, path, _CHANGEABLE)
 
 
 def _take_over(new: Object, old: Object) -> None:
     """What an update may leave out, and what it cannot take back once the object is being deleted."""
-    for name in ("uid", "deletionGracePeriodSeconds"):
-        if not new.get(name) and old.get(name) is not None:
-            new[name] = old[name]
+    if not new.get("uid") and old.get("uid"):
+        new["uid"] = old["uid"]
+    if new.get(_GRACE) is None and old.get(_GRACE) is not None:
+        new[_GRACE] = old[_GRACE]
     for name in ("creationTimestamp", "deletionTimestamp"):
         if old.get(name):
             new[name] = old[name]
+
+
+def _same(after: str | int | None, before: str | int | None) -> bool:
+    """An empty text is none, but no seconds of grace are some."""
+    return (None if after == "" else after) == (None if before == "" else before)
 
 
 def _validate_namespace(namespace: str, namespaced: bool, path: str) -> list[FieldError]:

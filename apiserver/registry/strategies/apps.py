@@ -87,22 +87,32 @@ class SelectingStrategy(WorkloadStrategy):
         return [*wrong, *workloads.immutable(after, before, "spec.selector")]
 
 
+class RecheckedStrategy(SelectingStrategy):
+    """A change is checked as a new object, too: what is wrong with the spec is told twice."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        as_new = self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
+        return [*as_new, *super().validate_update(new, old, ctx)]
+
+
 class DeploymentStrategy(SelectingStrategy):
     status = DeploymentStatus
     spec_errors = staticmethod(workloads.deployment_errors)
     scale = ScalePaths()
 
 
-class ReplicaSetStrategy(SelectingStrategy):
+class ReplicaSetStrategy(RecheckedStrategy):
     status = ReplicaStatus
+    asks_as_new = 1
     spec_errors = staticmethod(workloads.replica_set_errors)
     scale = ScalePaths()
 
 
-class DaemonSetStrategy(SelectingStrategy):
+class DaemonSetStrategy(RecheckedStrategy):
     """The number of the template stands in an annotation since the field for it has gone."""
 
     status = DaemonSetStatus
+    asks_as_new = 1
     spec_errors = staticmethod(workloads.daemon_set_errors)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
@@ -130,6 +140,7 @@ def _set_template_generation(obj: Object, number: int) -> None:
 
 class StatefulSetStrategy(WorkloadStrategy):
     status = StatefulSetStatus
+    asks_as_new = 1
     spec_errors = staticmethod(stateful_sets.stateful_set_errors)
     scale = ScalePaths()
 
@@ -154,6 +165,8 @@ class StatefulSetStrategy(WorkloadStrategy):
 
 class ControllerRevisionStrategy(BuiltIn):
     """What was once the template of a set; never changes."""
+
+    asks_as_new = 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = [] if obj.get("data") is not None else [required("data", "data is mandatory")]

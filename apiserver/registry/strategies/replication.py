@@ -3,18 +3,24 @@
 Source: pkg/registry/core/replicationcontroller/strategy.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource
+from apimachinery.errors import GroupResource, Object
+from apimachinery.field import FieldError
 from apiserver.registry.strategies.apps import ReplicaStatus, WorkloadStrategy
-from apiserver.registry.strategy import ScalePaths, Strategy
+from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
 from apiserver.registry.validation import workloads
 
 
 class ReplicationControllerStrategy(WorkloadStrategy):
     status = ReplicaStatus
+    asks_as_new = 1
     scale = ScalePaths()
     field_labels = ("status.replicas",)
     default_propagation = "Orphan"
     spec_errors = staticmethod(workloads.replication_controller_errors)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """The spec's faults are told twice, as upstream checks it twice."""
+        return super().validate_update(new, old, ctx) * 2
 
 
 STRATEGIES: dict[GroupResource, type[Strategy]] = {

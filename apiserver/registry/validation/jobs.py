@@ -48,7 +48,7 @@ def _generated(job: Object, *, prefixed: bool) -> Iterator[FieldError]:
             yield required(key(_LABELS, name), text)
         elif labels[name] != value:
             yield invalid(key(_LABELS, name), labels, text)
-    if not matches(spec["selector"], wanted):
+    if matches(spec["selector"], wanted) is False:
         yield invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
