@@ -1,6 +1,6 @@
 """Who asks: the identity that authentication finds and that authorization, admission and strategies read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 ANONYMOUS = "system:anonymous"
@@ -17,6 +17,12 @@ class User:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def authenticated(groups: Sequence[str]) -> tuple[str, ...]:
+    """The groups of somebody who proved who they are; none is added to who names either of the two already."""
+    known = AUTHENTICATED_GROUP in groups or UNAUTHENTICATED_GROUP in groups
+    return tuple(groups) if known else (*groups, AUTHENTICATED_GROUP)
 
 
 SERVER = User("system:apiserver", groups=(MASTERS_GROUP, AUTHENTICATED_GROUP))

@@ -5,7 +5,7 @@ import math
 from apimachinery.clock import Clock
 from apiserver.generations import Generations
 from apiserver.request import Peer, Request
-from apiserver.user import AUTHENTICATED_GROUP, User
+from apiserver.user import User, authenticated
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _REMEMBERED = 5_000
@@ -32,7 +32,6 @@ class CertificateAuthenticator:
             extra = {}
             if self._tells_id and peer.fingerprint:
                 extra[_CREDENTIAL] = (f"X509SHA256={peer.fingerprint}",)
-            groups = (*peer.organizations, AUTHENTICATED_GROUP)
-            user = User(peer.common_name, groups=groups, extra=extra)
+            user = User(peer.common_name, groups=authenticated(peer.organizations), extra=extra)
             self._users.put(peer, user)
         return user

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from apiserver.authentication import Identity, TokenError
 from apiserver.request import Request
-from apiserver.user import AUTHENTICATED_GROUP, User
+from apiserver.user import User, authenticated
 
 WEBSOCKET_TOKEN = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - what stands before a token
 _COLUMNS = 3
@@ -81,4 +81,4 @@ def _read(lines: Iterable[str]) -> Iterable[tuple[str, User]]:
         if not token:
             raise TokenFileError("empty token has been found in token file")
         groups = tuple(group.strip() for group in row[_COLUMNS].split(",")) if len(row) > _COLUMNS else ()
-        yield token, User(name, uid, (*(group for group in groups if group), AUTHENTICATED_GROUP))
+        yield token, User(name, uid, authenticated([group for group in groups if group]))

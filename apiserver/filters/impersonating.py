@@ -17,7 +17,7 @@ from apiserver.authorization import Authorizer, refusal
 from apiserver.request import Handler, Request, Response
 from apiserver.request_info import RequestInfo
 from apiserver.statuses import internal_error
-from apiserver.user import ANONYMOUS, AUTHENTICATED_GROUP, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User
+from apiserver.user import ANONYMOUS, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User, authenticated
 
 _HEADER, _EXTRA = "impersonate-", "impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
@@ -176,11 +176,10 @@ def _questions(wanted: User, verb: str, group: str) -> Iterator[RequestInfo]:
 def _complete(user: User) -> User:
     account = _account(user.name)
     groups = user.groups or (group_names(account[0]) if account else ())
-    if user.name == ANONYMOUS:
-        added = UNAUTHENTICATED_GROUP
-    else:
-        added = "" if UNAUTHENTICATED_GROUP in groups else AUTHENTICATED_GROUP
-    return replace(user, groups=groups if not added or added in groups else (*groups, added))
+    if user.name != ANONYMOUS:
+        return replace(user, groups=authenticated(groups))
+    added = () if UNAUTHENTICATED_GROUP in groups else (UNAUTHENTICATED_GROUP,)
+    return replace(user, groups=(*groups, *added))
 
 
 def _only_named(user: User) -> bool:
