@@ -62,7 +62,8 @@ class AccountTokens:
             return self._legacy(text, token.claims, audiences)
         if issuer not in self._keys.issuers:
             return None
-        return Identity(self._bound(token.claims), _audiences(token.claims, audiences, self._keys))
+        common = _audiences(token.claims, audiences, self._keys)  # told before what else is wrong
+        return Identity(self._bound(token.claims), common)
 
     # -- bound tokens
 
@@ -122,6 +123,7 @@ class AccountTokens:
     # -- tokens in secrets
 
     def _legacy(self, text: str, claims: dict[str, Any], audiences: Sequence[str]) -> Identity:
+        common = _audiences({}, audiences, self._keys)
         namespace, secret, account, uid = (
             str(claims.get(_LEGACY + name) or "")
             for name in ("namespace", "secret.name", "service-account.name", "service-account.uid")
@@ -145,7 +147,7 @@ class AccountTokens:
             raise TokenError(_marked(f"{namespace}/{secret}", f"{namespace}/{account}"))
         self._check_account(namespace, {"name": account, "uid": uid}, now)
         user = User(user_name(namespace, account), uid, (*group_names(namespace), AUTHENTICATED_GROUP))
-        return Identity(user, _audiences({}, audiences, self._keys))
+        return Identity(user, common)
 
 
 def _marked(secret: str, account: str) -> str:

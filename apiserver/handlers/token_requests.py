@@ -97,7 +97,7 @@ def _issue(scope: Scope, asked: Object, account: Object, now: datetime) -> Objec
 
 def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> Bound:
     """What the token is bound to; raises 400, 404, 409."""
-    if not reference:
+    if reference is None:
         return Bound()
     group, _, version = (reference.get("apiVersion") or "").rpartition("/")
     kind, name = reference.get("kind") or "", reference.get("name") or ""
