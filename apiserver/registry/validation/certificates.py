@@ -5,12 +5,12 @@ pkg/apis/core/validation/validation.go (ValidateSignerName), 1.36.
 """
 
 import base64
-import binascii
 from collections.abc import Iterator
 
 from apimachinery import field
 from apimachinery.errors import Object
 from apimachinery.field import FieldError
+from apimachinery.pem import blocks
 from apimachinery.validation import names
 
 LEGACY = "kubernetes.io/legacy-unknown"
@@ -117,14 +117,17 @@ def _certificate_problem(text: str) -> str:
         return ""
     from cryptography import x509
 
-    try:
-        pem = base64.b64decode(text)
-        x509.load_pem_x509_certificates(pem)
-    except binascii.Error as error:
-        return str(error)
-    except ValueError:
-        return "must contain at least one CERTIFICATE PEM block"
-    return ""
+    found = list(blocks(base64.b64decode(text).decode(errors="replace")))
+    for block in found:
+        if block.kind != "CERTIFICATE":
+            return f'only CERTIFICATE PEM blocks are allowed, found "{block.kind}"'
+        if block.headers:
+            return "no PEM block headers are permitted"
+        try:
+            x509.load_der_x509_certificate(block.content)
+        except ValueError:
+            return "x509: malformed certificate"
+    return "" if found else "must contain at least one CERTIFICATE PEM block"
 
 
 def signing_request_update(

@@ -4,22 +4,17 @@ Source: k8s.io/kubernetes/pkg/apis/certificates/validation/validation.go and
 pkg/apis/core/validation/names.go (ValidateClusterTrustBundleName), 1.36.
 """
 
-import base64
-import binascii
-import re
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, child, invalid, required, too_long
+from apimachinery.pem import Block, blocks
 from apimachinery.validation import names
 from apimachinery.validation.object_meta import IMMUTABLE
 from apiserver.registry.validation.certificates import signer_name
 
 _MAX_BUNDLE = 1024 * 1024
 _HIDDEN = "<value omitted>"
-_BLOCK = re.compile(
-    r"^-----BEGIN ([^\n]*?)-----[ \t\r]*\n(.*?)^-----END \1-----[ \t\r]*$", re.DOTALL | re.MULTILINE
-)
 _MAX_UID = 128
 _LEAST_SECONDS, _MOST_SECONDS, _MOST_OWN_SECONDS = 3600, 91 * 86400, 86400
 _MAX_KEY = 10 * 1024
@@ -51,12 +46,12 @@ def _anchor_errors(text: str, path: str) -> Iterator[FieldError]:
         return
     places: dict[bytes, list[int]] = {}
     wrong = False
-    for position, block in enumerate(_BLOCK.finditer(text)):
-        content, problem = _anchor(block[1], block[2])
+    for position, block in enumerate(blocks(text)):
+        problem = _anchor_problem(block)
         if problem:
             wrong = True
             yield invalid(path, _HIDDEN, f"entry {position} {problem}")
-        places.setdefault(content, []).append(position)
+        places.setdefault(block.content, []).append(position)
     if wrong:
         return
     if not places:
@@ -67,24 +62,22 @@ def _anchor_errors(text: str, path: str) -> Iterator[FieldError]:
             yield invalid(path, _HIDDEN, f"duplicate trust anchor (indices [{shown}])")
 
 
-def _anchor(kind: str, body: str) -> tuple[bytes, str]:
-    """The bytes of one PEM block, and what is wrong with it as the certificate of an authority."""
+def _anchor_problem(block: Block) -> str:
+    """What is wrong with a PEM block as the certificate of an authority, empty if nothing is."""
     from cryptography import x509  # slow to import, rarely needed
 
-    if kind != "CERTIFICATE":
-        return b"", f"has bad block type: {kind}"
-    if ":" in body:
-        return b"", "has PEM block headers"
+    if block.kind != "CERTIFICATE":
+        return f"has bad block type: {block.kind}"
+    if block.headers:
+        return "has PEM block headers"
     try:
-        content = base64.b64decode("".join(body.split()))
-        constraints = x509.load_der_x509_certificate(content).extensions.get_extension_for_class(
-            x509.BasicConstraints
-        )
+        extensions = x509.load_der_x509_certificate(block.content).extensions
+        authority = extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
-        return content, "does not have the CA bit set"
-    except (binascii.Error, ValueError):
-        return b"", "does not parse as X.509"
-    return content, "" if constraints.value.ca else "does not have the CA bit set"
+        authority = False
+    except ValueError:
+        return "does not parse as X.509"
+    return "" if authority else "does not have the CA bit set"
 
 
 def bundle_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
