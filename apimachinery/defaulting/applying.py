@@ -94,13 +94,13 @@ def _walk(schema: Schema) -> Walk:
 
 
 def _walk_struct(schema: Schema) -> Walk:
-    own: dict[str, Any] = {}
+    own: dict[str, tuple[Any, bool]] = {}
     nested: dict[str, Walk] = {}
 
     def prepare() -> None:
         for name, field in schema.fields.items():
             if field.has_default and _writes(field.default, pointer=field.pointer):
-                own[name] = field.default
+                own[name] = (field.default, field.pointer)
             if (walk := schema_defaults(field.schema)) is not None:
                 nested[name] = walk
 
@@ -109,8 +109,8 @@ def _walk_struct(schema: Schema) -> Walk:
             return
         if not (own or nested):  # made late: schemas may be recursive
             prepare()
-        for name, default in own.items():
-            if value.get(name) is None or (value[name] == "" and default):
+        for name, (default, pointer) in own.items():
+            if value.get(name) is None or (not pointer and value[name] in {"", 0}):
                 value[name] = copy.deepcopy(default)
         for name, walk in nested.items():
             if name in value:

@@ -17,16 +17,30 @@ TOKEN_SECONDS = 3600
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _DOMAIN = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
+_NAME = rf"(?P<domain>{_DOMAIN}/)?(?P<path>{_COMPONENT}(?:/{_COMPONENT})*)"
 _IMAGE = re.compile(
-    rf"^(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*(?::(?P<tag>[\w][\w.-]{{0,127}}))?(?P<digest>@[A-Za-z][\w+.-]*:[0-9a-fA-F]{{32,}})?$"
+    rf"{_NAME}(?::(?P<tag>[\w][\w.-]{{0,127}}))?(?P<digest>@[A-Za-z][\w+.-]*:[0-9a-fA-F]{{32,}})?", re.ASCII
 )
+_IDENTIFIER = re.compile(r"[a-f0-9]{64}")
+_MAX_PATH = 255
 
 
 def pull_policy(image: str) -> str:
     """Always for the tag latest (said or not), IfNotPresent for the rest, unreadable references included."""
-    match = _IMAGE.match(image)
-    tag = match and (match["tag"] or ("" if match["digest"] else "latest"))
+    match = _IMAGE.fullmatch(image)
+    if match is None or _IDENTIFIER.fullmatch(image) or len(_path(match)) > _MAX_PATH:
+        return "IfNotPresent"
+    tag = match["tag"] or ("" if match["digest"] else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def _path(image: re.Match[str]) -> str:
+    """What follows the registry: a first part that is not like a host is of the path."""
+    host = (image["domain"] or "").removesuffix("/")
+    if not host:
+        return image["path"] if "/" in image["path"] else f"library/{image['path']}"
+    hostlike = host == "localhost" or "." in host or ":" in host or host.lower() != host
+    return image["path"] if hostlike else f"{host}/{image['path']}"
 
 
 def pod(obj: Object, ctx: DefaultingContext) -> None:

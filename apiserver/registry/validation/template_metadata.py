@@ -10,6 +10,7 @@ from apimachinery.field import FieldError, child, forbidden
 from apimachinery.validation import object_meta
 
 # What it may not have, in the order of the Go type.
+_SPELLED = {"uid": "uID"}  # upstream lowers the first letter of the Go field's name
 _OTHERS = (
     "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation",
     "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers",
@@ -20,4 +21,6 @@ _OTHERS = (
 def template_metadata_errors(metadata: Object, path: str) -> Iterator[FieldError]:
     yield from object_meta.validate_annotations(metadata.get("annotations") or {}, child(path, "annotations"))
     yield from object_meta.validate_labels(metadata.get("labels") or {}, child(path, "labels"))
-    yield from (forbidden(child(path, name), "cannot be set") for name in _OTHERS if metadata.get(name))
+    for name in _OTHERS:
+        if metadata.get(name):
+            yield forbidden(child(path, _SPELLED.get(name, name)), "cannot be set")

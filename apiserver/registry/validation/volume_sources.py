@@ -89,7 +89,7 @@ def iscsi(source: Object, path: str, *, long: bool = True) -> Iterator[FieldErro
     else:
         yield from _initiator(name, child(path, "iqn"), long=long)
     yield from in_byte(source, "lun", path)
-    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and not source.get("secretRef"):
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         yield required(child(path, "secretRef"))
     if initiator is not None:
         yield from _initiator(initiator, child(path, "initiatorname"), long=long)
