@@ -48,13 +48,15 @@ def check_change(
     registry: Registry, strategy: Strategy, new: Object, old: Object, ctx: StrategyContext
 ) -> None:
     """Raise 422 if a change breaks a rule."""
-    metadata = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
+    changed = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
     namespaced = registry.resource.namespaced
     common = object_meta.validate_object_meta(new["metadata"], namespaced, names.path_segment, core=False)
-    common += metadata
-    if strategy.core_metadata:
-        metadata += object_meta.validate_standard_finalizers(new["metadata"])
-    _raise(registry, new, [*common, *strategy.check_change(new, old, ctx, metadata)])
+    own = strategy.metadata_errors(new, ctx) * strategy.asks_as_new
+    if strategy.asks_of_changes:
+        own += changed
+        if strategy.core_metadata:
+            own += object_meta.validate_standard_finalizers(new["metadata"])
+    _raise(registry, new, [*common, *changed, *strategy.check_change(new, old, ctx, own)])
 
 
 def _raise(registry: Registry, obj: Object, problems: list[FieldError]) -> None:

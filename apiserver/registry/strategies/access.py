@@ -33,6 +33,8 @@ class _OwnRules(Strategy):
 class RoleStrategy(_OwnRules, CreatedByUpdate):
     """Names need only be one segment of a path."""
 
+    asks_as_new = 2
+
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.path_segment(name, prefix)
 
@@ -42,6 +44,8 @@ class RoleStrategy(_OwnRules, CreatedByUpdate):
 
 class BindingStrategy(_OwnRules, CreatedByUpdate):
     """As roles; what a binding leads to stays."""
+
+    asks_as_new = 2
 
     def name_check(self, name: str, prefix: bool) -> list[str]:
         return names.path_segment(name, prefix)
@@ -53,7 +57,16 @@ class BindingStrategy(_OwnRules, CreatedByUpdate):
         return rbac.binding_update(new, old, namespaced=ctx.resource.namespaced)
 
 
-class SigningStatus(_OwnRules, SpecKeptStatus):
+class _Signing(_OwnRules):
+    """Any name will do."""
+
+    asks_as_new = 1
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return []
+
+
+class SigningStatus(_Signing, SpecKeptStatus):
     """Signers write certificate and conditions; a decision stays as it was."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
@@ -66,7 +79,7 @@ class SigningStatus(_OwnRules, SpecKeptStatus):
         return certificates.signing_request_update(new, old, signs=True)
 
 
-class SigningApproval(_OwnRules, SpecKeptStatus):
+class SigningApproval(_Signing, SpecKeptStatus):
     """Approvers write conditions, and nothing else."""
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
@@ -84,16 +97,13 @@ class SigningApproval(_OwnRules, SpecKeptStatus):
         return (("spec",), ("status", "certificate"))
 
 
-class SigningRequestStrategy(_OwnRules, BuiltIn):
+class SigningRequestStrategy(_Signing, BuiltIn):
     """Who asks is written down by the server."""
 
     status = SigningStatus
     subresources: ClassVar[Mapping[str, type[Strategy]]] = {"approval": SigningApproval}
     allow_unconditional_update = False
     field_labels = ("spec.signerName",)
-
-    def name_check(self, name: str, prefix: bool) -> list[str]:
-        return []
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)

@@ -18,6 +18,9 @@ from apiserver.registry.validation.api_services import api_service_errors, statu
 class APIServiceStatus(SpecKeptStatus):
     """Writes of the status."""
 
+    kept_metadata = ("labels", "annotations", "finalizers", "ownerReferences")
+    core_metadata = False
+
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(status_errors(new))
 
@@ -26,6 +29,8 @@ class APIServiceStrategy(BuiltIn):
     """A local APIService is available from the start."""
 
     allow_unconditional_update = False
+    asks_as_new = 1
+    core_metadata = False
     status: ClassVar[type[Strategy]] = APIServiceStatus
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

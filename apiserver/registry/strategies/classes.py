@@ -21,6 +21,8 @@ class PriorityClassStrategy(Checked, Counted):
 
 
 class RuntimeClassStrategy(CheckedAsNew):
+    core_metadata = False
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(classes.runtime_class_errors(obj))
 

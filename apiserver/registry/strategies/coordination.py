@@ -11,6 +11,7 @@ _GROUP = "coordination.k8s.io"
 
 
 class LeaseStrategy(Checked):
+    core_metadata = False
     allow_create_on_update = True
     allow_unconditional_update = False
 

@@ -65,6 +65,7 @@ class NamespaceFinalize(Strategy):
 class NamespaceStrategy(BuiltIn):
     status = NamespaceStatus
     subresources = {"finalize": NamespaceFinalize}
+    asks_as_new = 1
     returns_deleted_object = True
     field_labels = ("status.phase",)
 
@@ -104,6 +105,7 @@ class NodeStatus(SpecKeptStatus):
 
 class NodeStrategy(BuiltIn):
     status = NodeStatus
+    asks_as_new = 1
     field_labels = ("spec.unschedulable",)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
@@ -132,6 +134,7 @@ class NodeStrategy(BuiltIn):
 class ServiceAccountStrategy(BuiltIn):
     """Of the secrets that it may mount, only names are kept."""
 
+    asks_as_new = 1
     returns_deleted_object = True
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
@@ -156,6 +159,8 @@ class ServiceAccountStrategy(BuiltIn):
 
 
 class EndpointsStrategy(CreatedByUpdate):
+    asks_as_new = 1
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return self._errors(obj, None, ctx)
 

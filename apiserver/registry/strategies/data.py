@@ -37,6 +37,8 @@ def _frozen(new: Object, old: Object, *fields: str) -> list[FieldError]:
 
 
 class ConfigMapStrategy(BuiltIn):
+    asks_as_new = 1
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = []
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
@@ -57,6 +59,7 @@ class SecretStrategy(BuiltIn):
     """`stringData` is only a way to write `data`."""
 
     field_labels = ("type",)
+    asks_as_new = 1
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         self._merge(obj)

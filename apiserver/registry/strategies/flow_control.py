@@ -17,6 +17,9 @@ _GROUP = "flowcontrol.apiserver.k8s.io"
 class FlowSchemaStrategy(CountedConditional):
     """FlowSchema."""
 
+    asks_of_changes = False
+    asks_as_new = 1
+
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
         _note_level(obj, ctx)
@@ -32,6 +35,9 @@ class FlowSchemaStrategy(CountedConditional):
 
 class PriorityLevelStrategy(CountedConditional):
     """PriorityLevelConfiguration."""
+
+    asks_of_changes = False
+    asks_as_new = 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(priority_level_errors(obj))

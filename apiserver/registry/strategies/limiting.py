@@ -18,6 +18,7 @@ class QuotaStrategy(BuiltIn):
     """The scopes never change."""
 
     status = QuotaStatus
+    asks_as_new = 1
     returns_deleted_object = True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -28,6 +29,16 @@ class QuotaStrategy(BuiltIn):
 
 
 class LimitRangeStrategy(CreatedByUpdate):
+    """One without a name gets a uid for it."""
+
+    asks_of_changes = False
+    asks_as_new = 1
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        if not obj["metadata"].get("name"):
+            obj["metadata"]["name"] = ctx.entropy.uid()
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(limit_ranges.limit_range_errors(obj.get("spec") or {}))
 

@@ -27,6 +27,9 @@ _GROUP = "admissionregistration.k8s.io"
 class ValidatingWebhooksStrategy(Counted):
     """ValidatingWebhookConfiguration."""
 
+    asks_of_changes = False
+    asks_as_new = 1
+    core_metadata = False
     mutating = False
     weight = 16
 

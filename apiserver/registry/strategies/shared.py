@@ -10,7 +10,7 @@ from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContex
 class SpecKeptStatus(StatusStrategy):
     """Status writes of kinds that never called ResetObjectMetaForStatus: metadata may change with them."""
 
-    kept_metadata = ()
+    kept_metadata: ClassVar[tuple[str, ...]] = ()
 
 
 class LabelsKeptStatus(StatusStrategy):

@@ -19,6 +19,7 @@ class VolumeClaimStatus(SpecKeptStatus):
 
 class VolumeClaimStrategy(Returned):
     status = VolumeClaimStatus
+    asks_as_new = 2
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}
@@ -41,6 +42,9 @@ class VolumeClaimStrategy(Returned):
 
 
 class VolumeStrategy(Returned):
+    asks_of_changes = False
+    asks_as_new = 2
+
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}
 
