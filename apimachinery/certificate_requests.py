@@ -12,7 +12,9 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
-_TYPE = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----")
+_BLOCK = re.compile(
+    rb"^-----BEGIN (?P<type>[A-Z0-9 ]+)-----[ \t\r]*$(?P<data>.*?)^-----END (?P=type)-----", re.M | re.S
+)
 _REQUEST = b"CERTIFICATE REQUEST"
 _ALTERNATIVES = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.UniformResourceIdentifier)
 
@@ -49,16 +51,26 @@ def _load(text: str) -> x509.CertificateSigningRequest:
         pem = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise RequestError(str(error)) from None
-    found = _TYPE.search(pem)
-    if found is None or found[1] != _REQUEST:
+    kind, content = _first_block(pem)
+    if kind != _REQUEST:
         raise RequestError("PEM block type must be CERTIFICATE REQUEST")
     try:
-        request = x509.load_pem_x509_csr(pem)
+        request = x509.load_der_x509_csr(content)
         if not request.is_signature_valid:
             raise RequestError("x509: certificate request signature is not valid")
     except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
         raise RequestError(str(error)) from None
     return request
+
+
+def _first_block(pem: bytes) -> tuple[bytes, bytes]:
+    """Type and content of the first block that is in base64, as pem.Decode finds it; empty without one."""
+    for block in _BLOCK.finditer(pem):
+        try:
+            return block["type"], base64.b64decode(b"".join(block["data"].split()), validate=True)
+        except binascii.Error:
+            continue
+    return b"", b""
 
 
 def _alternatives(request: x509.CertificateSigningRequest) -> frozenset[str]:

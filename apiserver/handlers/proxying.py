@@ -117,7 +117,8 @@ async def _service(services: Services, namespace: str, wanted: Wanted) -> Backen
         port = found.get("name") or ""
     endpoints = stored(services, "endpoints", namespace, name)
     if endpoints is None:
-        raise errors.not_found(GroupResource("", "endpoints"), name)
+        # Upstream's store names the resource of the request.
+        raise errors.not_found(GroupResource("", "services"), name)
     if not endpoints.get("subsets"):
         raise errors.service_unavailable(f'no endpoints available for service "{name}"')
     for subset in endpoints["subsets"]:

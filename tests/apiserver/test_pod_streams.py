@@ -395,6 +395,13 @@ async def test_endpoints_lead_to_pods_of_their_namespace_only(bench: Bench):
         await bench.api.delete(f"{there}/endpoints/e")
 
 
+async def test_missing_endpoints_are_told_of_as_the_service(bench: Bench):
+    """What nobody has made endpoints for is a service that is not found, as upstream's store says."""
+    status, text = await bench.read("/api/v1/namespaces/default/services/none/proxy/")
+
+    assert (status, json.loads(text)["message"]) == (404, 'services "none" not found')
+
+
 @pytest.mark.parametrize("port", ["22", "x", "99999"])
 async def test_other_ports_of_a_local_node_are_not_reached(bench: Bench, port: str):
     """A node that is on the server's own machine is asked at its kubelet's port alone."""

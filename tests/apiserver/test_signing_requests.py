@@ -15,6 +15,9 @@ from apiserver.request import Peer
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 CLIENT = "kubernetes.io/kube-apiserver-client"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+NO_BASE64 = base64.b64encode(
+    b"-----BEGIN CERTIFICATE REQUEST-----\nx\n-----END CERTIFICATE REQUEST-----\n"
+).decode()
 
 
 def request(name: str, *groups: str) -> str:
@@ -65,6 +68,11 @@ async def test_who_asks(api):
     ("spec", "field", "message"),
     [
         ({"request": "eA=="}, "spec.request", "PEM block type must be CERTIFICATE REQUEST"),
+        (
+            {"request": NO_BASE64},
+            "spec.request",
+            "PEM block type must be CERTIFICATE REQUEST",
+        ),
         ({"usages": []}, "spec.usages", "Required value"),
         ({"usages": ["client auth", "client auth"]}, "spec.usages[1]", 'Duplicate value: "client auth"'),
         ({"signerName": "none"}, "spec.signerName", "must be a fully qualified domain and path"),
