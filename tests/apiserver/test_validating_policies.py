@@ -142,9 +142,10 @@ async def test_parameters(call):
     await bind(call, made, binding(paramRef=reference))
     assert (await call.post(MAPS, config_map("one", data={"a": "1"}))).status == 201
     assert (await call.post(MAPS, config_map("two", data={"a": "1", "b": "2"}))).status == 422
+    path = f"{GROUP}/validatingadmissionpolicybindings/b"
     changed = binding(paramRef={**reference, "name": "other"})
-    changed["metadata"]["resourceVersion"] = ""
-    await call.put(f"{GROUP}/validatingadmissionpolicybindings/b", changed)
+    changed["metadata"] = (await call.get(path)).body["metadata"]
+    assert (await call.put(path, changed)).status == 200
     answer = await call.post(MAPS, config_map("three"))
     why = "no params found for policy binding with `Deny` parameterNotFoundAction"
     assert answer.body["message"].endswith(f"{DENIED}failed to configure binding: {why}")

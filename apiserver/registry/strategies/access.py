@@ -102,7 +102,6 @@ class SigningRequestStrategy(_Signing, BuiltIn):
 
     status = SigningStatus
     subresources: ClassVar[Mapping[str, type[Strategy]]] = {"approval": SigningApproval}
-    allow_unconditional_update = False
     field_labels = ("spec.signerName",)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:

@@ -22,6 +22,8 @@ class PriorityClassStrategy(Checked, Counted):
 
 class RuntimeClassStrategy(CheckedAsNew):
     core_metadata = False
+    allow_create_on_update = True
+    allow_unconditional_update = False
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(classes.runtime_class_errors(obj))

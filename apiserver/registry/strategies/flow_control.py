@@ -7,14 +7,14 @@ noted with the write itself; upstream's controller does it a moment later.
 from apimachinery.clock import timestamp
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError
-from apiserver.registry.strategies.shared import CountedConditional
+from apiserver.registry.strategies.shared import Counted
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.validation.flow_control import flow_schema_errors, priority_level_errors
 
 _GROUP = "flowcontrol.apiserver.k8s.io"
 
 
-class FlowSchemaStrategy(CountedConditional):
+class FlowSchemaStrategy(Counted):
     """FlowSchema."""
 
     asks_of_changes = False
@@ -33,7 +33,7 @@ class FlowSchemaStrategy(CountedConditional):
         return list(flow_schema_errors(obj))
 
 
-class PriorityLevelStrategy(CountedConditional):
+class PriorityLevelStrategy(Counted):
     """PriorityLevelConfiguration."""
 
     asks_of_changes = False

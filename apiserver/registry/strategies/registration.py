@@ -10,7 +10,7 @@ from typing import ClassVar
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError
 from apiserver.admission.policies import checking
-from apiserver.registry.strategies.shared import Counted
+from apiserver.registry.strategies.shared import CountedConditional
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.validation.admission_policies import (
     Checks,
@@ -24,7 +24,7 @@ from apiserver.registry.validation.webhook_configurations import Leniency, webho
 _GROUP = "admissionregistration.k8s.io"
 
 
-class ValidatingWebhooksStrategy(Counted):
+class ValidatingWebhooksStrategy(CountedConditional):
     """ValidatingWebhookConfiguration."""
 
     asks_of_changes = False
@@ -52,7 +52,7 @@ class MutatingWebhooksStrategy(ValidatingWebhooksStrategy):
     mutating = True
 
 
-class _PolicyStrategy(Counted, ABC):
+class _PolicyStrategy(CountedConditional, ABC):
     """Either kind of policy; who may not read its parameters may not write it."""
 
     weight = 16
@@ -88,7 +88,7 @@ class MutatingPolicyStrategy(_PolicyStrategy):
         return mutating_policy_errors(obj, checks)
 
 
-class ValidatingBindingStrategy(Counted):
+class ValidatingBindingStrategy(CountedConditional):
     """ValidatingAdmissionPolicyBinding."""
 
     validating: ClassVar[bool] = True
