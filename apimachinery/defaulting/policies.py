@@ -47,9 +47,9 @@ def _priority_level(
         return
     (fill_null if preserve_zero else fill)(limited, **{shares: 30})
     fill_null(limited, lendablePercent=0)
-    response = limited.get("limitResponse") or {}
-    if response.get("type") == "Queue":
-        fill(struct(response, "queuing"), **_QUEUING)
+    queuing = (limited.get("limitResponse") or {}).get("queuing")
+    if queuing is not None:
+        fill(queuing, **_QUEUING)
 
 
 DEFAULTERS: dict[str, Defaulter] = {

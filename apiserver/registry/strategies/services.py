@@ -5,6 +5,7 @@ import ipaddress
 from apimachinery import errors
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError
+from apimachinery.validation import names, object_meta
 from apiserver.registry.strategies import service_changes, service_families
 from apiserver.registry.strategies.service_allocation import KIND, Allocation
 from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
@@ -34,8 +35,10 @@ class ServiceStrategy(BuiltIn):
     returns_deleted_object = True
     field_labels = ("spec.clusterIP", "spec.type")
 
-    def name_check(self, name: str, prefix: bool) -> list[str]:
-        return []  # depends on a gate: `validate`
+    def metadata_errors(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        relaxed = ctx.gates.enabled("RelaxedServiceNameValidation")
+        check = names.dns1123_label if relaxed else names.dns1035_label
+        return object_meta.validate_object_meta(obj["metadata"], True, check)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"loadBalancer": {}}
@@ -65,11 +68,7 @@ class ServiceStrategy(BuiltIn):
         return True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        relaxed = ctx.gates.enabled("RelaxedServiceNameValidation")
-        return [
-            *services.name_errors(obj["metadata"], relaxed=relaxed),
-            *services.service_errors(obj, None, service_options(ctx.gates)),
-        ]
+        return services.service_errors(obj, None, service_options(ctx.gates))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         before, after = old["spec"], new["spec"]

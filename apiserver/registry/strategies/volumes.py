@@ -2,6 +2,7 @@
 
 from apimachinery.errors import Object
 from apimachinery.field import FieldError
+from apiserver.registry.strategies import data_sources
 from apiserver.registry.strategies.shared import Returned, SpecKeptStatus
 from apiserver.registry.strategy import StrategyContext
 from apiserver.registry.validation import persistent_volumes, volume_claims
@@ -23,6 +24,11 @@ class VolumeClaimStrategy(Returned):
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"phase": "Pending"}
+        data_sources.settle(obj["spec"], {}, ctx.gates)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        data_sources.settle(new["spec"], old["spec"], ctx.gates)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(volume_claims.claim_errors(obj["spec"], "spec", classes=ctx.gates.enabled(_CLASSES)))

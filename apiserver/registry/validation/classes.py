@@ -128,7 +128,11 @@ def _parameter_errors(parameters: dict[str, str], path: str) -> Iterator[FieldEr
 
 
 def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError]:
-    """Terms that differ, of keys that differ, of values that differ."""
+    """Terms that differ, of keys that differ, of values that differ.
+
+    An empty term equals what upstream's list of those before begins with: one nil for each term.
+    """
+    before: list[dict[str, Any]] = [{} for _ in topologies]
     for position, term in enumerate(topologies):
         at = child(index(path, position), "matchLabelExpressions")
         keys: set[str] = set()
@@ -139,8 +143,9 @@ def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError
             if name in keys:
                 yield duplicate(child(where, "key"), name)
             keys.add(name)
-        if _canonical(term) in map(_canonical, topologies[:position]):
-            yield duplicate(at, "")
+        one = _canonical(term)
+        yield from (duplicate(at, "") for other in before if other == one)
+        before.append(one)
 
 
 def _values_errors(values: list[str], path: str) -> Iterator[FieldError]:

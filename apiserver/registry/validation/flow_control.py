@@ -3,6 +3,7 @@
 Source: k8s.io/kubernetes/pkg/apis/flowcontrol/validation/validation.go, 1.36.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,8 @@ _SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user
 _VERBS = (
     "create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch",
 )  # fmt: skip
-_MAX_PRECEDENCE, _MAX_QUEUES = 10_000, 10_000_000
+_MAX_PRECEDENCE, _MAX_QUEUES, _MAX_HASH_BITS = 10_000, 10_000_000, 60
+_NAMESPACES = "each member of this list must be '*' or a DNS-1123 label; "
 
 
 def flow_schema_errors(obj: Object) -> Iterator[FieldError]:
@@ -65,17 +67,23 @@ def _subject_errors(subject: Object, path: str) -> Iterator[FieldError]:
         yield required(child(path, own), f"{own} is required when subject kind is '{kind}'")
     else:
         named = subject[own]
+        name, at = named.get("name") or "", f"{path}.{own}.name"
+        if not name:
+            yield required(at)
+        elif kind == "ServiceAccount" and name != "*":
+            yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
         if kind == "ServiceAccount":
-            yield from _name_errors(named.get("namespace"), f"{path}.{own}.namespace")
-        yield from _name_errors(named.get("name"), f"{path}.{own}.name")
+            yield from _namespace_errors(named.get("namespace") or "", f"{path}.{own}.namespace")
     for other, field in _SUBJECTS.items():
         if field != own and subject.get(field) is not None:
             yield forbidden(child(path, field), f"{field} is forbidden when subject kind is not '{other}'")
 
 
-def _name_errors(name: str | None, path: str) -> Iterator[FieldError]:
-    if not name:
-        yield required(path)
+def _namespace_errors(namespace: str, path: str) -> Iterator[FieldError]:
+    if not namespace:
+        yield required(path, "must specify namespace for service account")
+    else:
+        yield from (invalid(path, namespace, text) for text in names.dns1123_label(namespace))
 
 
 def _resource_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
@@ -90,12 +98,13 @@ def _resource_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
     if not namespaces and not rule.get("clusterScope"):
         text = "resource rules that are not cluster scoped must supply at least one namespace"
         yield required(at, text)
-    elif len(namespaces) > 1 and "*" in namespaces:
-        yield invalid(at, namespaces, "if '*' is present, must not specify other namespaces")
-    for position, namespace in enumerate(namespaces):
-        if namespace != "*":
+    elif "*" in namespaces:
+        if len(namespaces) > 1:
+            yield invalid(at, namespaces, "if '*' is present, must not specify other namespaces")
+    else:
+        for position, namespace in enumerate(namespaces):
             wrong = names.dns1123_label(namespace)
-            yield from (invalid(index(at, position), namespace, text) for text in wrong)
+            yield from (invalid(index(at, position), namespace, _NAMESPACES + text) for text in wrong)
 
 
 def _path_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
@@ -103,8 +112,29 @@ def _path_rule_errors(rule: Object, path: str) -> Iterator[FieldError]:
     urls, at = rule.get("nonResourceURLs") or [], child(path, "nonResourceURLs")
     if not urls:
         yield required(at, "nonResourceURLs must contain at least one value")
-    elif len(urls) > 1 and "*" in urls:
-        yield invalid(at, urls, "if '*' is present, must not specify other non-resource URLs")
+    elif "*" in urls:
+        if len(urls) > 1:
+            yield invalid(at, urls, "if '*' is present, must not specify other non-resource URLs")
+    else:
+        for position, url in enumerate(urls):
+            if wrong := _url_fault(url):
+                yield invalid(index(at, position), url, wrong)
+
+
+def _url_fault(url: str) -> str:
+    """What is wrong with a path, of which a wildcard may be all after a slash."""
+    if not url:
+        return "must not be empty"
+    if not url.startswith("/"):
+        return "must start with slash"
+    if " " in url:
+        return "must not contain white-space"
+    if "//" in url:
+        return "must not contain double slash"
+    stars = url.count("*")
+    if stars > 1 or (stars and not url.endswith("/*")):
+        return "wildcard can only do suffix matching"
+    return ""
 
 
 def _verbs_errors(verbs: list[str], path: str) -> Iterator[FieldError]:
@@ -112,7 +142,7 @@ def _verbs_errors(verbs: list[str], path: str) -> Iterator[FieldError]:
         yield required(path, "verbs must contain at least one value")
     elif len(verbs) > 1 and "*" in verbs:
         yield invalid(path, verbs, "if '*' is present, must not specify other verbs")
-    elif "*" not in verbs and not set(verbs) <= {*_VERBS, "head", "post", "put", "options"}:
+    elif "*" not in verbs and not set(verbs) <= set(_VERBS):
         yield not_supported(path, verbs, _VERBS)
 
 
@@ -173,3 +203,6 @@ def _queuing_errors(queuing: dict[str, Any], path: str) -> Iterator[FieldError]:
     elif hand > queues:
         text = f"should not be greater than queues ({queues})"
         yield invalid(child(path, "handSize"), hand, text)
+    elif math.ceil(math.log2(queues) * hand) > _MAX_HASH_BITS:
+        needs = f"required entropy bits of deckSize {queues} and handSize {hand}"
+        yield invalid(child(path, "handSize"), hand, f"{needs} should not be greater than {_MAX_HASH_BITS}")

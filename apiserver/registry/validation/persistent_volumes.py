@@ -95,7 +95,7 @@ Rule = Callable[[Object, str], Iterator[FieldError]]
 def _source_errors(spec: Object) -> Iterator[FieldError]:
     found = False
     for kind in [one for one in SOURCES if spec.get(one) is not None]:
-        if found:
+        if found and kind != "flexVolume":  # which may come second, but none after it
             refused = {"cephfs": "cephFS", "gcePersistentDisk": "gcePersistentDisk"}.get(kind, kind)
             yield forbidden(child("spec", refused), "may not specify more than 1 volume type")
             continue

@@ -26,14 +26,6 @@ _MAX_AFFINITY = 86400
 _HINTS, _MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
 
 
-def name_errors(meta: Object, *, relaxed: bool) -> list[FieldError]:
-    """A DNS-1035 label, or with gate RelaxedServiceNameValidation a DNS-1123 one."""
-    check = names.dns1123_label if relaxed else names.dns1035_label
-    name, prefix = meta.get("name") or "", meta.get("generateName") or ""
-    found = [invalid("metadata.generateName", prefix, text) for text in check(prefix, True)] if prefix else []
-    return found + ([invalid("metadata.name", name, text) for text in check(name)] if name else [])
-
-
 def is_headless(spec: Object) -> bool:
     return (spec.get("clusterIPs") or []) == ["None"]
 
