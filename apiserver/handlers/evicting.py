@@ -9,7 +9,8 @@ from apimachinery.errors import GroupKind, Object, StatusError, bad_request, inv
 from apimachinery.gates import FeatureGates
 from apimachinery.schema import Field, Kind, Schema
 from apiserver import bodies, parameters
-from apiserver.admission.requests import admit_posted
+from apiserver.admission import CREATE
+from apiserver.admission.requests import attributes_of
 from apiserver.encoding import dumps
 from apiserver.handlers.binding import SUCCESS
 from apiserver.handlers.budgets import Budgets, still_processed
@@ -43,10 +44,12 @@ async def evict(request: Request, scope: Scope) -> Response:
     schema = _schema(scope.resource.schema.fields["metadata"].schema, options_schema(scope))
     target = scope.resource.subresources["eviction"]
     eviction = await bodies.read_other(request, scope, target, schema, options.field_validation)
+    attributes = attributes_of(request, scope, CREATE, eviction, dry_run=options.dry_run)
+    await scope.services.admission.admit(attributes)
     if (eviction.get("metadata") or {}).get("name", "") != request.info.name:
         raise bad_request("name in URL does not match name in Eviction object")
     how = _delete_options(request, eviction, dry_run=options.dry_run)
-    await admit_posted(request, scope, eviction, dry_run=options.dry_run)
+    await scope.services.admission.validate(attributes)
     await Eviction(request, scope, how).run()
     return Response(201, dumps(SUCCESS) + b"\n")
 
