@@ -54,6 +54,17 @@ def pod(obj: Object, ctx: DefaultingContext) -> None:
         _host_ports(spec)
     if ctx.gates.enabled("PodLevelResources"):
         _pod_level_requests(spec)
+    if obj.get("status"):
+        _addresses(obj["status"])
+
+
+def _addresses(status: Object) -> None:
+    """What upstream's conversion makes of the one address and the many: the one wins where they differ."""
+    one, many = status.get("podIP"), status.get("podIPs")
+    if one and (not many or many[0].get("ip") != one):
+        status["podIPs"] = [{"ip": one}]
+    elif many and many[0].get("ip"):
+        status["podIP"] = many[0]["ip"]
 
 
 def template(obj: Object, ctx: DefaultingContext) -> None:

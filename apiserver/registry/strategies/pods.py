@@ -81,6 +81,7 @@ class PodStatusStrategy(StatusStrategy):
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(new, old, ctx)
+        new["metadata"].pop("deletionTimestamp", None)
         status, before = new.setdefault("status", {}), old.get("status") or {}
         if not status.get("qosClass"):  # older kubelets drop it
             keep(status, before, "qosClass")
