@@ -172,6 +172,13 @@ def _read_message(envelope: protobuf.Envelope, gvk: GroupVersionKind, kind: str,
     return Parsed(value)
 
 
+def keep_reset(sent: Object, obj: Object) -> None:
+    """Give `obj` back the empty list of managers that asks to forget all of them."""
+    metadata = sent.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") == [] and "metadata" in obj:
+        obj["metadata"]["managedFields"] = []
+
+
 def decode_value(
     parsed: Parsed,
     gvk: GroupVersionKind,
@@ -188,6 +195,7 @@ def decode_value(
     try:
         if structural is None:
             walked, dropped = normalise_and_report(value, schema)
+            keep_reset(value, walked)
             unknown: list[str] = []
         else:
             walked, unknown = coerce(value, structural, _metadata(schema))
@@ -296,7 +304,7 @@ def no_object(value: Any) -> str:
 def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table: ResourceTable) -> None:
     if gvk[::2] == expected[::2] == ("policy", "Eviction"):
         return  # policy/v1beta1 is taken as well as v1, from the same fields
-    if table.by_kind(*gvk) is None:
+    if not is_registered(gvk, table):
         raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
     if (gvk.group, gvk.kind) == (expected.group, expected.kind):
         raise _other_version(gvk.api_version, expected)
@@ -304,6 +312,11 @@ def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table:
     raise cannot_handle(
         gvk, expected.kind, f"converting ({gvk.version}.{gvk.kind}) to ({into}): unknown conversion"
     )
+
+
+def is_registered(gvk: GroupVersionKind, table: ResourceTable) -> bool:
+    """Whether upstream's scheme has the kind: a resource's, or a list of them."""
+    return any(table.by_kind(*gvk[:2], kind) is not None for kind in (gvk.kind, gvk.kind.removesuffix("List")))
 
 
 def _unregistered(gvk: GroupVersionKind) -> str:

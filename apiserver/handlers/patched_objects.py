@@ -99,7 +99,7 @@ def _check_kind(scope: Scope, value: Object) -> None:
     gvk = GroupVersionKind(group, version, value.get("kind") or resource.kind)
     if (gvk.group, gvk.kind) == (resource.group, resource.kind) and scope.services.table.by_kind(*gvk):
         return
-    if scope.services.table.by_kind(*gvk) is None:
+    if not decoding.is_registered(gvk, scope.services.table):
         why = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in {_SCHEME}'
     else:
         into = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"

@@ -48,6 +48,8 @@ _UNREGISTERED = (
 # Custom resources are converted by what knows no Scale, so that none can be applied.
 _NO_SCALE = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
 _UNSET = -(2**31)  # replicas that were never given
+# What a Scale that there is not is called a part of; other kinds are missed themselves.
+_MISSED_IN = {"deployments.apps": "apps", "replicasets.apps": "apps", "replicationcontrollers": "autoscaling"}
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -64,7 +66,14 @@ def scale_schema(metadata: Schema) -> Schema:
 async def get(request: Request, scope: Scope) -> Response:
     form = rendering.form_of(request)
     await scope.services.store.refresh()
-    entry = scope.registry.entry(request.info.namespace, request.info.name)
+    try:
+        entry = scope.registry.entry(request.info.namespace, request.info.name)
+    except errors.StatusError as error:
+        group = _MISSED_IN.get(scope.resource.storage_resource)
+        if group is None:
+            raise
+        missed = GroupResource(group, f"{scope.resource.plural}/scale")
+        raise errors.not_found(missed, request.info.name) from error
     await scope.registry.prepare(entry)
     obj = scope.registry.object(entry)
     if scope.resource.custom and at_path(obj, _paths(scope).spec_replicas) is None:

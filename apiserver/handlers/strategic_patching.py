@@ -34,6 +34,7 @@ def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, va
         merged = merge_strategic(live, patch, schema)
         decoding.check_depth(merged, decoding.MAX_OBJECT_DEPTH)
         walked, dropped = _typed(merged, schema)
+        decoding.keep_reset(merged, walked)
     except ShapeError as error:
         raise _unreadable(patch, str(error)) from None
     except ValueError as error:
