@@ -52,7 +52,7 @@ def stateful_set(obj: Object, ctx: DefaultingContext) -> None:
     if ctx.version.minor >= 27 or ctx.gates.enabled("StatefulSetAutoDeletePVC"):
         fill(struct(spec, "persistentVolumeClaimRetentionPolicy"), whenDeleted="Retain", whenScaled="Retain")
     for claim in each(spec, "volumeClaimTemplates"):
-        claim.update(apiVersion="v1", kind="PersistentVolumeClaim")  # so the conversion to v1, whatever was sent
+        claim.update(apiVersion="v1", kind="PersistentVolumeClaim")  # whatever was sent
         persistent_volume_claim(claim, ctx)
     template(spec, ctx)
 

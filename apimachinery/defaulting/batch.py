@@ -27,8 +27,8 @@ def job(obj: Object, ctx: DefaultingContext) -> None:
         for pattern in each(rule, "onPodConditions"):
             fill(pattern, status="True")
     labels = (spec["template"].get("metadata") or {}).get("labels")
-    if labels:
-        fill(struct(obj, "metadata"), labels=dict(labels))
+    if labels:  # the same map, as upstream: what the strategy adds to the one is in the other, too
+        fill(struct(obj, "metadata"), labels=labels)
 
 
 def cron_job(obj: Object, ctx: DefaultingContext) -> None:

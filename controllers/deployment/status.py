@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from apimachinery.client.rest import Object
 from apimachinery.clock import parse_timestamp, timestamp
-from controllers.deployment.arithmetic import max_unavailable, replicas, reported
+from controllers.deployment.arithmetic import max_unavailable, replicas, reported, total
 from controllers.pods import condition
 
 NO_LIMIT = 2**31 - 1
@@ -53,14 +53,14 @@ def calculate(
 ) -> Object:
     """Counts and the Available condition; the other conditions are carried over."""
     present = deployment.get("status") or {}
-    available, count = reported(sets, "availableReplicas"), reported(sets, "replicas")
+    available = reported(sets, "availableReplicas")
     status: Object = {
         "observedGeneration": deployment["metadata"].get("generation"),
-        "replicas": count,
+        "replicas": reported(sets, "replicas"),
         "updatedReplicas": reported([new], "replicas"),
         "readyReplicas": reported(sets, "readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, count - available),
+        "unavailableReplicas": max(0, total(sets) - available),
     }
     if counts_terminating and all("terminatingReplicas" in (one.get("status") or {}) for one in sets):
         status["terminatingReplicas"] = reported(sets, "terminatingReplicas")

@@ -17,6 +17,7 @@ class Port:
     name: str
     port: int
     protocol: str
+    application: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +84,7 @@ def _ports(service: Object, pod: Object) -> tuple[Port, ...]:
         protocol = port.get("protocol", "TCP")
         number = _number(port, protocol, pod)
         if number is not None:
-            resolved.append(Port(port.get("name", ""), number, protocol))
+            resolved.append(Port(port.get("name", ""), number, protocol, port.get("appProtocol")))
     return tuple(resolved)
 
 

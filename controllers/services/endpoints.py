@@ -3,6 +3,7 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/endpoint, 1.36.
 """
 
+import hashlib
 from collections.abc import Iterable
 
 from apimachinery.client.refs import ENDPOINTS
@@ -10,7 +11,7 @@ from apimachinery.client.rest import Object
 from apimachinery.errors import StatusError
 from controllers.base import ControllerContext, Key
 from controllers.replica_pods import is_namespace_terminating
-from controllers.services.backends import Backend, Port, backends, by_ports, is_headless, selector_of
+from controllers.services.backends import Backend, Port, backends, is_headless, selector_of
 from controllers.services.base import ServiceController
 from controllers.services.triggers import annotated
 
@@ -45,7 +46,8 @@ class EndpointsController(ServiceController):
         selected = self.selected(service)
         time = self.triggers.of(key, service, selected)
         staying = [one for one in backends(service, selected) if not one.terminating]
-        wanted, crowded = subsets(staying[:_MOST_ADDRESSES]), len(staying) > _MOST_ADDRESSES
+        wanted = subsets(staying[:_MOST_ADDRESSES], portless=not service["spec"].get("ports"))
+        crowded = len(staying) > _MOST_ADDRESSES
         if present is not None and _says(present, service, wanted, crowded=crowded):
             return
         metadata = annotated(self._metadata(service, present or {"metadata": {}}, crowded=crowded), time)
@@ -98,19 +100,38 @@ def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: 
     )
 
 
-def subsets(found: Iterable[Backend]) -> list[Object]:
-    """Addresses by the ports they have in common."""
-    result = []
-    for ports, group in by_ports(found).items():
-        subset: Object = {}
-        for name, ready in (("addresses", True), ("notReadyAddresses", False)):
-            addresses = [_address(one) for one in group if one.ready is ready]
-            if addresses:
-                subset[name] = sorted(addresses, key=lambda address: str(address["ip"]))
-        if ports:
-            subset["ports"] = [_port(port) for port in ports]
-        result.append(subset)
-    return result
+def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:
+    """Each port once, with all who offer it; ports that the same offer are together (RepackSubsets).
+
+    `portless`: the service has no ports.
+    """
+    offering: dict[Port | None, list[Backend]] = {}
+    for backend in found:
+        for port in (None,) if portless else backend.ports:
+            offering.setdefault(port, []).append(backend)
+    together: dict[tuple[Backend, ...], list[Port]] = {}
+    for port, group in offering.items():
+        together.setdefault(tuple(group), []).extend([port] if port else [])
+    return [_subset(group, ports) for group, ports in together.items()]
+
+
+def _subset(group: Iterable[Backend], ports: list[Port]) -> Object:
+    subset: Object = {}
+    for name, ready in (("addresses", True), ("notReadyAddresses", False)):
+        addresses = [_address(one) for one in group if one.ready is ready]
+        if addresses:
+            subset[name] = sorted(addresses, key=lambda one: (one["ip"], one["targetRef"]["uid"]))
+    if ports:
+        subset["ports"] = [_port(port) for port in sorted(ports, key=_port_hash)]
+    return subset
+
+
+def _port_hash(port: Port) -> bytes:
+    """What upstream sorts ports by: the MD5 of their dump by go-spew."""
+    application = "<nil>" if port.application is None else port.application
+    fields = f"Name:(string){port.name} Port:(int32){port.port} Protocol:(v1.Protocol){port.protocol}"
+    dump = f"(v1.EndpointPort){{{fields} AppProtocol:(*string){application}}}"
+    return hashlib.md5(dump.encode(), usedforsecurity=False).digest()
 
 
 def _address(backend: Backend) -> Object:
@@ -124,4 +145,5 @@ def _address(backend: Backend) -> Object:
 
 def _port(port: Port) -> Object:
     named = {"name": port.name} if port.name else {}
-    return {**named, "port": port.port, "protocol": port.protocol}
+    spoken = {} if port.application is None else {"appProtocol": port.application}
+    return {**named, "port": port.port, "protocol": port.protocol, **spoken}

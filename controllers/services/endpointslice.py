@@ -9,7 +9,7 @@ from apimachinery.client.refs import ENDPOINT_SLICES, SERVICES
 from apimachinery.client.rest import Object
 from controllers.base import ControllerContext, Key
 from controllers.owners import new_controller_reference
-from controllers.services.backends import Backend, backends, by_ports, is_headless, selector_of
+from controllers.services.backends import Backend, Port, backends, by_ports, is_headless, selector_of
 from controllers.services.base import ServiceController
 from controllers.services.slice_writing import MANAGED_BY, SERVICE_LABEL, SliceWriter, service_keys
 from controllers.services.triggers import annotated
@@ -80,11 +80,16 @@ def slices(found: Iterable[Backend]) -> list[Object]:
     """The contents of the slices, at least one; endpoints with other ports are in other slices."""
     result = []
     for ports, group in by_ports(found).items():
-        listed = [{"name": port.name, "port": port.port, "protocol": port.protocol} for port in ports]
+        listed = [_port(port) for port in ports]
         for start in range(0, len(group), _MOST_ENDPOINTS):
             endpoints = [_endpoint(one) for one in group[start : start + _MOST_ENDPOINTS]]
             result.append({"endpoints": endpoints, "ports": listed})
     return result or [{"endpoints": [], "ports": []}]
+
+
+def _port(port: Port) -> Object:
+    spoken = {} if port.application is None else {"appProtocol": port.application}
+    return {"name": port.name, "port": port.port, "protocol": port.protocol, **spoken}
 
 
 def _endpoint(backend: Backend) -> Object:

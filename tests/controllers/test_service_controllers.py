@@ -65,8 +65,8 @@ async def test_ready_and_other_pods_are_told_apart(serving):
     assert one["addresses"] == [{"ip": "10.0.0.1", "nodeName": "n", "targetRef": reference}]
     assert [address["ip"] for address in one["notReadyAddresses"]] == ["10.0.0.2"]
     assert one["ports"] == [
-        {"name": "http", "port": 8080, "protocol": "TCP"},
         {"name": "plain", "port": 81, "protocol": "TCP"},
+        {"name": "http", "port": 8080, "protocol": "TCP"},
     ]
 
     (slice_,) = await slices(serving)
@@ -84,14 +84,36 @@ async def test_ready_and_other_pods_are_told_apart(serving):
 
 
 async def test_pods_with_other_ports_are_in_other_subsets(serving):
-    """One subset and one slice per set of ports."""
+    """One subset for the ports that all have and one for each other, but one slice per set of ports."""
     await serving.client.create(SERVICES, service())
     await serving.client.create(PODS, pod("a", "10.0.0.1"))
     await serving.client.create(PODS, pod("b", "10.0.0.2", port=9090))
     await serving.quiet(1)
 
-    assert len((await endpoints(serving))["subsets"]) == 2
+    found = (await endpoints(serving))["subsets"]
+    offered = {tuple(one["ip"] for one in subset["addresses"]): subset["ports"] for subset in found}
+
+    assert {ips: [port["port"] for port in ports] for ips, ports in offered.items()} == {
+        ("10.0.0.1",): [8080],
+        ("10.0.0.2",): [9090],
+        ("10.0.0.1", "10.0.0.2"): [81],
+    }
     assert len(await slices(serving)) == 2
+
+
+async def test_ports_are_sorted_by_their_hashes(serving):
+    """The order that a real endpoints controller gave these ports."""
+    numbers = {"a": 80, "c": 82, "d": 83, "e": 84, "h": 80}
+    ports = [{"name": name, "port": port} for name, port in numbers.items()]
+    ports += [{"name": "b", "port": 81, "targetPort": 9000, "protocol": "UDP"}]
+    ports += [{"name": "g", "port": 86, "appProtocol": "http"}, {"name": "i", "port": 88, "protocol": "SCTP"}]
+    await serving.client.create(SERVICES, service(ports=ports))
+    await serving.client.create(PODS, pod("a", "10.0.0.1"))
+    await serving.quiet(1)
+    (one,) = (await endpoints(serving))["subsets"]
+
+    assert [port["name"] for port in one["ports"]] == ["g", "a", "b", "h", "e", "d", "c", "i"]
+    assert one["ports"][0] == {"name": "g", "port": 86, "protocol": "TCP", "appProtocol": "http"}
 
 
 async def test_large_services_are_sliced(serving):
