@@ -140,7 +140,6 @@ def _set_template_generation(obj: Object, number: int) -> None:
 
 class StatefulSetStrategy(WorkloadStrategy):
     status = StatefulSetStatus
-    asks_as_new = 1
     spec_errors = staticmethod(stateful_sets.stateful_set_errors)
     scale = ScalePaths()
 
