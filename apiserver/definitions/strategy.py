@@ -24,7 +24,6 @@ _PENDING = conditions.condition(
 class DefinitionStatusStrategy(StatusStrategy):
     """Nothing of the spec changes through it; metadata does, as upstream (its own controllers need that)."""
 
-    allow_unconditional_update = False
     core_metadata = False
     kept_metadata = ()
 

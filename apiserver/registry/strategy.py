@@ -88,7 +88,10 @@ class Strategy:
         return 0
 
     def takes_unconditional_update(self, version: str) -> bool:
-        """Whether an update in that version of the API may leave out the resourceVersion."""
+        """Whether an update in that version of the API may leave out the resourceVersion.
+
+        The kind's own strategy says it for its subresources, too.
+        """
         return self.allow_unconditional_update
 
     # --- writing -------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
         await beside(write.size, partial(deduplicate, new, write.warnings, mutated=True))
-    _check_revision(registry, strategy, new, entry, (write.requested or registry.resource).version)
+    _check_revision(registry, new, entry, (write.requested or registry.resource).version)
     effort = registry.effort(write, len(entry.value))
     work = partial(prepare, registry, strategy, new, old, write)
     return await registry.prepared(new, effort, work, partial(_store, registry, entry, new, old, write))
@@ -95,13 +95,13 @@ async def _store(registry: Registry, entry: Entry, new: Object, old: Object, wri
     return await store(registry, entry, new, write)
 
 
-def _check_revision(registry: Registry, strategy: Strategy, new: Object, entry: Entry, version: str) -> None:
+def _check_revision(registry: Registry, new: Object, entry: Entry, version: str) -> None:
     try:
         revision = parse_uint(new["metadata"].get("resourceVersion") or "0")
     except ValueError as error:  # (from memory) upstream hands on what its parser says
         raise StatusError(500, "", str(error)) from None
     if not revision:
-        if not strategy.takes_unconditional_update(version):
+        if not registry.strategy.takes_unconditional_update(version):
             problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             kind = GroupKind(*registry.resource.group_resource)  # upstream names the resource here
             raise errors.invalid(kind, entry.key.name, [problem])

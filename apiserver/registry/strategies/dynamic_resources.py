@@ -212,15 +212,7 @@ class MetadataKeptStatus(StatusStrategy):
         return (("metadata",), ("spec",))
 
 
-def _has_revision(version: str) -> bool:
-    """Taint rules: who updates them in v1 must say which revision (upstream found out late)."""
-    return version == "v1"
-
-
 class TaintRuleStatus(MetadataKeptStatus):
-    def takes_unconditional_update(self, version: str) -> bool:
-        return not _has_revision(version)
-
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(device_classes.taint_rule_status_errors(new.get("status") or {}))
 
@@ -229,7 +221,7 @@ class TaintRuleStrategy(BuiltIn):
     status = TaintRuleStatus
 
     def takes_unconditional_update(self, version: str) -> bool:
-        return not _has_revision(version)
+        return version != "v1"  # upstream found out late
 
     def counts_generation(self, ctx: StrategyContext) -> bool:
         return True
@@ -248,8 +240,6 @@ class TaintRuleStrategy(BuiltIn):
 
 
 class StatusRequestStatus(MetadataKeptStatus):
-    allow_unconditional_update = False
-
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         now, before = new.get("status"), old.get("status")
         return list(pool_status_requests.request_status_errors(now, before, rules_of(ctx)))

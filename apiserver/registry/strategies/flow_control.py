@@ -4,19 +4,46 @@ Source: k8s.io/kubernetes/pkg/registry/flowcontrol/*/strategy.go, 1.36. That a s
 noted with the write itself; upstream's controller does it a moment later.
 """
 
+from typing import ClassVar
+
 from apimachinery.clock import timestamp
 from apimachinery.errors import GroupResource, Object
 from apimachinery.field import FieldError
+from apiserver.encoding import copied
+from apiserver.registry.strategies.checked import OwnRules
 from apiserver.registry.strategies.shared import Counted
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation.flow_control import flow_schema_errors, priority_level_errors
+from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from apiserver.registry.validation.flow_control import (
+    flow_schema_errors,
+    priority_level_errors,
+    status_errors,
+)
 
 _GROUP = "flowcontrol.apiserver.k8s.io"
+
+
+class ConditionsOnly(OwnRules, StatusStrategy):
+    """All of the metadata stays as it was, whatever is sent."""
+
+    asks_of_changes = False
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        sent = new["metadata"]
+        held = {name: sent[name] for name in ("managedFields", "resourceVersion") if name in sent}
+        new["metadata"] = {**copied(old["metadata"]), **held}
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(status_errors(new.get("status") or {}))
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("metadata",), ("spec",))
 
 
 class FlowSchemaStrategy(Counted):
     """FlowSchema."""
 
+    status: ClassVar[type[Strategy]] = ConditionsOnly
     asks_of_changes = False
     asks_as_new = 1
 
@@ -36,6 +63,7 @@ class FlowSchemaStrategy(Counted):
 class PriorityLevelStrategy(Counted):
     """PriorityLevelConfiguration."""
 
+    status: ClassVar[type[Strategy]] = ConditionsOnly
     asks_of_changes = False
     asks_as_new = 1
 

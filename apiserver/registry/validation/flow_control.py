@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from apimachinery.field import (
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    not_supported,
+    required,
+)
 from apimachinery.validation import names
 
 _METHODS = ("ByNamespace", "ByUser")
@@ -206,3 +215,15 @@ def _queuing_errors(queuing: dict[str, Any], path: str) -> Iterator[FieldError]:
     elif math.ceil(math.log2(queues) * hand) > _MAX_HASH_BITS:
         needs = f"required entropy bits of deckSize {queues} and handSize {hand}"
         yield invalid(child(path, "handSize"), hand, f"{needs} should not be greater than {_MAX_HASH_BITS}")
+
+
+def status_errors(status: Object) -> Iterator[FieldError]:
+    """Conditions have types, each another one."""
+    seen: set[str] = set()
+    for position, condition in enumerate(status.get("conditions") or []):
+        at, kind = f"{index('status.conditions', position)}.type", condition.get("type") or ""
+        if kind in seen:
+            yield duplicate(at, kind)
+        seen.add(kind)
+        if not kind:
+            yield required(at, "must not be empty")
