@@ -65,7 +65,7 @@ def _complete(scope: Scope, request: Request, asked: Object, now: datetime) -> N
         spec["audiences"] = list(scope.services.account_keys.audiences)
     if spec.get("expirationSeconds") is None:
         spec["expirationSeconds"] = _DEFAULT_SECONDS
-    asked.pop("status", None)
+    asked["status"] = {"token": "", "expirationTimestamp": None}
     path, seconds = "spec.expirationSeconds", spec["expirationSeconds"]
     if seconds < _LEAST_SECONDS:
         problem = field.invalid(path, seconds, "may not specify a duration less than 10 minutes")

@@ -6,10 +6,10 @@ Source: k8s.io/apiserver/pkg/util/webhook/client.go and k8s.io/client-go/rest/re
 import base64
 import math
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from apimachinery import decoding
+from apimachinery import decoding, shapes
 from apimachinery.clock import Clock
 from apimachinery.errors import Object, StatusError
 from apiserver.encoding import dumps
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 _HTTPS = 443
 _MAX_ANSWER = 3 << 20
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+_SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
+_NO_KIND = "couldn't get version/kind; json parse error: "
+_GO_KIND = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, */*",
@@ -56,8 +62,8 @@ class WebhookClient:
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, config: Object, body: Object, seconds: float) -> Any:
-        """The JSON that the webhook answers to `body` within `seconds`; raises CallError."""
+    async def post(self, config: Object, review: Object, seconds: float) -> Object:
+        """The review that the webhook answers to `review` within `seconds`; raises CallError."""
         import aiohttp
 
         url = url_of(config)
@@ -65,7 +71,7 @@ class WebhookClient:
         shown = _with_timeout(url, seconds)
         try:
             self._check_service(config)
-            return await self._exchange(shown, dumps(body), context, seconds)
+            answer = await self._exchange(shown, dumps(review), context, seconds)
         except ResolutionError as error:
             raise CallError(f'Post "{shown}": {error}') from None
         except aiohttp.ClientConnectorCertificateError as error:
@@ -77,6 +83,8 @@ class WebhookClient:
             raise CallError(f'Post "{shown}": {failures.of_connection(error, self._address(url))}') from None
         except ValueError:  # of a URL that passes for one, or of a host that has no form in the DNS
             raise CallError(f'Post "{shown}": {_undialled(url)}') from None
+        _check_kind(answer, review)
+        return answer
 
     async def close(self) -> None:
         if self._session is not None:
@@ -88,7 +96,7 @@ class WebhookClient:
         if service:
             self._services.resolve(service["namespace"], service["name"], service.get("port") or _HTTPS)
 
-    async def _exchange(self, target: str, body: bytes, context: ssl.SSLContext, seconds: float) -> Any:
+    async def _exchange(self, target: str, body: bytes, context: ssl.SSLContext, seconds: float) -> Object:
         import aiohttp
         from yarl import URL
 
@@ -180,7 +188,7 @@ def _context(ca_bundle: str) -> ssl.SSLContext:
         raise ConfigError(why) from None
 
 
-def _read(code: int, body: bytes, content_type: str) -> Any:
+def _read(code: int, body: bytes, content_type: str) -> Object:
     if not 200 <= code <= 206:
         status = _status(body)
         if status is not None:
@@ -188,13 +196,36 @@ def _read(code: int, body: bytes, content_type: str) -> Any:
         raise _answered(failures.unexpected_status(code, body, content_type))
     if not body:
         raise CallError(f"0-length response with status code: {code} and content type: {content_type}")
-    try:
-        value = decoding.parse(body, "application/json").value
-    except ValueError as error:
-        raise CallError(f"couldn't get version/kind; json parse error: {error}") from None
-    if isinstance(value, dict) and value.get("kind") == "Status" and value.get("status") != "Success":
+    value = _parsed(body)
+    if value.get("kind") == "Status" and value.get("status") != "Success":
         raise _answered(StatusError.from_status(value))
     return value
+
+
+def _parsed(body: bytes) -> Object:
+    """An object in JSON, or in YAML, which all is that does not begin as an object of JSON does."""
+    as_json = body.lstrip().startswith(b"{")
+    try:
+        value = decoding.parse(body, "application/json" if as_json else "application/yaml").value
+    except ValueError as error:
+        raise CallError(f"{_NO_KIND}{error}" if as_json else str(error)) from None
+    if not isinstance(value, dict):
+        raise CallError(
+            f"{_NO_KIND}json: cannot unmarshal {shapes.found(value)} into Go value of type {_GO_KIND}"
+        )
+    return value
+
+
+def _check_kind(answer: Object, review: Object) -> None:
+    """Raise CallError for what cannot be decoded into a review like the one that was sent."""
+    wanted, kind = review["apiVersion"], review["kind"]
+    api_version, got = answer.get("apiVersion") or wanted, answer.get("kind") or kind
+    group, _, version = wanted.partition("/")
+    if got != kind or api_version not in {f"{group}/{known}" for known in _REVIEW_VERSIONS}:
+        raise CallError(f'no kind "{got}" is registered for version "{api_version}" in scheme "{_SCHEME}"')
+    if api_version != wanted:
+        own = api_version.partition("/")[2]
+        raise CallError(f"converting ({own}.{kind}) to ({version}.{kind}): unknown conversion")
 
 
 def _answered(error: StatusError) -> CallError:

@@ -278,6 +278,14 @@ async def test_answers_that_are_not_believed(call, hook):
         f"{invalid}expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, "
         "got admission.k8s.io/v1, Kind="
     )
+    older = {"apiVersion": "admission.k8s.io/v1beta1"}
+    assert await said(lambda review: {**allow(review), **older}) == (
+        "failed to call webhook: converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
+    )
+    assert await said(lambda review: {**allow(review), "kind": "Foo"}) == (
+        'failed to call webhook: no kind "Foo" is registered for version "admission.k8s.io/v1" in scheme '
+        '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
+    )
     no_type = f"{invalid}webhook returned response.patch but not response.patchType"
     assert await said(lambda review: allow(review, patch="W10=")) == no_type
 

@@ -11,7 +11,7 @@ from webhook_server import BUNDLE, allow, hook_server
 from apiserver.webhooks.client import CallError, WebhookClient
 from apiserver.webhooks.endpoints import ServiceResolver
 
-REVIEW = {"apiVersion": "v1", "kind": "AdmissionReview", "request": {"uid": "1"}}
+REVIEW = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1"}}
 SERVICE = {"service": {"namespace": "default", "name": "hook", "port": 443, "path": "/x"}, "caBundle": BUNDLE}
 
 
@@ -100,4 +100,9 @@ async def test_answers_that_are_errors(server, hook):
     assert await failure(server, hook.config) == "the server could not find the requested resource"
     hook.answer = lambda review: web.Response(status=200, text="not json")
     message = await failure(server, hook.config)
-    assert message.startswith("couldn't get version/kind; json parse error: invalid character 'o'")
+    assert message.startswith(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct"
+    )
+    hook.answer = lambda review: web.Response(status=200, text="{not json")
+    message = await failure(server, hook.config)
+    assert message.startswith("couldn't get version/kind; json parse error: invalid character 'n'")

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{accessors.go,generic,muta
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apimachinery import errors
 from apimachinery.errors import Object, StatusError
@@ -102,7 +102,6 @@ class Hooks:
         asked = reviews.review(version, uid, attributes, invocation, objects)
         answer = await self._post(hook, asked)
         try:
-            _check_kind(answer, version)
             verdict = reviews.verdict(answer, version, uid, mutating=self._mutating)
         except ReviewError as error:
             raise _failed(hook, f"received invalid webhook response: {error}") from None
@@ -113,7 +112,7 @@ class Hooks:
             attributes.annotations[f"{hook.name}/{key}"] = value
         return verdict
 
-    async def _post(self, hook: Hook, asked: Object) -> Any:
+    async def _post(self, hook: Hook, asked: Object) -> Object:
         seconds = float(hook.spec.get("timeoutSeconds") or _DEFAULT_SECONDS)
         try:
             return await self._services.webhooks.post(hook.spec.get("clientConfig") or {}, asked, seconds)
@@ -125,12 +124,6 @@ class Hooks:
 
 def _failed(hook: Hook, why: str) -> CallingError:
     return CallingError(f'failed calling webhook "{hook.name}": {why}')
-
-
-def _check_kind(answer: Any, version: str) -> None:
-    """Raise CallingError-worthy trouble of decoding: not an object, or of a kind that nobody knows."""
-    if not isinstance(answer, dict):
-        raise ReviewError(f"unexpected answer for AdmissionReview {version}")
 
 
 async def guarded(hook: Hook, ask: Callable[[], Awaitable[None]]) -> None:

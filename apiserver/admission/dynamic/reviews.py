@@ -121,7 +121,7 @@ def options_of(attributes: Attributes) -> Object | None:
 # --- answers -----------------------------------------------------------------------------------------------
 
 
-def verdict(answer: Any, version: str, uid: str, *, mutating: bool) -> Verdict:
+def verdict(answer: Object, version: str, uid: str, *, mutating: bool) -> Verdict:
     """What the webhook's answer says.
 
     Raises WrongTypeError, and ReviewError where upstream does not believe it.
