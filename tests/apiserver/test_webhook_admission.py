@@ -280,7 +280,8 @@ async def test_answers_that_are_not_believed(call, hook):
     )
     older = {"apiVersion": "admission.k8s.io/v1beta1"}
     assert await said(lambda review: {**allow(review), **older}) == (
-        "failed to call webhook: converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"
+        "failed to call webhook: converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): "
+        "unknown conversion"
     )
     assert await said(lambda review: {**allow(review), "kind": "Foo"}) == (
         'failed to call webhook: no kind "Foo" is registered for version "admission.k8s.io/v1" in scheme '
