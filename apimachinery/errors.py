@@ -7,7 +7,7 @@ written to the wire is decided in the HTTP front alone.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from apimachinery.field import FieldError
+from apimachinery.field import FieldError, listed
 
 Object = dict[str, Any]
 
@@ -110,12 +110,10 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 with one cause per error; exact repeats are shown once in the message."""
-    texts = list(dict.fromkeys(str(error) for error in errors))
-    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details: Object = {"name": name, "group": kind.group, "kind": kind.kind}
     details = {key: value for key, value in details.items() if value}
     details["causes"] = [error.cause() for error in errors]
-    return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {listed}', details)
+    return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {listed(errors)}', details)
 
 
 def forbidden(resource: GroupResource, name: str, why: str) -> StatusError:

@@ -4,6 +4,7 @@ Source: k8s.io/apimachinery/pkg/util/validation/field/errors.go, 1.36.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,6 +13,7 @@ from apimachinery.go_numbers import float_text
 from apimachinery.go_text import quoted
 
 _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}  # Go escapes them in JSON
+ROOT = "[]"  # a path without a name, as Go shows it
 OMITTED = object()  # the error's text shows no value
 
 
@@ -81,6 +83,12 @@ class FieldError:
     def cause(self) -> dict[str, str]:
         """The entry of `details.causes`."""
         return {"reason": self.type.value, "message": self.body, "field": self.path}
+
+
+def listed(errors: Iterable[FieldError]) -> str:
+    """The texts of errors as one, exact repeats once; empty without errors."""
+    texts = list(dict.fromkeys(map(str, errors)))
+    return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
 
 
 def show(value: Any) -> str:

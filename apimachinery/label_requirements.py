@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from apimachinery.field import FieldError, invalid
+from apimachinery.field import FieldError, invalid, listed
 from apimachinery.validation import names
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -59,7 +59,7 @@ class Requirement:
             if texts:
                 errors.append(invalid(f"values[{position}][{key}]", value, "; ".join(texts)))
         if errors:
-            raise SelectorError(_aggregate(errors))
+            raise SelectorError(listed(errors))
         return cls(key, operator, tuple(values))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -117,11 +117,6 @@ def _count_errors(operator: Operator, values: Sequence[str]) -> list[FieldError]
             if _int64(value) is None
         ]
     return errors
-
-
-def _aggregate(errors: Sequence[FieldError]) -> str:
-    texts = list(dict.fromkeys(map(str, errors)))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _int64(text: str) -> int | None:

@@ -6,7 +6,7 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity and k8s.io/apima
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from apimachinery.field import FieldError, child, index, invalid, key, not_supported
+from apimachinery.field import FieldError, child, index, invalid, key, listed, not_supported
 from apimachinery.go_numbers import parse_int
 from apimachinery.validation import names
 
@@ -18,7 +18,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 def selector_fault(selector: Object) -> str:
     """The error of reading a NodeSelector; empty if there is none."""
     terms = selector.get("nodeSelectorTerms") or ()
-    return _joined(
+    return listed(
         [error for at, term in enumerate(terms) for error in _term(term, f"nodeSelectorTerms[{at}]")]
     )
 
@@ -26,7 +26,7 @@ def selector_fault(selector: Object) -> str:
 def preference_fault(terms: Sequence[Object]) -> str:
     """The error of reading preferred terms; those without weight are not looked at."""
     weighty = [(at, term.get("preference") or {}) for at, term in enumerate(terms) if term.get("weight")]
-    return _joined([error for at, term in weighty for error in _term(term, f"[{at}]")])
+    return listed([error for at, term in weighty for error in _term(term, f"[{at}]")])
 
 
 def selector_text(selector: Object) -> str:
@@ -46,11 +46,6 @@ def _requirements(requirements: Sequence[Object] | None) -> str:
         for each in requirements or ()
     ]
     return f"[]NodeSelectorRequirement{{{''.join(shown)}}}"
-
-
-def _joined(errors: Sequence[FieldError]) -> str:
-    texts = list(dict.fromkeys(map(str, errors)))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
 
 
 def _term(term: Object, path: str) -> Iterator[FieldError]:

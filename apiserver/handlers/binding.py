@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST,
 
 from apimachinery import errors, field
 from apimachinery.clock import timestamp
-from apimachinery.errors import GroupKind, GroupResource, Object
+from apimachinery.errors import GroupResource, Object, StatusError
 from apimachinery.resources import Resource
 from apiserver import bodies, parameters
 from apiserver.admission.requests import admit_posted
@@ -31,8 +31,8 @@ async def bind(request: Request, scope: Scope) -> Response:
         raise errors.unknown_path()
     binding = await bodies.read_other(request, scope, target, target.schema, options.field_validation)
     binding.setdefault("metadata", {})
-    name = request.info.name or binding["metadata"].get("name") or ""
-    _check(binding, name)
+    name = binding["metadata"].get("name") or ""
+    _check(binding, request.info.name or name)
     pods = table.resource("", "v1", "pods")
     if pods is None:
         raise errors.unknown_path()
@@ -43,6 +43,9 @@ async def bind(request: Request, scope: Scope) -> Response:
 
 
 def _check(binding: Object, name: str) -> None:
+    """Raise 400 or, as upstream, 500 if it does not bind the pod `name` to a node."""
+    if name != (binding["metadata"].get("name") or ""):
+        raise errors.bad_request("name in URL does not match name in Binding object")
     target = binding.get("target") or {}
     problems = []
     if target.get("kind") not in {None, "", "Node"}:
@@ -50,16 +53,24 @@ def _check(binding: Object, name: str) -> None:
     if not target.get("name"):
         problems.append(field.required("target.name"))
     if problems:
-        raise errors.invalid(GroupKind("", "Binding"), name, problems)
+        raise StatusError(500, "", field.listed(problems))
 
 
 async def _assign(request: Request, scope: Scope, name: str, binding: Object, dry_run: bool) -> None:
     registry = scope.registry
     write = write_of(request, scope, dry_run=dry_run)
 
+    wanted = binding["metadata"]
+
     async def attempt(entry: Entry | None) -> Written:
         if entry is None:
             raise errors.not_found(registry.resource.group_resource, name)
+        for what, asked, found in (
+            ("UID", wanted.get("uid"), entry.uid),
+            ("ResourceVersion", wanted.get("resourceVersion"), str(entry.revision)),
+        ):
+            if asked and asked != found:
+                raise updating.precondition_failed(registry, entry.key, what, asked, found)
         pod = registry.object(entry)
         _set_host(scope, pod, binding, name)
         return await updating.store(registry, entry, pod, write)
@@ -71,10 +82,6 @@ def _set_host(scope: Scope, pod: Object, binding: Object, name: str) -> None:
     """Write the node into the pod, or raise 409 with the reason why not."""
     metadata, spec = pod["metadata"], pod["spec"]
     wanted = binding["metadata"]
-    if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
-        uids = f"UID in precondition: {wanted['uid']}, UID in object meta: {metadata['uid']}"
-        why = f"Precondition failed: {uids}"
-        raise errors.conflict(_PODS_BINDING, name, why)
     if metadata.get("deletionTimestamp"):
         raise errors.conflict(
             _PODS_BINDING, name, f"pod {name} is being deleted, cannot be assigned to a host"

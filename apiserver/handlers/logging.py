@@ -66,7 +66,7 @@ async def log(request: Request, scope: Scope) -> Response:
     container = container_of(pod, options.container)
     node = pod["spec"].get("nodeName")
     if not node:
-        return Response(204, b"", "text/plain")
+        return Response(204, b"", "")
     address = services.nodes.address(services, node, insecure=options.insecure)
     query = options.query()
     target = f"/containerLogs/{info.namespace}/{info.name}/{container}{f'?{query}' if query else ''}"
@@ -134,7 +134,7 @@ def _problems(options: LogOptions, *, splits: bool) -> list[FieldError]:
         problems.append(field.invalid("limitBytes", options.limit, "must be greater than 0"))
     if options.since_seconds is not None and options.since_time:
         why = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        problems.append(field.forbidden("", why))
+        problems.append(field.forbidden(field.ROOT, why))
     elif options.since_seconds is not None and options.since_seconds < 1:
         problems.append(field.invalid("sinceSeconds", options.since_seconds, "must be greater than 0"))
     if not splits:
@@ -146,5 +146,5 @@ def _problems(options: LogOptions, *, splits: bool) -> list[FieldError]:
         problems.append(field.not_supported("stream", stream, _STREAMS))
     if stream != "All" and options.tail is not None:
         why = "`tailLines` and specific `stream` are mutually exclusive for now"
-        problems.append(field.forbidden("", why))
+        problems.append(field.forbidden(field.ROOT, why))
     return problems

@@ -9,6 +9,7 @@ from apiserver.nodes.connections import stored
 from apiserver.services import Services
 
 PODS = GroupResource("", "pods")
+_PARTS = ("initContainers", "containers", "ephemeralContainers")
 
 
 async def pod_of(services: Services, namespace: str, name: str) -> Object:
@@ -23,18 +24,15 @@ async def pod_of(services: Services, namespace: str, name: str) -> Object:
 def container_of(pod: Object, asked: str) -> str:
     """The container asked for, or the only one. Raises 400."""
     name, spec = pod["metadata"]["name"], pod["spec"]
-    containers = [one["name"] for one in spec.get("containers") or []]
-    inits = [one["name"] for one in spec.get("initContainers") or []]
-    ephemerals = [one["name"] for one in spec.get("ephemeralContainers") or []]
+    every = [one["name"] for part in _PARTS for one in spec.get(part) or ()]
     if asked:
-        if asked not in {*containers, *inits, *ephemerals}:
+        if asked not in every:
             raise errors.bad_request(f"container {asked} is not valid for pod {name}")
         return asked
+    containers = spec.get("containers") or []
     if len(containers) == 1:
-        return str(containers[0])
+        return str(containers[0]["name"])
     text = f"a container name must be specified for pod {name}"
     if containers:
-        text += f", choose one of: [{' '.join(containers)}]"
-        if inits:
-            text += f" or one of the init containers: [{' '.join(inits)}]"
+        text += f", choose one of: [{' '.join(every)}]"
     raise errors.bad_request(text)

@@ -45,7 +45,8 @@ async def update(
         if entry is None and not creatable and registry.services.world.version.minor >= _MISSED_SINCE:
             raise errors.not_found(registry.resource.group_resource, name)
         if uid and uid != (entry.uid if entry is not None else ""):
-            raise _other_uid(registry, registry.key(write.namespace, name), uid, entry)
+            found = entry.uid if entry is not None else ""
+            raise precondition_failed(registry, registry.key(write.namespace, name), "UID", uid, found)
         if entry is None:
             return await _create(registry, name, transform, write, force_create=force_create)
         await registry.prepare(entry)
@@ -185,15 +186,16 @@ async def store(registry: Registry, entry: Entry, new: Object, write: Write) -> 
     return Written(new, event.revision, value)
 
 
-def _other_uid(registry: Registry, key: Key, uid: str, entry: Entry | None) -> StatusError:
-    resource, found = registry.resource, entry.uid if entry is not None else ""
+def precondition_failed(registry: Registry, key: Key, what: str, wanted: str, found: str) -> StatusError:
+    """409 for an object whose `what`, UID or ResourceVersion, is not the one that was meant."""
+    resource = registry.resource
     place = (
         f"apiextensions.kubernetes.io/{resource.group}/{resource.plural}"
         if resource.custom
         else resource.plural
     )
     path = "/".join(part for part in ("", "registry", place, key.namespace, key.name) if part or not place)
-    failed = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+    failed = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
     why = (
         f"StorageError: invalid object, Code: 4, Key: /{path.lstrip('/')}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: {failed}"

@@ -7,7 +7,7 @@ ValidatePodEphemeralContainersUpdate), 1.36.
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, forbidden, index, not_found
+from apimachinery.field import ROOT, FieldError, child, duplicate, forbidden, index, not_found
 from apiserver.registry.validation.containers import PodFacts, container_errors, image_errors
 from apiserver.registry.validation.differences import struct_difference
 
@@ -57,7 +57,7 @@ def creation_errors(spec: Object, path: str) -> Iterator[FieldError]:
 def update_errors(new: Object, old: Object) -> list[FieldError]:
     """What may not happen to those that are there."""
     if _MIRROR in (old["metadata"].get("annotations") or {}):
-        return [forbidden("", "static pods do not support ephemeral containers")]
+        return [forbidden(ROOT, "static pods do not support ephemeral containers")]
     path = "spec.ephemeralContainers"
     now = {one.get("name"): one for one in new["spec"].get("ephemeralContainers") or []}
     errors = []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, key
+from apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key
 from apimachinery.quantity import Quantity
 from apiserver.registry.validation.pod_annotations import MIRROR
 
@@ -33,12 +33,12 @@ def resize_errors(
 ) -> list[FieldError]:
     """`qos`: classes of the new spec and the old. `faults`: those of the new spec itself."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
-        return [forbidden("", "static pods cannot be resized")]
+        return [forbidden(ROOT, "static pods cannot be resized")]
     if (old["spec"].get("os") or {}).get("name") == "windows":
-        return [forbidden("", "windows pods cannot be resized")]
+        return [forbidden(ROOT, "windows pods cannot be resized")]
     pod_level = bool(_amounts(new["spec"]) or _amounts(old["spec"]))
     if pod_level and not options.pod_level and options.minor < _POD_TEXT_SINCE:
-        return [forbidden("", "pods with pod-level resources cannot be resized")]
+        return [forbidden(ROOT, "pods with pod-level resources cannot be resized")]
     errors = list(faults)
     if qos[0] != qos[1]:
         errors.append(invalid("spec", (new.get("status") or {}).get("qosClass", ""), _QOS))
@@ -50,7 +50,7 @@ def resize_errors(
             gate = "InPlacePodLevelResourcesVerticalScalingEnabled"
             what = "resize of pods with pod-level resources"
             text = f"{what} is forbidden when {gate} feature gate is disabled"
-            return [*errors, forbidden("", text)]
+            return [*errors, forbidden(ROOT, text)]
         errors += _pod_level_errors(munged, old["spec"])
     if (old.get("status") or {}).get("nodeAllocatableResourceClaimStatuses"):
         errors.append(forbidden("spec", "pods with node allocatable resource claims cannot be resized"))

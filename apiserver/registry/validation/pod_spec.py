@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from apimachinery.errors import Object
 from apimachinery.field import (
+    ROOT,
     FieldError,
     child,
     duplicate,
@@ -175,7 +176,7 @@ def _group(group: Object, path: str) -> Iterator[FieldError]:
 def _claims(claims: list[Object], path: str, pod: Object | None) -> Iterator[FieldError]:
     """`resourceClaims`, in the flat shape (1.31 on) or with `source` (before)."""
     if pod_annotations.MIRROR in ((pod or {}).get("annotations") or {}):
-        yield from (forbidden("", "static pods do not support resource claims") for _ in claims)
+        yield from (forbidden(ROOT, "static pods do not support resource claims") for _ in claims)
         return
     seen: set[str] = set()
     for position, claim in enumerate(claims):
