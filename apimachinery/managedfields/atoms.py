@@ -80,17 +80,17 @@ def is_atomic_list(schema: Schema) -> bool:
 
 def field_schema(schema: Schema, name: str) -> Schema | None:
     """The schema of a map's value; None if the name is not declared."""
+    found = schema.fields.get(name)
+    if found is not None:
+        return found.schema
     if schema.kind is Kind.OBJECT:
-        found = schema.fields.get(name)
-        if found is not None:
-            return found.schema
         return ANY if schema.preserve_unknown else schema.items
     return (schema.items or ANY) if schema.kind is Kind.MAP else ANY
 
 
 def is_named(schema: Schema, name: str) -> bool:
     """Whether the name is a declared field, not a free key."""
-    return schema.kind is Kind.OBJECT and name in schema.fields
+    return name in schema.fields
 
 
 def item_schema(schema: Schema) -> Schema:

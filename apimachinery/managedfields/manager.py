@@ -79,8 +79,10 @@ class FieldManager:
         """`new` (a created, updated or patched object) with its managedFields after `manager` wrote it.
 
         `live` is the object before, in the same version, None for a create. Never raises: if the managers
-        cannot be worked out, they go.
+        cannot be worked out, as where an object does not fit the schema, they go.
         """
+        if not self._blank and not (self._fits(new) and (live is None or self._fits(live))):
+            return objects.unmanaged(new)
         identity = ManagerId.of(manager, UPDATE, new["apiVersion"], subresource)
         if not live and not (new.get("metadata") or {}).get("managedFields"):
             created = self._created(new, identity, _text(now), reset if reset is not None else self._reset)
@@ -95,6 +97,16 @@ class FieldManager:
         except (TypedError, MissingVersionError, StatusError, ValueError):
             return objects.unmanaged(new)
         return objects.managed(new, entries.encode(managed))
+
+    def _fits(self, obj: Object) -> bool:
+        """Whether an object is as its schema, where there is one, says. Those with Go types always are."""
+        schema = self._schema_for(obj["apiVersion"])
+        if schema is not None:
+            try:
+                typed.validate(objects.unmanaged(obj), schema, allow_duplicates=True)
+            except TypedError:
+                return False
+        return True
 
     def _created(self, new: Object, identity: ManagerId, now: str, reset: ResetFields) -> Object | None:
         """A new object with its creator's entry; None if that takes more thought."""

@@ -19,73 +19,79 @@ _TEXT = Schema(Kind.STRING)
 
 def to_schema(structural: Structural, metadata: Schema) -> Schema:
     """The schema of a custom resource; `metadata` is the ObjectMeta of this release."""
-    return _resource(structural, metadata)
+    return _Bridge(metadata).resource(structural, structural.preserve_unknown)
 
 
-def _resource(node: Structural, metadata: Schema) -> Schema:
-    """An object with apiVersion, kind and metadata, whatever the schema says of them."""
-    meta = {
-        "apiVersion": Field(_TEXT, pointer=True),
-        "kind": Field(_TEXT, pointer=True),
-        "metadata": Field(metadata, pointer=True),
-    }
-    return Schema(
-        Kind.OBJECT,
-        fields=meta | {name: each for name, each in _fields(node, metadata).items() if name not in meta},
-        map_type=node.map_type,
-        nullable=node.nullable,
-        preserve_unknown=node.preserve_unknown,
-    )
+class _Bridge:
+    """Converts nodes; `open_`: one of them or above preserves unknown fields, so that all below do."""
 
+    def __init__(self, metadata: Schema) -> None:
+        self._metadata = metadata
 
-def _fields(node: Structural, metadata: Schema) -> dict[str, Field]:
-    """The fields with their defaults, which keys of map lists need."""
-    required = frozenset(node.props.get("required") or ())
-    return {
-        name: Field(
-            _convert(below, metadata),
-            required=name in required,
-            default=below.default,
-            has_default=below.has_default,
-            pointer=True,
-        )
-        for name, below in node.properties.items()
-    }
-
-
-def _convert(node: Structural, metadata: Schema) -> Schema:
-    if node.int_or_string:
-        return Schema(Kind.INT_OR_STRING, nullable=node.nullable)
-    if node.embedded:
-        return _resource(node, metadata)
-    if node.type in _SCALARS:
-        return Schema(_SCALARS[node.type], nullable=node.nullable)
-    if node.type == "array":
+    def resource(self, node: Structural, open_: bool) -> Schema:
+        """An object with apiVersion, kind and metadata, whatever the schema says of them."""
+        meta = {
+            "apiVersion": Field(_TEXT, pointer=True),
+            "kind": Field(_TEXT, pointer=True),
+            "metadata": Field(self._metadata, pointer=True),
+        }
         return Schema(
-            Kind.LIST,
-            items=_convert(node.items, metadata) if node.items is not None else _ANY,
-            list_type=node.list_type,
-            list_keys=node.list_keys,
-            nullable=node.nullable,
-        )
-    if node.type == "object" or node.properties:
-        return _object(node, metadata)
-    return _ANY
-
-
-def _object(node: Structural, metadata: Schema) -> Schema:
-    if node.has_additional and not node.properties:
-        return Schema(
-            Kind.MAP,
-            items=_convert(node.additional, metadata) if node.additional is not None else _ANY,
+            Kind.OBJECT,
+            fields={**self._fields(node, open_), **meta},
             map_type=node.map_type,
             nullable=node.nullable,
-            preserve_unknown=node.preserve_unknown,
+            preserve_unknown=open_,
         )
-    return Schema(
-        Kind.OBJECT,
-        fields=_fields(node, metadata),
-        map_type=node.map_type,
-        nullable=node.nullable,
-        preserve_unknown=node.preserve_unknown or node.has_additional,
-    )
+
+    def _fields(self, node: Structural, open_: bool) -> dict[str, Field]:
+        """The fields with their defaults, which keys of map lists need."""
+        required = frozenset(node.props.get("required") or ())
+        return {
+            name: Field(
+                self._convert(below, open_),
+                required=name in required,
+                default=below.default,
+                has_default=below.has_default,
+                pointer=True,
+            )
+            for name, below in node.properties.items()
+        }
+
+    def _convert(self, node: Structural, open_: bool) -> Schema:
+        open_ = open_ or node.preserve_unknown
+        if node.embedded:
+            return self.resource(node, open_)
+        if node.type in _SCALARS:
+            form = node.props.get("format") or ""
+            return Schema(_SCALARS[node.type], format=form, nullable=node.nullable)
+        if node.type == "array":
+            return Schema(
+                Kind.LIST,
+                items=self._convert(node.items, open_) if node.items is not None else _ANY,
+                list_type=node.list_type,
+                list_keys=node.list_keys,
+                nullable=node.nullable,
+            )
+        if node.type == "object":
+            return self._object(node, open_)
+        # Without a type anything goes; what is an integer or a string has none.
+        fields = self._fields(node, open_)
+        return Schema(Kind.ANY, fields=fields, map_type=node.map_type, preserve_unknown=True)
+
+    def _object(self, node: Structural, open_: bool) -> Schema:
+        extra = node.props.get("additionalProperties")
+        if extra not in (None, False) and not node.properties:
+            return Schema(
+                Kind.MAP,
+                items=self._convert(node.additional, open_) if node.additional is not None else _ANY,
+                map_type=node.map_type,
+                nullable=node.nullable,
+                preserve_unknown=node.preserve_unknown,
+            )
+        return Schema(
+            Kind.OBJECT,
+            fields=self._fields(node, open_),
+            map_type=node.map_type,
+            nullable=node.nullable,
+            preserve_unknown=extra is not False and (open_ or extra is not None or not node.properties),
+        )
