@@ -76,17 +76,20 @@ def _surrounded(value: Any, steps: _Steps) -> Any:
 
 
 def _plain(node: Structural, at: str, *, resource: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
-    pruned = deepcopy(node.default)
+    value = node.default
+    pruned = deepcopy(value)
     prune_unknown(pruned, node, resource)
-    if not equal(pruned, node.default):
-        errors.append(invalid(at, sorted_maps(node.default), "must not have unknown fields"))
-    value = deepcopy(node.default)
+    known = equal(pruned, value)
     try:
-        coerce(value, node, at, root=resource)
+        coerce(value, node, at, root=resource)  # in place: the definition loses unknown metadata, as upstream
     except CoercionError as error:
-        return [*errors, error.error]
+        return [*_unknown(value, known, at), error.error]
+    errors = _unknown(value, known, at)
     faults = validate_embedded(value, node, at, root=resource) or validate_default_values(value, node, at)
     if not faults and node.has_rules:
         faults = validate_default(value, node, at)
     return errors + faults
+
+
+def _unknown(value: Any, known: bool, at: str) -> list[FieldError]:
+    return [] if known else [invalid(at, sorted_maps(value), "must not have unknown fields")]

@@ -13,7 +13,7 @@ from apimachinery.field import FieldError, index, invalid, required
 from apimachinery.normalising import WrongShape, normalise, normalise_and_report
 from apimachinery.schema import Schema
 from apimachinery.structural.model import Structural
-from apimachinery.structural.paths import Key, Path, bracketed, child, dotted, key
+from apimachinery.structural.paths import Key, Path, bracketed, child, key
 from apimachinery.validation.names import dns1035_label, path_segment
 from apimachinery.validation.object_meta import validate_object_meta
 
@@ -88,7 +88,7 @@ class _Coercion:
         if dropped:
             known = "unknown field "
             self.unknown.extend(
-                child(dotted(path), text.removeprefix(known).strip('"'))
+                child(bracketed(path), text.removeprefix(known).strip('"'))
                 for text in shapes.strict_errors(given, schema)
                 if text.startswith(known)
             )

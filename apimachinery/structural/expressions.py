@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from apimachinery import cel
 from apimachinery.cel.values import NONE, Optional
 from apimachinery.errors import Object
-from apimachinery.field import OMITTED, ErrorType, FieldError, index
+from apimachinery.field import OMITTED, ErrorType, FieldError, index, invalid
 from apimachinery.structural.correlation import NOTHING, item_finder, same
 from apimachinery.structural.model import Structural
 from apimachinery.structural.paths import child, key, shown
@@ -21,6 +21,7 @@ _LONGEST_MESSAGE: Final = 5 * 1024
 _NO_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
+_NO_TYPE: Final = "rule compiler initialization error: failed to convert to declType for CEL validation rules"
 _TYPE_META: Final = frozenset({"apiVersion", "kind"})
 
 
@@ -274,7 +275,8 @@ def _run(obj: Object, old: Object | None, structural: Structural) -> _Run:
 def validate_default(value: Any, node: Structural, path: str) -> list[FieldError]:
     """Faults that the rules find in a default, for which it was itself before."""
     run = _Run(node.rules.shows_scalars, node.rules.ratcheting)
-    if node.nested_rule_tree is not None:
-        with suppress(_Stop):
-            run.walk(node.nested_rule_tree, value, value, path, Past())
+    if node.nested_rule_tree is None:
+        return [invalid(path, node.type, _NO_TYPE)] if node.validations else []
+    with suppress(_Stop):
+        run.walk(node.nested_rule_tree, value, value, path, Past())
     return run.errors

@@ -29,7 +29,8 @@ class Fault(NamedTuple):
         """The field error, with the place below `prefix`."""
         path = prefix
         if self.name:
-            path = child(prefix, self.name) if prefix else self.name
+            name = self.name.removeprefix(".")
+            path = child(prefix, name) if prefix else name
         return FieldError(self.type, shown(path), self.value, self.detail)
 
 
@@ -68,7 +69,11 @@ def not_supported(path: Path, value: Any, allowed: Iterable[Any]) -> Fault:
     ]
     error = field.not_supported(name, value, texts)
     return Fault(
-        f"{name} in body should be one of", ErrorType.NOT_SUPPORTED, name, sorted_maps(value), error.detail
+        f"{name} in body should be one of [{' '.join(texts)}]",
+        ErrorType.NOT_SUPPORTED,
+        name,
+        sorted_maps(value),
+        error.detail,
     )
 
 

@@ -65,18 +65,21 @@ def _mac(text: str) -> bool:
     return False
 
 
-_HOSTNAME = _matches(r"a-?a{0,62}|a|(?:a(?:[a-]{0,61}a)?\.)+a(?:-?a){1,62}")
+_HOSTNAME = _matches(r"[a1]-?[a1]{0,62}|(?:[a1](?:[a1-]{0,61}[a1])?\.)+a{2,63}")
 
 
 def _hostname(text: str) -> bool:
-    """Letters and symbols of any script count like ASCII letters and digits."""
-    shape = "".join(char if char in "-." else "a" if _is_host_char(char) else "!" for char in text)
+    """Letters are those of any script, symbols count as digits; the last label of several is letters."""
+    shape = "".join(map(_host_char, text))
     labels = text.encode().split(b".")
     return _HOSTNAME(shape) and len(text.encode()) <= 255 and all(len(label) <= 63 for label in labels)
 
 
-def _is_host_char(char: str) -> bool:
-    return char.isalnum() if char.isascii() and char.isalnum() else unicodedata.category(char)[0] in "LS"
+def _host_char(char: str) -> str:
+    if char in "-.":
+        return char
+    kind = unicodedata.category(char)[0]
+    return "a" if kind == "L" else "1" if kind == "S" or char in "0123456789" else "!"
 
 
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\x80-\x{10ffff}-]+"

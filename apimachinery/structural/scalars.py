@@ -207,15 +207,15 @@ def _bound(props: Object, name: str) -> Bound:
 
 def _multiple(factor: float) -> Bound:
     def check(value: float, path: Path) -> Fault | None:
-        if factor < 0:
-            text = f"factor MultipleOf declared for {dotted(path)} must be positive: {float_text(factor)}"
-            return Fault(text, ErrorType.INVALID, dotted(path), factor, text)
-        if kind_of(value)[0] == "integer":
-            used: float = int(factor)
-            good = used == 0 or value % used == 0
+        whole = kind_of(value)[0] == "integer"
+        used = int(factor) if whole else float(factor)  # 0.5 is 0 for an integer, as Go has it
+        if used <= 0:
+            text = f"factor MultipleOf declared for {dotted(path)} must be positive: {float_text(used)}"
+            return Fault(text, ErrorType.INVALID, dotted(path), used, text)
+        if whole:
+            good = value % used == 0
         else:
-            used = float(factor)
-            good = used == 0 or whole_numbers.is_whole(1 / used * value if used < 1 else value / used)
+            good = whole_numbers.is_whole(1 / used * value if used < 1 else value / used)
         if good:
             return None
         return say.invalid(path, value, f"in body should be a multiple of {float_text(used)}")

@@ -137,10 +137,8 @@ def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
     def check(value: dict[str, Any], old: Any, path: Path, faults: list[Fault]) -> int:
         if least is not None and len(value) < least:
             faults.append(say.invalid(path, len(value), f"in body should have at least {least} properties"))
-            return 0
         if most is not None and len(value) > most:
             faults.append(say.too_many(path, len(value), most, "properties"))
-            return 0
         matches = 0
         if looks:
             before = old if isinstance(old, dict) else {}
@@ -148,7 +146,8 @@ def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
                 below = properties.get(name, additional)
                 if below is not None:
                     found = NOTHING if root and name in _TYPE_META else before.get(name, NOTHING)
-                    matches += below(each, found, (path, name), faults)
+                    step = name if path is not None or name in properties else f".{name}"  # upstream's slip
+                    matches += below(each, found, (path, step), faults)
                 elif closed:
                     faults.append(say.forbidden_property(path, name))
         faults.extend(say.required(path, name) for name in required if name not in value)
