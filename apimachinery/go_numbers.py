@@ -2,6 +2,8 @@
 
 import math
 import re
+from decimal import Decimal
+from typing import Any
 
 from apimachinery.go_text import quoted
 
@@ -53,3 +55,21 @@ def float_text(value: float) -> str:
     whole = digits[: power + 1].ljust(power + 1, "0")
     rest = digits[power + 1 :]
     return f"{sign}{whole}" + (f".{rest}" if rest else "")
+
+
+def as_written(value: Any) -> Any:
+    """A copy of any JSON with numbers as Go writes them again: `3.0` is `3`."""
+    if isinstance(value, dict):
+        return {key: as_written(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_written(item) for item in value]
+    return number(value) if isinstance(value, float | int) and not isinstance(value, bool) else value
+
+
+def number(value: float) -> float:
+    """A number as Go holds and writes it: 64 bits, and whole floats without a fraction."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        value = float(value)
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
+        return int(Decimal(repr(value)))  # the shortest digits that mean the same, and zeros
+    return value

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from apimachinery import shapes
 from apimachinery.clock import micro_timestamp, timestamp
+from apimachinery.go_numbers import as_written, number
 from apimachinery.quantity import Quantity
 from apimachinery.remembering import remembered
-from apimachinery.schema import Field, Kind, Schema
+from apimachinery.schema import JSON, Field, Kind, Schema
 
 Normaliser = Callable[[Any, list[str]], Any]  # (value, names of unknown fields met: appended to)
 
@@ -82,6 +83,8 @@ def normaliser(schema: Schema) -> Normaliser:
             return _int_or_string
         case Kind.ANY if schema.items is not None:
             return _schema_or(schema)
+        case Kind.ANY if schema.name == JSON:
+            return _json
         case _:
             return _any
 
@@ -91,6 +94,10 @@ def normaliser(schema: Schema) -> Normaliser:
 
 def _any(value: Any, _: list[str]) -> Any:
     return value
+
+
+def _json(value: Any, _: list[str]) -> Any:
+    return as_written(value)
 
 
 def _string(value: Any, _: list[str]) -> Any:
@@ -117,7 +124,7 @@ def _integer(least: int, most: int) -> Normaliser:
 def _number(value: Any, _: list[str]) -> Any:
     if value.__class__ is not float and value.__class__ is not int:
         raise WrongShape
-    return value
+    return number(value)
 
 
 def _int_or_string(value: Any, _: list[str]) -> Any:

@@ -5,12 +5,12 @@ Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (unstruc
 """
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 from apimachinery import shapes
 from apimachinery.errors import Object
 from apimachinery.field import child, index
+from apimachinery.go_numbers import as_written
 from apimachinery.normalising import normalise_and_report
 from apimachinery.schema import Schema
 from apimachinery.structural import Structural, embedded, prune
@@ -24,9 +24,10 @@ def coerce(
     """The pruned copy of a custom resource, and what was dropped: `unknown field "a.b"`.
 
     Raises WrongShape for metadata that does not fit, CoercionError for that of an embedded resource unless
-    `drop_invalid`.
+    `drop_invalid`, as it is with what is stored: there numbers are as they are written again, too.
     """
-    kept: Object = {name: _plain(item) for name, item in value.items() if name != _META}
+    copied = as_written if drop_invalid else _copied
+    kept: Object = {name: copied(item) for name, item in value.items() if name != _META}
     dropped: list[str] = []
     if metadata is not None and _META in value:
         given = {} if value[_META] is None else value[_META]
@@ -54,19 +55,10 @@ def duplicates(value: Any, path: str = "") -> Iterator[str]:
             yield from duplicates(item, at)
 
 
-def _plain(value: Any) -> Any:
-    """A copy with numbers as Go writes them (`3.0` is sent back as `3`)."""
+def _copied(value: Any) -> Any:
+    """A copy as Go holds it: numbers have 64 bits."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return _number(value) if isinstance(value, float | int) and not isinstance(value, bool) else value
-
-
-def _number(value: float) -> float:
-    """A number as Go holds and writes it: 64 bits, and whole floats without a fraction."""
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        value = float(value)
-    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
-        return int(Decimal(repr(value)))  # the shortest digits that mean the same, and zeros
-    return value
+        return [_copied(item) for item in value]
+    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value

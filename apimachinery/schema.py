@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+# The name of JSON that is read and written again, not kept as it was sent.
+JSON = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON"
+
 
 class Kind(StrEnum):
     """The shape of a value on the wire."""

@@ -14,6 +14,9 @@ from typing import Any, Final
 
 import yaml
 
+from apimachinery.go_numbers import number
+from apimachinery.go_text import quoted
+
 MAX_NODES: Final = 1_000_000  # that aliases and merges may add: a bound against "billion laughs"
 MAX_DEPTH: Final = 500  # (goyaml: 10,000) more than an object may nest
 _MAX_DIGITS = 30  # a longer integer is a float in Go, and slow here
@@ -68,7 +71,7 @@ def _float(text: str) -> float:
         raise YAMLBodyError("json: unsupported value: NaN")
     if math.isinf(value):
         raise YAMLBodyError(f"json: unsupported value: {'+' if value > 0 else '-'}Inf")
-    return value
+    return number(value)
 
 
 def _boolean(text: str) -> bool:
@@ -94,6 +97,7 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 # --- maps and lists ----------------------------------------------------------------------------------------
 
 _NO_KEY = object()
+_NULL_KEY = object()
 _MERGE_KEY = object()
 
 
@@ -193,6 +197,10 @@ class _Builder:
             return
         if top.key is _MERGE_KEY:
             top.merged += self._sources(value)
+        elif top.key is _NULL_KEY:
+            raise YAMLBodyError(
+                f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {_shown(value)}"
+            )
         else:
             top.value[top.key] = value
         top.key = _NO_KEY
@@ -228,12 +236,26 @@ class _Builder:
         return value
 
 
-def _key(key: Any) -> str:
+def _key(key: Any) -> Any:
+    if key is None:
+        return _NULL_KEY
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, str | int | float):
         return str(key)
-    raise YAMLBodyError(f"yaml: invalid map key: {'null' if key is None else 'a map or a sequence'}")
+    raise YAMLBodyError("yaml: invalid map key: a map or a sequence")
+
+
+def _shown(value: Any) -> str:
+    """A value as `%#v` prints it."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{quoted(name)}:{_shown(item)}" for name, item in value.items())
+        return f"map[interface {{}}]interface {{}}{{{inner}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_shown, value))}}}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "<nil>" if value is None else quoted(value) if isinstance(value, str) else str(value)
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:

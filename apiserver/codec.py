@@ -6,7 +6,7 @@ have upstream's effect: the first an error, the others are dropped on reading.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from apimachinery import conversion, defaulting, structural
 from apimachinery.component import World
@@ -65,16 +65,23 @@ class Codec:
         return self.table.by_kind(*resource.storage) or resource
 
     async def stored(self, resource: Resource, obj: Object) -> tuple[bytes, Resource]:
-        """`obj`, in the version of `resource`, as it is written, and the resource in that version."""
-        target = self.storage(resource) if resource.custom else resource
+        """`obj`, in the version of `resource`, as it is written, and the resource in that version.
+
+        A custom resource is written as upstream reads it again: pruned, with defaults.
+        """
+        if not resource.custom:
+            return encode(obj), resource
+        target = self.storage(resource)
         if target is resource:
-            return encode(obj), target
+            return encode(self.default(pruned(obj, resource), resource)), target
         return encode(await self.by_webhook(target, obj)), target
 
     async def returned(self, resource: Resource, obj: Object, value: bytes) -> Object:
         """What is answered to who wrote `obj`: what was stored as `value`, read again (etcd3/store.go)."""
-        if not resource.custom or resource.gvk == resource.storage:
+        if not resource.custom:
             return obj
+        if resource.gvk == resource.storage:
+            return cast("Object", loads(value))
         known = self._read(loads(value), resource)
         return await self.by_webhook(resource, known)
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from apimachinery.catalogue import data
-from apimachinery.schema import Field, Kind, Schema
+from apimachinery.schema import JSON, Field, Kind, Schema
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 OBJECT_META = META + "ObjectMeta"
@@ -26,7 +26,7 @@ _OPAQUE: Mapping[str, tuple[Kind, str]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": (Kind.QUANTITY, ""),
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": (Kind.INT_OR_STRING, ""),
     "io.k8s.apimachinery.pkg.runtime.RawExtension": (Kind.ANY, ""),
-    _EXTENSIONS + "JSON": (Kind.ANY, ""),
+    JSON: (Kind.ANY, ""),
     _EXTENSIONS + "JSONSchemaPropsOrArray": (Kind.ANY, ""),
     _EXTENSIONS + "JSONSchemaPropsOrBool": (Kind.ANY, ""),
     _EXTENSIONS + "JSONSchemaPropsOrStringArray": (Kind.ANY, ""),

@@ -37,7 +37,7 @@ def nested(levels: int) -> bytes:
         (b"a: *b", YAML, "yaml: unknown anchor 'b' referenced"),
         (b"<<: 5", YAML, "yaml: map merge requires map or sequence of maps as the value"),
         (b"? [a]\n: b", YAML, "yaml: invalid map key"),
-        (b"~: a", YAML, "yaml: invalid map key"),
+        (b"~: a", YAML, 'unsupported map key of type: %!s(<nil>), key: <nil>, value: "a"'),
         (b"a: \x00", YAML, "yaml: control characters are not allowed"),
         (b"a: 1e999", YAML, "json: unsupported value: +Inf"),
         (b"a: " + b"9" * 5000, YAML, "json: unsupported value: +Inf"),
