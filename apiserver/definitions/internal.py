@@ -7,6 +7,7 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go and type
 from typing import Any, NamedTuple
 
 from apimachinery.errors import Object
+from apimachinery.structural import go_struct
 
 _LIFTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 _NAMES = {"schema": "validation"}
@@ -62,7 +63,10 @@ def _version(place: Place) -> Object:
 
 
 def _schema(given: Object | None) -> Object | None:
-    return None if given is None else {"OpenAPIV3Schema": given.get("openAPIV3Schema")}
+    if given is None:
+        return None
+    schema = given.get("openAPIV3Schema")
+    return {"OpenAPIV3Schema": None if schema is None else go_struct.schema(schema)}
 
 
 def _subresources(given: Object | None) -> Object | None:

@@ -23,9 +23,9 @@ _WRONG_TYPE = (
 )
 
 
-def validate_parts(place: Place) -> list[FieldError]:
-    """What is wrong with the parts of a version, or with those all versions have."""
-    faults = list(_warning(place.version or {}, child(place.path, "deprecationWarning")))
+def validate_parts(place: Place, schema: list[FieldError]) -> list[FieldError]:
+    """What is wrong with a version, or with what all have in common; `schema`: the faults of its schema."""
+    faults = [*_warning(place.version or {}, child(place.path, "deprecationWarning")), *schema]
     faults += _scale((place.parts.get("subresources") or {}).get("scale"), child(place.path, "subresources"))
     for position, column in enumerate(place.parts.get("additionalPrinterColumns") or ()):
         faults += _column(column, index(child(place.path, "additionalPrinterColumns"), position))

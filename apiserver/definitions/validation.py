@@ -20,8 +20,9 @@ _IMMUTABLE = "field is immutable"
 def validate(obj: Object, rules: Rules) -> list[FieldError]:
     """What is wrong with a new definition, beside its metadata in general."""
     spec = obj.get("spec") or {}
-    faults = [*_check_name(obj), *_validate_spec(spec, established=False, old=None)]
-    faults += [*validate_definition(obj, None, rules), *validate_status(obj), *_stored_versions(obj)]
+    schemas = validate_definition(obj, None, rules)
+    faults = [*_check_name(obj), *_validate_spec(spec, schemas, established=False, old=None)]
+    faults += [*validate_status(obj), *_stored_versions(obj)]
     return [*faults, *approval.validate(obj, None), *_preserve_unknown(spec, {})]
 
 
@@ -29,9 +30,9 @@ def validate_update(new: Object, old: Object, rules: Rules) -> list[FieldError]:
     """What is wrong with a changed definition."""
     spec, was = new.get("spec") or {}, old.get("spec") or {}
     established = conditions.is_true(old, conditions.ESTABLISHED)
-    faults = _validate_spec(spec, established=established, old=was)
-    faults += [*validate_definition(new, old, rules), *_immutable(spec, was, established=established)]
-    faults += [*validate_status(new), *_stored_versions(new)]
+    schemas = validate_definition(new, old, rules)
+    faults = _validate_spec(spec, schemas, established=established, old=was)
+    faults += [*_immutable(spec, was, established=established), *validate_status(new), *_stored_versions(new)]
     return [*faults, *approval.validate(new, old), *_preserve_unknown(spec, was)]
 
 
@@ -49,16 +50,29 @@ def _check_name(obj: Object) -> Iterator[FieldError]:
             yield invalid(f"metadata.{name}", metadata[name], 'must be spec.names.plural+"."+spec.group')
 
 
-def _validate_spec(spec: Object, *, established: bool, old: Object | None) -> list[FieldError]:
+def _validate_spec(
+    spec: Object, schemas: list[FieldError], *, established: bool, old: Object | None
+) -> list[FieldError]:
+    """What is wrong with the specification, with the faults of its `schemas` where upstream tells them."""
     faults = [*_group(spec), *_enum("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))]
-    for place in internal.places(spec):
-        faults += validate_parts(place)
-    faults += [*_versions(spec), *_required_names(spec.get("names") or {})]
-    faults += _names(spec.get("names") or {}, "spec.names")
+    *versions, above = internal.places(spec)
+    for place in versions:
+        faults += _of_schema(place, schemas) if "schema" not in place.parts else ()
     if spec.get("preserveUnknownFields") and has_defaults(spec):
         why = "must be false in order to use defaults in the schema"
         faults.append(invalid("spec.preserveUnknownFields", True, why))
+    for place in versions:
+        faults += _version_name(place)
+        faults += validate_parts(place, _of_schema(place, schemas) if "schema" in place.parts else [])
+    faults += [*_versions(spec), *_required_names(spec.get("names") or {})]
+    faults += _names(spec.get("names") or {}, "spec.names")
+    faults += validate_parts(above, _of_schema(above, schemas))
     return [*faults, *validate_conversion(spec, old, established=established)]
+
+
+def _of_schema(place: internal.Place, schemas: list[FieldError]) -> list[FieldError]:
+    at = child(place.path, "schema" if place.version is not None else "validation")
+    return [fault for fault in schemas if fault.path.startswith(at)]
 
 
 def _group(spec: Object) -> Iterator[FieldError]:
@@ -78,20 +92,22 @@ def _enum(path: str, value: Any, accepted: tuple[str, ...]) -> Iterator[FieldErr
         yield not_supported(path, value, accepted)
 
 
+def _version_name(place: internal.Place) -> Iterator[FieldError]:
+    name = (place.version or {}).get("name") or ""
+    if problems := names.dns1035_label(name):
+        yield invalid(child(place.path, "name"), name, ",".join(problems))
+
+
 def _versions(spec: Object) -> Iterator[FieldError]:
     versions = spec.get("versions") or []
-    for position, version in enumerate(versions):
-        name = version.get("name") or ""
-        if problems := names.dns1035_label(name):
-            at = child(index("spec.versions", position), "name")
-            yield invalid(at, version.get("name") or "", ",".join(problems))
-            if position == 0 and name:
-                yield invalid("spec.version", name, ",".join(problems))
     if len({one.get("name") for one in versions}) < len(versions):
         yield invalid("spec.versions", internal.shown(spec), "must contain unique version names")
     if sum(bool(one.get("storage")) for one in versions) != 1:
         why = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", internal.shown(spec), why)
+    first = (versions[0].get("name") or "") if versions else ""
+    if first and (problems := names.dns1035_label(first)):
+        yield invalid("spec.version", first, ",".join(problems))
 
 
 def _required_names(given: Object) -> Iterator[FieldError]:
