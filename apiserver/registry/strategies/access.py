@@ -31,7 +31,7 @@ class _OwnRules(Strategy):
 
 
 class RoleStrategy(_OwnRules, CreatedByUpdate):
-    """Names need only be one segment of a path."""
+    """Names need only be one segment of a path. A change is checked twice, so each fault is told twice."""
 
     asks_as_new = 2
 
@@ -40,6 +40,9 @@ class RoleStrategy(_OwnRules, CreatedByUpdate):
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return rbac.role(obj, namespaced=ctx.resource.namespaced)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self.validate(new, ctx) * 2
 
 
 class BindingStrategy(_OwnRules, CreatedByUpdate):
@@ -54,7 +57,10 @@ class BindingStrategy(_OwnRules, CreatedByUpdate):
         return rbac.binding(obj, namespaced=ctx.resource.namespaced)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return rbac.binding_update(new, old, namespaced=ctx.resource.namespaced)
+        return [
+            *self.validate(new, ctx),
+            *rbac.binding_update(new, old, namespaced=ctx.resource.namespaced),
+        ]
 
 
 class _Signing(_OwnRules):
