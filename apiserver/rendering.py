@@ -10,13 +10,13 @@ from apimachinery.errors import Object, StatusError
 from apiserver import media_types
 from apiserver.encoding import dumps, indented, loads, with_revision
 from apiserver.media_types import Accepted
+from apiserver.partial_metadata import partial
 from apiserver.registry.writes import Written
 from apiserver.request import Request, Response, Upgrade
 from apiserver.services import Scope
 
 _COMPRESSED_FROM = 128 * 1024  # bytes; as upstream
 _LEVEL = 1
-_METADATA_KIND = "PartialObjectMetadata"
 
 
 def form_of(request: Request, *, convertible: bool = True) -> Accepted:
@@ -113,11 +113,6 @@ def _revision(obj: Object) -> Object:
     """The metadata of a Table of one; what is never stored (a review) has no revision."""
     revision = obj["metadata"].get("resourceVersion")
     return {"resourceVersion": revision} if revision else {}
-
-
-def partial(obj: Object, version: str) -> Object:
-    """The metadata of an object as an object."""
-    return {"kind": _METADATA_KIND, "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
 def convert_list(

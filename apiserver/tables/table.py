@@ -9,6 +9,7 @@ from datetime import datetime
 from apimachinery import errors
 from apimachinery.errors import GroupKind, Object
 from apimachinery.resources import Column, Resource
+from apiserver.partial_metadata import partial
 from apiserver.tables.printers import Printer, printer_for
 from apiserver.tables.subjects import Subject
 
@@ -74,11 +75,7 @@ def _included(obj: Object, include_object: str, version: str) -> Object | None:
         return obj
     if include_object == "None":
         return None
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": obj.get("metadata") or {},
-    }
+    return partial(obj, version)
 
 
 def _wrong_include(value: str) -> str:
