@@ -144,7 +144,8 @@ def round_up(text: str) -> str:
     """A quantity without anything finer than a thousandth."""
     if not text.endswith(("n", "u")) and "e-" not in text:
         return text
-    return Quantity.parse(f"{Quantity.parse(text).milli_value()}m").canonical()
+    amount = Quantity.parse(text)
+    return Quantity(amount.milli_value(), -3, amount.format).canonical()
 
 
 def _round_up(amounts: dict[str, str]) -> None:
