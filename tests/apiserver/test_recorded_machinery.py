@@ -1,4 +1,4 @@
-"""What the real generic API server of 1.36 answered about custom resources, asked again of ours."""
+"""What real servers answered, asked again of ours: of 1.36 about custom resources, of 1.20 about access."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,8 +11,9 @@ from server_in_process import close_server, open_server
 from transcript_answers import differing
 from transcripts import Run, load
 
-DATA = Path(__file__).parent.parent / "data" / "machinery-1.36"
-RECORDED = {name: one for file in sorted(DATA.glob("*.golden.json")) for name, one in load(file).items()}
+DATA = Path(__file__).parent.parent / "data"
+FILES = sorted((*DATA.glob("machinery-1.36/*.golden.json"), *DATA.glob("access-1.20/*.golden.json")))
+RECORDED = {name: one for file in FILES for name, one in load(file).items()}
 SIDE_BY_SIDE = 8
 
 # Sequences that do not come out the same yet, and why.
