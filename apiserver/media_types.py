@@ -111,6 +111,11 @@ def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Ac
     return None
 
 
+def takes_json(accept: str) -> bool:
+    """Whether an Accept header has a clause for JSON, whatever its parameters."""
+    return any(one.type in {"application", "*"} and one.subtype in {"json", "*"} for one in _clauses(accept))
+
+
 def streamed(form: Accepted) -> None:
     """Raise 406 for a form that a watch cannot have."""
     if form.media_type == JSON:

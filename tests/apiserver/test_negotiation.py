@@ -34,7 +34,8 @@ KINDS = {
     f"application/json;as=PartialObjectMetadata;{_META}": "PartialObjectMetadata",
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1": "PartialObjectMetadata",
     f"*/*;as=Table;{_META}": "Table",
-    "*": "ConfigMap",
+    "*": "",
+    "application/*": "",
     "application": "",
     "application/json/x": "",
     "Application/JSON": "",
@@ -73,6 +74,30 @@ async def test_types_of_bodies(api, content_type):
 
     for kind in ("Application/Merge-Patch+JSON", "application/merge-patch+json ; charset=utf-8"):
         assert (await api("PATCH", f"{MAPS}/x", {}, content_type=kind)).status == 415
+
+
+ROUTES = {
+    f"{MAPS}/a": "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    MAPS: f"application/json, application/yaml, application/vnd.kubernetes.protobuf, {_STREAMS}",
+    "/api/v1": "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    "/version": "application/json",
+    "/openid/v1/jwks": "application/jwk-set+json",
+}
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_what_the_router_says_of_media_types(maps, path):
+    """What no route produces is refused before any handler is asked, naming what there is."""
+    answer = await maps.get(path, accept="text/html")
+
+    assert answer.body["message"] == f"406: Not Acceptable\n\nAvailable representations: {ROUTES[path]}"
+    assert (answer.body["details"], answer.status) == ({}, 406)
+
+
+async def test_what_the_router_says_of_patches(maps):
+    """A patch of another type is refused by the router too, in its own way if it has no body."""
+    sent = await maps("PATCH", f"{MAPS}/a", {}, content_type="application/json")
+    assert (sent.status, sent.body["message"]) == (415, "415: Unsupported Media Type")
 
 
 @pytest.mark.parametrize(
