@@ -23,7 +23,7 @@ async def delete(registry: Registry, name: str, options: Object, write: Write) -
 
     async def attempt(entry: Entry | None) -> Written:
         if entry is None:
-            raise errors.not_found(registry.resource.group_resource, name)
+            raise errors.not_found(registry.named(write), name)
         await registry.prepare(entry)
         return await _delete(registry, entry, options, write)
 
