@@ -120,6 +120,18 @@ async def test_discovery_has_no_tables(maps):
     assert yaml.safe_load(answer.raw)["kind"] == "APIGroupDiscoveryList"
 
 
+async def test_reviews_have_no_tables(api):
+    """A review is answered as one, whatever a client would like better; as its metadata it may be."""
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    body = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    answer = await api.post(path, body, accept=f"{table},application/json")
+    assert (answer.status, answer.body["kind"]) == (201, "SelfSubjectAccessReview")
+    assert (await api.post(path, body, accept=table)).status == 406
+    partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    assert (await api.post(path, body, accept=partial)).body["kind"] == "PartialObjectMetadata"
+
+
 INDENTED = [("pretty=true", "x"), ("", "curl/8"), ("", "Wget/1"), ("", "Mozilla/5.0"), ("pretty=1", "curl")]
 
 
