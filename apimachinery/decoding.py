@@ -316,7 +316,9 @@ def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table:
 
 def is_registered(gvk: GroupVersionKind, table: ResourceTable) -> bool:
     """Whether upstream's scheme has the kind: a resource's, or a list of them."""
-    return any(table.by_kind(*gvk[:2], kind) is not None for kind in (gvk.kind, gvk.kind.removesuffix("List")))
+    return any(
+        table.by_kind(*gvk[:2], kind) is not None for kind in (gvk.kind, gvk.kind.removesuffix("List"))
+    )
 
 
 def _unregistered(gvk: GroupVersionKind) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from apimachinery.go_numbers import float_text
+from apimachinery.go_numbers import as_written, float_text
 from apimachinery.go_text import quoted
 
 _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}  # Go escapes them in JSON
@@ -103,7 +103,7 @@ def show(value: Any) -> str:
         return str(value)
     if isinstance(value, str):
         return quoted(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)
+    return json.dumps(as_written(value), ensure_ascii=False, separators=(",", ":")).translate(_HTML)
 
 
 def child(path: str, name: str) -> str:

@@ -26,11 +26,14 @@ _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 # Of a Content-Type, as Go's mime.ParseMediaType takes them.
 _PARAMETERS = re.compile(rf'(?:;\s*{_WORD}\s*=\s*(?:{_WORD}|"(?:[^"\\\r\n]|\\.)*")\s*)*+;?\s*')
 # What objects can be answered as: group, version and kind.
-_CONVERSIONS = frozenset(
+_VERSIONS = ("v1", "v1beta1")
+WITHOUT_TABLES = frozenset(
     ("meta.k8s.io", version, kind)
-    for version in ("v1", "v1beta1")
-    for kind in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+    for version in _VERSIONS
+    for kind in ("PartialObjectMetadata", "PartialObjectMetadataList")
 )
+CONVERSIONS = WITHOUT_TABLES | {("meta.k8s.io", version, "Table") for version in _VERSIONS}
+NO_CONVERSIONS: frozenset[tuple[str, str, str]] = frozenset()
 
 
 class Accepted(NamedTuple):
@@ -80,9 +83,9 @@ def unsupported(accepted: Sequence[str]) -> errors.StatusError:
 
 
 @remembered(256)
-def accepted(accept: str, convertible: bool = True) -> Accepted:
-    """The best form for an Accept header; raises 406. Without `convertible` only the object as it is."""
-    found = negotiated(accept, _CONVERSIONS if convertible else frozenset())
+def accepted(accept: str, conversions: frozenset[tuple[str, str, str]] = CONVERSIONS) -> Accepted:
+    """The best form for an Accept header; raises 406."""
+    found = negotiated(accept, conversions)
     if found is None:
         error = errors.not_acceptable(f"only the following media types are accepted: {', '.join(ACCEPTED)}")
         error.details = None
@@ -109,6 +112,11 @@ def negotiated(accept: str, conversions: Collection[tuple[str, str, str]]) -> Ac
         if (group, version, kind) in conversions:
             return Accepted(media_type, kind, version, pretty)
     return None
+
+
+def takes_json(accept: str) -> bool:
+    """Whether an Accept header has a clause for JSON, whatever its parameters."""
+    return any(one.type in {"application", "*"} and one.subtype in {"json", "*"} for one in _clauses(accept))
 
 
 def streamed(form: Accepted) -> None:

@@ -19,9 +19,11 @@ _COMPRESSED_FROM = 128 * 1024  # bytes; as upstream
 _LEVEL = 1
 
 
-def form_of(request: Request, *, convertible: bool = True) -> Accepted:
+def form_of(
+    request: Request, conversions: frozenset[tuple[str, str, str]] = media_types.CONVERSIONS
+) -> Accepted:
     """What the client wants the answer to be; raises 406."""
-    form = media_types.accepted(request.headers.get("accept", ""), convertible)
+    form = media_types.accepted(request.headers.get("accept", ""), conversions)
     if form.media_type == media_types.JSON and for_people(request):
         return form._replace(pretty=True)
     return form

@@ -27,7 +27,7 @@ def response(request: Request, error: StatusError) -> Response:
 def _written(request: Request, code: int, body: Object) -> Response:
     """A Status as YAML or JSON: indented for people, and where the client takes none of it."""
     try:
-        form = media_types.accepted(request.headers.get("accept", ""), convertible=False)
+        form = media_types.accepted(request.headers.get("accept", ""), media_types.NO_CONVERSIONS)
     except StatusError:
         return Response(code, indented(body))
     if form.media_type == media_types.YAML:

@@ -1,8 +1,9 @@
 """Events: what a component tells people about an object, written in the background.
 
 Semantics of k8s.io/client-go/tools/record: an event that repeats is counted on the one that is there
-(count, lastTimestamp); ten that differ in their message only, within ten minutes, are combined into one. With
-`modern=True` events go out as k8s.io/client-go/tools/events writes them (events.k8s.io/v1, with an action).
+(count, lastTimestamp); ten that differ in their message only, within ten minutes, are combined; of more than
+25 about one object one is written every five minutes. With `modern=True` events go out as
+k8s.io/client-go/tools/events writes them (events.k8s.io/v1, with an action).
 """
 
 import asyncio
@@ -23,11 +24,13 @@ _CACHE_SIZE = 4096  # client-go, events_cache.go: maxLruCacheEntries
 _QUEUE_SIZE = 1000  # client-go: maxQueuedEvents; later ones are dropped
 _SIMILAR_EVENTS = 10  # of one group, before they are combined
 _SIMILAR_SECONDS = 600.0
+_SPAM_BURST, _SPAM_SECONDS = 25.0, 300.0  # about one object
 _TRIES = 12
 _RETRY_SECONDS = 0.5
 _MESSAGE_LIMIT = 1024
 
-_ABOUT = ("kind", "namespace", "name", "fieldPath", "uid", "apiVersion")
+_OBJECT = ("kind", "namespace", "name", "uid", "apiVersion")
+_ABOUT = (*_OBJECT, "fieldPath")
 
 _Seen = tuple[Any, ...]
 
@@ -38,6 +41,14 @@ class _Group:
 
     messages: set[str] = field(default_factory=set)
     last: float = 0.0
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """How many events about one object may still be written."""
+
+    left: float
+    at: float
 
 
 def object_reference(obj: Object) -> Object:
@@ -67,6 +78,7 @@ class EventRecorder:
         self._modern = modern
         self._known: OrderedDict[_Seen, Object] = OrderedDict()  # what the server has, by content
         self._groups: OrderedDict[_Seen, _Group] = OrderedDict()
+        self._allowances: OrderedDict[_Seen, _Allowance] = OrderedDict()
         self._queue: asyncio.Queue[Object] = asyncio.Queue(_QUEUE_SIZE)
         self._writer: asyncio.Task[None] | None = None
         self._serial = 0
@@ -161,6 +173,9 @@ class EventRecorder:
     async def _write(self, event: Object) -> None:
         if not self._modern:
             self._combine(event)
+            if self._is_spam(event):
+                self._count_unwritten(event)
+                return
         for _ in range(_TRIES):
             try:
                 await self._create_or_count(event)
@@ -186,6 +201,24 @@ class EventRecorder:
         group.messages.add(event["message"])
         if len(group.messages) >= _SIMILAR_EVENTS:
             event["message"] = f"(combined from similar events): {event['message']}"
+
+    def _is_spam(self, event: Object) -> bool:
+        now = self._clock.monotonic()
+        key = tuple(event["involvedObject"].get(name) for name in _OBJECT)
+        allowance = _remembered(self._allowances, key) or _Allowance(_SPAM_BURST, now)
+        _remember(self._allowances, key, allowance)
+        allowance.left = min(_SPAM_BURST, allowance.left + (now - allowance.at) / _SPAM_SECONDS)
+        allowance.at = now
+        if allowance.left < 1:
+            return True
+        allowance.left -= 1
+        return False
+
+    def _count_unwritten(self, event: Object) -> None:
+        """The next one that is written counts this one, too."""
+        known = _remembered(self._known, self._content(event))
+        if known is not None:
+            known["count"] = (known.get("count") or 1) + 1
 
     async def _create_or_count(self, event: Object) -> None:
         seen = self._content(event)

@@ -64,6 +64,6 @@ def _step(shown: str, node: Object, name: str) -> tuple[str, Object]:
         if below is None:
             raise FieldPathError("does not refer to a valid field")
         return (f"{shown}.{name}" if shown else name), below
-    if isinstance(extra, dict):
-        return f"{shown}[{name}]", extra
+    if extra is not None:
+        return f"{shown}[{name}]", extra if isinstance(extra, dict) else {}
     raise FieldPathError("does not refer to a valid field")

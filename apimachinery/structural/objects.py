@@ -55,6 +55,7 @@ def validate_update(
     """The same for a changed object, with transition rules and ratcheting."""
     past = old if structural.rules.ratcheting else NOTHING
     errors = [*before, *_values(structural.check, obj, past, ""), *scale]
+    errors += validate_embedded(obj, structural)
     return _finish(obj, old, structural, errors)
 
 
@@ -65,7 +66,7 @@ def validate_status_update(
     before: Sequence[FieldError] = (),
     scale: Sequence[FieldError] = (),
 ) -> list[FieldError]:
-    """The same for the status subresource: of the values, only the status counts."""
+    """The same for the status subresource: only its values count, and no embedded metadata."""
     errors = [*before]
     status = structural.properties.get("status")
     if status is not None and "status" in obj:
@@ -75,7 +76,6 @@ def validate_status_update(
 
 
 def _finish(obj: Object, old: Object, structural: Structural, errors: list[FieldError]) -> list[FieldError]:
-    errors += validate_embedded(obj, structural)
     lists = validate_lists(obj, structural)
     if lists and not validate_lists(old, structural):  # an old fault may stay
         errors += lists

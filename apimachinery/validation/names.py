@@ -14,7 +14,7 @@ NameCheck = Callable[[str, bool], list[str]]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_UNDERSCORE = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_UNDERSCORE = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_UNDERSCORE = rf"{_UNDERSCORE}(\.{_UNDERSCORE})*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

@@ -42,6 +42,7 @@ class Finding(NamedTuple):
 
 
 PASSED = Finding("True", "Passed", "all checks passed")
+LOCAL = Finding("True", "Local", "Local APIServices are always available")
 
 
 class Availability:
@@ -51,6 +52,7 @@ class Availability:
         self._services = services
         self._dispatch = dispatch
         self._changed = asyncio.Event()
+        self._remote: set[str] = set()  # names of those that had a service when they were last looked at
         for resource in _FOLLOWED:
             services.store.follow(resource, lambda _: self._changed.set())
 
@@ -71,28 +73,32 @@ class Availability:
                 continue
 
     async def check_all(self) -> None:
-        """Look at every remote APIService once."""
+        """Look at every remote APIService once, and at those that were remote."""
         remotes = list(self._services.registered.get().remotes.values())
-        if remotes:
-            await asyncio.gather(*map(self._check, remotes))
+        before, self._remote = self._remote, {remote.name for remote in remotes}
+        local = [self._note(name, LOCAL) for name in before - self._remote]
+        await asyncio.gather(*map(self._check, remotes), *local)
 
     async def _check(self, remote: Remote) -> None:
-        finding = self._find_service(remote) or await self._probe(remote)
-        entry = self._services.store.get(Key(RESOURCE, "", remote.name))
+        await self._note(remote.name, self._find_service(remote) or await self._probe(remote))
+
+    async def _note(self, name: str, finding: Finding) -> None:
+        """Write the condition of an APIService if it is another; nothing if there is none any more."""
+        entry = self._services.store.get(Key(RESOURCE, "", name))
         if entry is None:
             return
         obj = object_of(entry.value, entry.revision)
         new = self._with_condition(obj, finding)
         if new == obj:
             return
-        path = f"/apis/apiregistration.k8s.io/v1/apiservices/{remote.name}/status"
+        path = f"/apis/apiregistration.k8s.io/v1/apiservices/{name}/status"
         request = Request.of("PUT", path, {"user-agent": "kube-apiserver"}, dumps(new))
         request.info = parse("PUT", path, {})
         request.user = SERVER
         try:
             await self._dispatch(request)
         except StatusError as error:  # somebody else was faster: the change wakes this up again
-            log.info("status of APIService %s not written: %s", remote.name, error.message)
+            log.info("status of APIService %s not written: %s", name, error.message)
 
     def _find_service(self, remote: Remote) -> Finding | None:
         """What is wrong with the service, None if it looks well."""

@@ -25,7 +25,11 @@ class CertificateAuthenticator:
 
     def authenticate(self, request: Request) -> User | None:
         peer = request.peer
-        if peer is None or (peer.until < math.inf and self._clock.now().timestamp() > peer.until):
+        if (
+            peer is None
+            or not peer.common_name
+            or (peer.until < math.inf and self._clock.now().timestamp() > peer.until)
+        ):
             return None
         user = self._users.get(peer)
         if user is None:

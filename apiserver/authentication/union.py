@@ -40,7 +40,8 @@ class UnionAuthenticator:
                 return self.identify(token, self.audiences).user
         except TokenError:
             return None
-        if request.peer is not None:  # a certificate that is no good any more makes nobody anonymous
+        if request.peer is not None and request.peer.common_name:
+            # A certificate that is no good any more makes nobody anonymous; one that names nobody is none.
             return None
         return ANONYMOUS_USER if self._anonymous else None
 

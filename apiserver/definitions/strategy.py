@@ -45,6 +45,7 @@ class DefinitionStrategy(Strategy):
 
     allow_unconditional_update = False
     core_metadata = False
+    keeps_itself = True
     weight = 16
     status: ClassVar[type[Strategy]] = DefinitionStatusStrategy
 

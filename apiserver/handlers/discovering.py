@@ -88,4 +88,4 @@ class Discovery:
         return answer
 
     def _document(self, request: Request, document: Document) -> Response:
-        return rendering.document(document, rendering.form_of(request, convertible=False))
+        return rendering.document(document, rendering.form_of(request, media_types.NO_CONVERSIONS))

@@ -19,6 +19,7 @@ from apiserver.handlers import (
     patching,
     proxying,
     reviewing,
+    routing,
     scaling,
     token_requests,
     updating,
@@ -75,9 +76,13 @@ class Dispatcher:
         info = request.info
         if not info.is_resource:
             return await self._paths.serve(request)
+        if info.path.startswith("//"):  # no root of any route
+            return not_found()
         resource = self._services.table.resource(info.group, info.version, info.resource)
         if resource is None:
             return await self._unknown(request)
+        if not resource.custom and info.path.endswith("/") and info.subresource != "proxy":
+            raise errors.unknown_path()
         if not self._is_placed(info, resource):
             return self._misplaced(info, resource)
         if warning := deprecation_warning(resource, self._services.world.version):
@@ -90,7 +95,10 @@ class Dispatcher:
         try:
             if info.verb == "watch" and request.method != "GET":  # a path below /watch
                 raise _refused(info, resource)
-            return await self._handler(info, resource)(request, scope)
+            handler = self._handler(info, resource)
+            if not resource.custom:
+                routing.check_resource(request)
+            return await handler(request, scope)
         except StorageError as error:
             raise errors.internal(str(error)) from error
 
@@ -110,6 +118,8 @@ class Dispatcher:
 
             return await proxy(self._services, remote, request)
         if info.version not in served:
+            if self._paths.is_built_in(info.group):
+                raise errors.unknown_path()
             return not_found()
         found = self._services.table.resources(info.group, info.version)
         if any(one.custom for one in found):

@@ -8,6 +8,7 @@ from apiserver.encoding import dumps
 from apiserver.request import Response
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+KEYS_TYPE = "application/jwk-set+json"
 _CACHE = [("Cache-Control", "public, max-age=3600")]
 
 
@@ -26,4 +27,4 @@ def configuration(keys: AccountKeys, address: str) -> Response:
 def key_set(keys: AccountKeys) -> Response:
     """The public keys."""
     document = {"keys": [key.as_jwk() for key in keys.verifying]}
-    return Response(200, dumps(document), "application/jwk-set+json", list(_CACHE))
+    return Response(200, dumps(document), KEYS_TYPE, list(_CACHE))

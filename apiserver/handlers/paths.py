@@ -11,7 +11,7 @@ from apimachinery import errors
 from apiserver import media_types
 from apiserver.definitions.table import Snapshot
 from apiserver.encoding import dumps, indented
-from apiserver.handlers import announcing, discovering, openid
+from apiserver.handlers import announcing, discovering, openid, routing
 from apiserver.health import PROBES
 from apiserver.request import Request, Response, text
 from apiserver.services import Services
@@ -25,6 +25,11 @@ _LISTED = (
 # What upstream's router (go-restful) serves: by GET alone. All else takes any method, as its handlers look at
 # none: health, metrics, OpenAPI, and what the aggregator tells of groups (`/apis`, `/apis/GROUP`).
 _ROUTED = ("/version", "/.well-known", "/openid/v1", "/api")
+_PRODUCED = {
+    "/version": (media_types.JSON,),
+    openid.CONFIGURATION: (media_types.JSON,),
+    openid.KEYS: (openid.KEYS_TYPE,),
+}
 _EMULATING = 33  # the first minor that says what it emulates
 PathHandler = Callable[[Request], Awaitable[Response]]
 # As answered; older clients ask for it with an `@`, which no media type may contain (kube-openapi, 1.36).
@@ -41,7 +46,6 @@ class Paths:
         self._documents: dict[str, tuple[int, bytes, str]] = {}  # the table's generation, body, ETag
         self._exact: dict[str, PathHandler] = {
             "/version": self._version,
-            "/version/": self._version,
             "/metrics": self._metrics,
             "/metrics/slis": self._slis,
             "/openapi/v2": self._openapi_v2,
@@ -51,34 +55,43 @@ class Paths:
             openid.CONFIGURATION: self._openid_configuration,
             openid.KEYS: self._openid_keys,
             "/": self._index,
+            "/index.html": self._index,
         }
 
     async def serve(self, request: Request) -> Response:
         """The answer at a path; 404 where nothing is, as text or, below the router's paths, as a Status."""
-        answer, routed = await self._find(request), self._is_routed(request.path)
-        if answer is None:
-            if routed:
+        if self._is_routed(request.path):
+            if not self._is_route(request.path):
                 raise errors.unknown_path()
-            return text(404, "404 page not found\n")
-        if routed and request.method != "GET":
-            raise errors.unknown_method()
-        return answer
+            if request.method != "GET":
+                raise errors.unknown_method()
+            routing.check(request, _PRODUCED.get(request.path, media_types.ACCEPTED))
+        return await self._find(request) or text(404, "404 page not found\n")
+
+    def _is_route(self, path: str) -> bool:
+        """Whether a path that the router sees is one it knows; it takes a last slash to the letter."""
+        if path in self._exact or path == "/api":
+            return True
+        root, *parts = path.removeprefix("/").split("/")
+        served = dict(self._services.table.groups())
+        return len(parts) == (1 if root == "api" else 2) and parts[-1] in served.get("".join(parts[:-1]), ())
 
     def _is_routed(self, path: str) -> bool:
         if any(path == one or path.startswith(f"{one}/") for one in _ROUTED):
             return True
-        parts = path.strip("/").split("/")
-        if parts[0] != "apis" or len(parts) != 3:
-            return False
-        table = self._services.table.now()
-        return parts[2] in dict(table.groups()).get(parts[1], ()) and not table.defines(*parts[1:])
+        root, group, *rest = [*path.removeprefix("/").split("/"), ""][:4]
+        return root == "apis" and any(rest) and self.is_built_in(group)
+
+    def is_built_in(self, group: str) -> bool:
+        """Whether the router has paths of the group, below `/api` or `/apis/GROUP`."""
+        return group in dict(self._services.table.builtin.groups())
 
     async def _find(self, request: Request) -> Response | None:
         handler = self._exact.get(request.path)
         if handler is not None:
             return await handler(request)
-        first, _, rest = request.path.lstrip("/").partition("/")
-        if first in PROBES:
+        first, slash, rest = request.path.removeprefix("/").partition("/")
+        if first in PROBES and (rest or not slash):
             return self._probe(request, first, rest)
         if first in {"api", "apis"}:
             return await self._discovery.serve(request)
@@ -150,6 +163,8 @@ class Paths:
                 lambda: openapi.v2_protobuf(openapi.v2(table, version)),
                 _OPENAPI_V2_PROTOBUF,
             )
+        if not media_types.takes_json(accept):
+            return Response(406, b"", "", [("Vary", "Accept")])
         return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, version)))
 
     async def _openapi_v3(self, request: Request) -> Response:

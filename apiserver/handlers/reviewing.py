@@ -7,6 +7,7 @@ from apimachinery.normalising import normalise
 from apiserver import bodies, parameters, rendering
 from apiserver.admission.requests import admit_posted
 from apiserver.handlers.creating import managed, write_of
+from apiserver.media_types import WITHOUT_TABLES
 from apiserver.request import Request, Response
 from apiserver.reviews import REVIEWS, Judge
 from apiserver.services import Scope
@@ -14,7 +15,7 @@ from apiserver.services import Scope
 
 async def review(request: Request, scope: Scope) -> Response:
     """Answers 201 with the review, its status filled in."""
-    form = rendering.form_of(request)
+    form = rendering.form_of(request, WITHOUT_TABLES)
     options = parameters.write_options(request, "CreateOptions")
     question = await bodies.read_object(request, scope, options.field_validation)
     bodies.check_namespace(question, scope, request.info.namespace)

@@ -17,6 +17,7 @@ from apiserver.accounts.issuing import Bound
 from apiserver.admission import CREATE
 from apiserver.admission.requests import attributes_of
 from apiserver.encoding import object_of
+from apiserver.media_types import WITHOUT_TABLES
 from apiserver.request import Request, Response
 from apiserver.services import Scope
 from apiserver.storage.records import Key
@@ -28,7 +29,7 @@ _BINDABLE = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
 
 async def request_token(request: Request, scope: Scope) -> Response:
     """Answers 201 with the TokenRequest, its status filled in. Nothing is stored."""
-    form = rendering.form_of(request)
+    form = rendering.form_of(request, WITHOUT_TABLES)
     options = parameters.write_options(request, "CreateOptions")
     schema = scope.services.definition("io.k8s.api.authentication.v1.TokenRequest")
     if schema is None:

@@ -71,7 +71,7 @@ async def _store(registry: Registry, obj: Object, write: Write) -> Written:
         await services.store.refresh()
         current = services.store.get(key)
         if current is not None:
-            raise _exists(registry, current, metadata)
+            raise _exists(registry, current, metadata, write)
         return Written(await services.codec.returned(registry.resource, obj, value), 0, None, created=True)
     now = services.world.clock.now()
     change = Change(Verb.CREATE, key, metadata["uid"], value, 0, write.author, now)
@@ -79,7 +79,7 @@ async def _store(registry: Registry, obj: Object, write: Write) -> Written:
     try:
         event = await services.store.write(change)
     except ConflictError as conflict:
-        raise _exists(registry, conflict.current, metadata) from None
+        raise _exists(registry, conflict.current, metadata, write) from None
     services.codec.remember(event.revision, stored_as)
     obj = await services.codec.returned(registry.resource, obj, value)
     registry.learn(obj, event.revision)
@@ -134,9 +134,9 @@ def prepare(registry: Registry, obj: Object, write: Write) -> None:
     write.warnings.extend(strategy.warnings(obj, ctx))
 
 
-def _exists(registry: Registry, current: Entry | None, metadata: Object) -> StatusError:
+def _exists(registry: Registry, current: Entry | None, metadata: Object, write: Write) -> StatusError:
     """409; a name beside which the client asked for a generated one counts as generated, as upstream."""
-    error = errors.already_exists(registry.resource.group_resource, metadata["name"])
+    error = errors.already_exists(registry.named(write), metadata["name"])
     if metadata.get("generateName"):
         error.message += ", the server was not able to generate a unique name for the object"
         error.details = {**(error.details or {}), "retryAfterSeconds": 1}

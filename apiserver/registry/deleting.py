@@ -23,7 +23,7 @@ async def delete(registry: Registry, name: str, options: Object, write: Write) -
 
     async def attempt(entry: Entry | None) -> Written:
         if entry is None:
-            raise errors.not_found(registry.resource.group_resource, name)
+            raise errors.not_found(registry.named(write), name)
         await registry.prepare(entry)
         return await _delete(registry, entry, options, write)
 
@@ -66,6 +66,12 @@ def check_preconditions(registry: Registry, entry: Entry, options: Object) -> No
     wanted = options.get("preconditions") or {}
     what = GroupResource(registry.resource.group, registry.resource.kind)  # upstream names the kind here
     uid, revision = wanted.get("uid"), wanted.get("resourceVersion")
+    if registry.strategy.keeps_itself:
+        found = {"UID": (uid, entry.uid), "ResourceVersion": (revision, str(entry.revision))}
+        for part, (meant, is_) in found.items():
+            if meant is not None and meant != is_:
+                why = f"Precondition failed: {part} in precondition: {meant}, {part} in object meta: {is_}"
+                raise errors.conflict(registry.resource.group_resource, entry.key.name, why)
     if uid is not None and uid != entry.uid:
         why = (
             f"the UID in the precondition ({uid}) does not match the UID in record ({entry.uid}). "

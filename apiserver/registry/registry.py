@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from apimachinery import field
-from apimachinery.errors import GroupKind, Object, bad_request, not_found
+from apimachinery.errors import GroupKind, GroupResource, Object, bad_request, not_found
 from apimachinery.managedfields import FieldSet
 from apimachinery.resources import Resource
 from apimachinery.validation.names import path_segment
@@ -65,6 +65,10 @@ class Registry:
     def strategy_of(self, subresource: str) -> Strategy:
         """The strategy of a subresource that has the object itself as its body."""
         return self._subresources.get(subresource, self.strategy)
+
+    def named(self, write: Write) -> GroupResource:
+        """What answers call the resource: what the request called it (events are in two groups)."""
+        return (write.requested or self.resource).group_resource
 
     def key(self, namespace: str, name: str) -> Key:
         return Key(self.resource.storage_resource, namespace if self.resource.namespaced else "", name)

@@ -77,6 +77,7 @@ class Strategy:
     core_metadata: ClassVar[bool] = True  # finalizers are standard or qualified: not all groups ask that
     asks_of_changes: ClassVar[bool] = True  # a kind's rules of changes look at metadata as all kinds' do
     asks_as_new: ClassVar[int] = 0  # and so often as the metadata of a new object, too: causes count
+    keeps_itself: ClassVar[bool] = False  # its own storage marks what is deleted, see `is_kept`
     field_labels: ClassVar[tuple[str, ...]] = ()  # selectable beside metadata.name and metadata.namespace
     scale: ClassVar[ScalePaths | None] = None
     status: "ClassVar[type[Strategy]]"  # the strategy of the status subresource; set below

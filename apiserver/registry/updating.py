@@ -43,7 +43,7 @@ async def update(
     async def attempt(entry: Entry | None) -> Written:
         creatable = force_create or registry.strategy.allow_create_on_update
         if entry is None and not creatable and registry.services.world.version.minor >= _MISSED_SINCE:
-            raise errors.not_found(registry.resource.group_resource, name)
+            raise errors.not_found(registry.named(write), name)
         if uid and uid != (entry.uid if entry is not None else ""):
             found = entry.uid if entry is not None else ""
             raise precondition_failed(registry, registry.key(write.namespace, name), "UID", uid, found)
@@ -59,7 +59,7 @@ async def _create(
     registry: Registry, name: str, transform: Transform, write: Write, *, force_create: bool
 ) -> Written:
     if not (force_create or registry.strategy.allow_create_on_update) or write.subresource:
-        raise errors.not_found(registry.resource.group_resource, name)
+        raise errors.not_found(registry.named(write), name)
     new = await transform(None)
     new["metadata"].pop("resourceVersion", None)
     return await creating.create(registry, new, write)
@@ -74,7 +74,7 @@ async def _update(registry: Registry, entry: Entry, transform: Transform, write:
     if not write.admitted:
         await services.admission.admit(registry.attributes(admission.UPDATE, write, entry.key.name, new, old))
         await beside(write.size, partial(deduplicate, new, write.warnings, mutated=True))
-    _check_revision(registry, new, entry, (write.requested or registry.resource).version)
+    _check_revision(registry, new, entry, write)
     effort = registry.effort(write, len(entry.value))
     work = partial(prepare, registry, strategy, new, old, write)
     return await registry.prepared(new, effort, work, partial(_store, registry, entry, new, old, write))
@@ -96,19 +96,20 @@ async def _store(registry: Registry, entry: Entry, new: Object, old: Object, wri
     return await store(registry, entry, new, write)
 
 
-def _check_revision(registry: Registry, new: Object, entry: Entry, version: str) -> None:
+def _check_revision(registry: Registry, new: Object, entry: Entry, write: Write) -> None:
     try:
         revision = parse_uint(new["metadata"].get("resourceVersion") or "0")
     except ValueError as error:  # (from memory) upstream hands on what its parser says
         raise StatusError(500, "", str(error)) from None
     if not revision:
-        if not registry.strategy.takes_unconditional_update(version):
+        requested = write.requested or registry.resource
+        if not registry.strategy.takes_unconditional_update(requested.version):
             problem = field.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            kind = GroupKind(*registry.resource.group_resource)  # upstream names the resource here
+            kind = GroupKind(*registry.named(write))  # upstream names the resource here
             raise errors.invalid(kind, entry.key.name, [problem])
         new["metadata"]["resourceVersion"] = str(entry.revision)
     elif revision != entry.revision:
-        raise errors.conflict(registry.resource.group_resource, entry.key.name, errors.MODIFIED)
+        raise errors.conflict(registry.named(write), entry.key.name, errors.MODIFIED)
 
 
 def prepare(registry: Registry, strategy: Strategy, new: Object, old: Object, write: Write) -> None:

@@ -22,6 +22,7 @@ _MONITOR_PERIOD_SECONDS = 5.0
 _GRACE_SECONDS, _GRACE_SECONDS_BEFORE_32 = 50.0, 40.0
 _STARTUP_GRACE_SECONDS = 60.0
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_NOT_COUNTED = "node.kubernetes.io/exclude-disruption"
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class NodeLifecycleController(Controller):
         old = context.world.version.minor < 32
         self._grace = _GRACE_SECONDS_BEFORE_32 if old else _GRACE_SECONDS
         self._signs: dict[str, _Sign] = {}
+        self._fallen: set[str] = set()  # nodes that fell silent; their pods are still to be marked
         self._nodes = context.informer(NODES)
         self._leases = context.informer(LEASES, _LEASE_NAMESPACE)
         self._pods = context.informer(PODS)
@@ -50,6 +52,7 @@ class NodeLifecycleController(Controller):
         self._nodes.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self._deleted)
 
     def _deleted(self, node: Object) -> None:
+        self._fallen.discard(node["metadata"]["name"])
         if self._signs.pop(node["metadata"]["name"], None) is not None:
             self._tell(node, "RemovingNode", "Removing Node {name} from Controller")
 
@@ -66,16 +69,20 @@ class NodeLifecycleController(Controller):
         if node is None or node["metadata"].get("deletionTimestamp"):
             return
         present = node["spec"].get("taints") or []
-        wanted = taints.wanted_taints(node, timestamp(self.clock.now()))
+        wanted = taints.wanted_taints(node, timestamp(self.clock.now()), evicting=self._some_ready())
         if wanted != present:
             patch = {
                 "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
                 "spec": {"taints": wanted or None},
             }
             await self.client.patch(NODES, key.name, "", patch)
-        ready = next((one["status"] for one in taints.conditions(node) if one["type"] == "Ready"), "")
-        if ready and ready != "True":
-            await self._mark_pods_not_ready(key.name)
+
+    def _some_ready(self) -> bool:
+        """Where no node is ready, the fault is likely ours, and nobody is evicted."""
+        counted = (
+            one for one in self._nodes.list() if _NOT_COUNTED not in (one["metadata"].get("labels") or {})
+        )
+        return any(taints.is_ready(one) for one in counted)
 
     # -- silence
 
@@ -84,8 +91,12 @@ class NodeLifecycleController(Controller):
             for node in self._nodes.list():
                 try:
                     await self._check(node)
+                    if node["metadata"]["name"] in self._fallen:
+                        await self._mark_pods_not_ready(node["metadata"]["name"])
                 except (*CONNECTION_ERRORS, StatusError):
                     continue  # tried again in the next round
+                if not taints.is_ready(node):
+                    self.enqueue(node)  # the others may have come or gone
             await self.clock.sleep(_MONITOR_PERIOD_SECONDS)
 
     async def _check(self, node: Object) -> None:
@@ -132,12 +143,14 @@ class NodeLifecycleController(Controller):
                 )
         if changed == node:
             return
-        name = node["metadata"]["name"]
-        self.recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         await self.client.update(NODES, changed, "status")
+        if taints.is_ready(node):
+            name = node["metadata"]["name"]
+            self.recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            self._fallen.add(name)
 
     async def _mark_pods_not_ready(self, node_name: str) -> None:
-        """Pods of a node that is not ready are not ready: services must not send anybody there."""
+        """Pods of a node that fell silent are not ready: services must not send anybody there."""
         for pod in self._pods.by_index("node", node_name):
             if not pods.is_ready(pod):
                 continue
@@ -149,10 +162,9 @@ class NodeLifecycleController(Controller):
             try:
                 await self.client.update(PODS, changed, "status")
             except StatusError as error:
-                if error.code not in (404, 409):
+                if error.code != 404:
                     raise
-                if error.code == 409:
-                    self.queue.add_after(Key("", node_name), 1.0)
+        self._fallen.discard(node_name)
 
 
 def node_names(pod: Object) -> list[str]:

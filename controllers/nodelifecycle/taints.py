@@ -29,6 +29,10 @@ def conditions(node: Object) -> list[Object]:
     return found
 
 
+def is_ready(node: Object) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions(node))
+
+
 def _keys(node: Object) -> set[str]:
     found = {_BY_CONDITION.get((one["type"], one["status"])) for one in conditions(node)} - {None}
     keys = {key for key in found if key is not None}
@@ -37,14 +41,16 @@ def _keys(node: Object) -> set[str]:
     return keys
 
 
-def wanted_taints(node: Object, now: str) -> list[Object]:
+def wanted_taints(node: Object, now: str, *, evicting: bool = True) -> list[Object]:
     """The node's taints as its conditions and `spec.unschedulable` ask for; others' taints stay.
 
-    `now` dates new NoExecute taints.
+    `now` dates new taints; without `evicting` none is NoExecute.
     """
     keys = _keys(node)
     present = node["spec"].get("taints") or []
-    wanted = {(key, "NoSchedule") for key in keys} | {(key, "NoExecute") for key in keys & _NO_EXECUTE_KEYS}
+    wanted = {(key, "NoSchedule") for key in keys}
+    if evicting:
+        wanted |= {(key, "NoExecute") for key in keys & _NO_EXECUTE_KEYS}
     kept = [one for one in present if not _is_ours(one) or (one["key"], one["effect"]) in wanted]
     known = {(one["key"], one["effect"]) for one in kept}
     added = [_taint(key, effect, now) for key, effect in sorted(wanted - known)]

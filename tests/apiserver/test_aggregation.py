@@ -117,6 +117,16 @@ async def test_without_a_service(call):
     assert (answer.status, answer.raw) == (503, b"service unavailable\n")
 
 
+async def test_a_service_that_is_taken_away(call):
+    """Without its service an APIService is the server's own, and available."""
+    await call.post(SERVICES, api_service())
+    await condition(call, "ServiceNotFound")
+    change = {"spec": {"service": None, "caBundle": None}}
+    answer = await call.patch(f"{SERVICES}/v1.metrics.example.com", change)
+    assert answer.status == 200, answer.body
+    assert (await condition(call, "Local"))["status"] == "True"
+
+
 async def test_proxy(call, hook):
     """Requests go to the other server, with who asks, and its answers come back."""
     await call.post("/api/v1/namespaces/default/services", service(hook.port))

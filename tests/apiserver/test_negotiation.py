@@ -34,7 +34,8 @@ KINDS = {
     f"application/json;as=PartialObjectMetadata;{_META}": "PartialObjectMetadata",
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1": "PartialObjectMetadata",
     f"*/*;as=Table;{_META}": "Table",
-    "*": "ConfigMap",
+    "*": "",
+    "application/*": "",
     "application": "",
     "application/json/x": "",
     "Application/JSON": "",
@@ -75,6 +76,30 @@ async def test_types_of_bodies(api, content_type):
         assert (await api("PATCH", f"{MAPS}/x", {}, content_type=kind)).status == 415
 
 
+ROUTES = {
+    f"{MAPS}/a": "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    MAPS: f"application/json, application/yaml, application/vnd.kubernetes.protobuf, {_STREAMS}",
+    "/api/v1": "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    "/version": "application/json",
+    "/openid/v1/jwks": "application/jwk-set+json",
+}
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_what_the_router_says_of_media_types(maps, path):
+    """What no route produces is refused before any handler is asked, naming what there is."""
+    answer = await maps.get(path, accept="text/html")
+
+    assert answer.body["message"] == f"406: Not Acceptable\n\nAvailable representations: {ROUTES[path]}"
+    assert (answer.body["details"], answer.status) == ({}, 406)
+
+
+async def test_what_the_router_says_of_patches(maps):
+    """A patch of another type is refused by the router too, in its own way if it has no body."""
+    sent = await maps("PATCH", f"{MAPS}/a", {}, content_type="application/json")
+    assert (sent.status, sent.body["message"]) == (415, "415: Unsupported Media Type")
+
+
 @pytest.mark.parametrize(
     "accept", ["*/*, application/yaml", "*/*, application/yaml;q=0.5", "*/*;q=0.1, application/yaml"]
 )
@@ -93,6 +118,18 @@ async def test_discovery_has_no_tables(maps):
     assert answer.content_type == f"application/yaml;{every}"
     assert answer.headers["Cache-Control"] == "public"
     assert yaml.safe_load(answer.raw)["kind"] == "APIGroupDiscoveryList"
+
+
+async def test_reviews_have_no_tables(api):
+    """A review is answered as one, whatever a client would like better; as its metadata it may be."""
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    body = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    answer = await api.post(path, body, accept=f"{table},application/json")
+    assert (answer.status, answer.body["kind"]) == (201, "SelfSubjectAccessReview")
+    assert (await api.post(path, body, accept=table)).status == 406
+    partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    assert (await api.post(path, body, accept=partial)).body["kind"] == "PartialObjectMetadata"
 
 
 INDENTED = [("pretty=true", "x"), ("", "curl/8"), ("", "Wget/1"), ("", "Mozilla/5.0"), ("pretty=1", "curl")]

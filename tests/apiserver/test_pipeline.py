@@ -94,6 +94,13 @@ async def test_impersonation(server):
     )
 
 
+async def test_certificate_without_a_name(server):
+    """A certificate that names nobody is none: who shows it is anonymous."""
+    refused = await Caller(server, Peer("", ("system:masters",))).get("/api/v1/nodes")
+    assert refused.status == 403
+    assert 'User "system:anonymous" cannot list' in refused.body["message"]
+
+
 async def test_old_impersonation():
     """Before 1.36 one verb covered everything; service accounts get their groups; a name there must be."""
     server = await open_server(35)

@@ -1,4 +1,4 @@
-"""What real servers answered, asked again of ours: of 1.36 about custom resources, of 1.20 about access."""
+"""What real servers answered, asked again of ours: of 1.36 about custom resources, of 1.20 about the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,8 @@ from transcript_answers import differing
 from transcripts import Run, load
 
 DATA = Path(__file__).parent.parent / "data"
-FILES = sorted((*DATA.glob("machinery-1.36/*.golden.json"), *DATA.glob("access-1.20/*.golden.json")))
+FOLDERS = ("machinery-1.36", "access-1.20", "pods-1.20")
+FILES = [file for folder in FOLDERS for file in sorted((DATA / folder).glob("*.golden.json"))]
 RECORDED = {name: one for file in FILES for name, one in load(file).items()}
 SIDE_BY_SIDE = 8
 

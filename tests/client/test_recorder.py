@@ -90,6 +90,23 @@ async def test_many_similar_events_are_combined(client, recorder):
     assert [event["count"] for event in combined] == [6]
 
 
+async def test_an_object_that_is_told_of_too_much_is_told_of_less(client, recorder, clock):
+    """After 25 events one is written every five minutes; it counts those that were not."""
+    for number in range(40):
+        recorder.event(POD, "Normal", "Created", f"pod {number}")
+    await recorder.flush()
+    events = (await client.list(EVENTS, "ns"))["items"]
+
+    assert sorted(event["count"] for event in events) == [1] * 9 + [16]
+
+    await clock.sleep(300)
+    recorder.event(POD, "Normal", "Created", "the last")
+    await recorder.flush()
+    events = (await client.list(EVENTS, "ns"))["items"]
+
+    assert max(event["count"] for event in events) == 32
+
+
 async def test_events_wait_for_a_server_that_is_away(client, server, recorder, clock):
     """Recording never raises; the event arrives when the server does."""
     server.outage = lambda request: aiohttp.ClientConnectionError("refused")

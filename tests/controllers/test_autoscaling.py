@@ -112,7 +112,7 @@ async def test_a_target_that_is_not_there_is_told(cluster):
 
     status = await conditions(cluster, "FailedGetScale")
 
-    why = 'deployments.apps "web" not found'
+    why = 'deployments/scale.apps "web" not found'
     told = f"the HPA controller was unable to get the target's current scale: {why}"
     assert [(one["type"], one["status"], one["message"]) for one in status["conditions"]] == [
         ("AbleToScale", "False", told)

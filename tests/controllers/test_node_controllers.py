@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from apimachinery.client.refs import EVENTS, LEASES, NODES, PODS
-from apimachinery.clock import micro_timestamp
+from apimachinery.clock import micro_timestamp, timestamp
 from apimachinery.errors import StatusError
 from apimachinery.versions import Version
 from controllers.node_ttl import ANNOTATION, NodeTTLController
@@ -43,6 +43,15 @@ def pod(name="p", *tolerations, node_name="n"):
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": NOW}],
         },
     }
+
+
+async def renew(cluster, name):
+    """The node's kubelet reports that it is well."""
+    heartbeat = {"lastHeartbeatTime": timestamp(cluster.world.clock.now())}
+    found = await cluster.client.get(NODES, name)
+    (ready,) = (one for one in found["status"]["conditions"] if one["type"] == "Ready")
+    status = {"conditions": [{**ready, **heartbeat, "status": "True"}]}
+    await cluster.client.update(NODES, {**found, "status": status}, "status")
 
 
 def keys(found):
@@ -108,9 +117,11 @@ async def test_a_silent_node_becomes_unknown(make_cluster, minor, grace):
     """After the release's grace period: conditions Unknown, taints unreachable, its pods not ready."""
     cluster = make_cluster(Version(minor))
     await cluster.client.create(NODES, node())
+    await cluster.client.create(NODES, node(name="other"))
     await cluster.client.create(PODS, pod())
     await cluster.start(NodeLifecycleController)
     await asyncio.sleep(grace - 5)
+    await renew(cluster, "other")
 
     assert keys(await cluster.client.get(NODES, "n")) == set()
 
@@ -126,6 +137,37 @@ async def test_a_silent_node_becomes_unknown(make_cluster, minor, grace):
     assert condition(found, "MemoryPressure")["reason"] == "NodeStatusNeverUpdated"
     assert keys(found) == {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")}
     assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "False"
+
+
+async def test_nobody_is_evicted_while_no_node_is_ready(cluster):
+    """As soon as one returns, the others are tainted."""
+    for name in ("n", "other"):
+        await cluster.client.create(NODES, node(name=name))
+    await cluster.start(NodeLifecycleController)
+    await asyncio.sleep(70)
+
+    assert keys(await cluster.client.get(NODES, "n")) == {(UNREACHABLE, "NoSchedule")}
+
+    await renew(cluster, "other")
+    await asyncio.sleep(6)
+
+    assert keys(await cluster.client.get(NODES, "n")) == {
+        (UNREACHABLE, "NoSchedule"),
+        (UNREACHABLE, "NoExecute"),
+    }
+
+
+async def test_a_kubelet_that_reports_itself_not_ready_keeps_its_pods_conditions(cluster):
+    """Only the pods of a node that fell silent are marked."""
+    await cluster.client.create(NODES, node())
+    await cluster.client.create(PODS, pod())
+    await cluster.start(NodeLifecycleController)
+    found = await cluster.client.get(NODES, "n")
+    await cluster.client.update(NODES, {**found, "status": node(ready="False")["status"]}, "status")
+    await asyncio.sleep(6)
+
+    assert keys(await cluster.client.get(NODES, "n")) == {(NOT_READY, "NoSchedule")}
+    assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "True"
 
 
 async def test_coming_and_going_nodes_are_told_of(cluster):
@@ -161,7 +203,7 @@ async def test_a_lease_keeps_a_node_alive(cluster):
     await asyncio.sleep(70)
     found = await cluster.client.get(NODES, "n")
 
-    assert (UNREACHABLE, "NoExecute") in keys(found)
+    assert keys(found) == {(UNREACHABLE, "NoSchedule")}
 
     await cluster.client.update(NODES, {**found, "status": node()["status"]}, "status")
     await cluster.quiet()

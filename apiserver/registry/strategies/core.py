@@ -66,6 +66,7 @@ class NamespaceStrategy(BuiltIn):
     status = NamespaceStatus
     subresources = {"finalize": NamespaceFinalize}
     asks_as_new = 1
+    keeps_itself = True
     returns_deleted_object = True
     field_labels = ("status.phase",)
 

@@ -18,7 +18,6 @@ class QuotaStrategy(BuiltIn):
     """The scopes never change."""
 
     status = QuotaStatus
-    asks_as_new = 1
     returns_deleted_object = True
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

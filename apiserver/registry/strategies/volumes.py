@@ -41,7 +41,8 @@ class VolumeClaimStrategy(Returned):
             classes=ctx.gates.enabled(_CLASSES),
             applied=ctx.version.minor >= _APPLIED_SINCE,
         )
-        return [*self.validate(new, ctx), *changes]
+        rules = self.validate(new, ctx)
+        return [*rules, *rules, *changes]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return volume_claim_warnings(obj)
@@ -58,7 +59,8 @@ class VolumeStrategy(Returned):
         return list(persistent_volumes.volume_errors(obj["spec"]))
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return [*self.validate(new, ctx), *persistent_volumes.update_errors(new["spec"], old["spec"])]
+        rules = self.validate(new, ctx)
+        return [*rules, *rules, *persistent_volumes.update_errors(new["spec"], old["spec"])]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return persistent_volume_warnings(obj, ctx.version.minor)

@@ -52,6 +52,7 @@ _FRACTIONAL = frozenset(_COMPUTE)
 NOT_NEGATIVE = "must be greater than or equal to 0"
 NOT_INTEGER = "must be an integer"
 HUGEPAGES = "hugepages-"
+QUOTA_PAGES = (HUGEPAGES, f"requests.{HUGEPAGES}")  # as quotas name them
 NameCheck = Callable[[str, str], Iterator[FieldError]]
 
 
@@ -70,7 +71,7 @@ def name_errors(name: str, path: str) -> Iterator[FieldError]:
     """The name of a resource anywhere: qualified; without a prefix it must be a standard one."""
     texts = names.qualified_name(name)
     yield from (invalid(path, name, text) for text in texts)
-    if not texts and "/" not in name and name not in _STANDARD and not name.startswith(HUGEPAGES):
+    if not texts and "/" not in name and name not in _STANDARD and not name.startswith(QUOTA_PAGES):
         yield invalid(path, name, "must be a standard resource type or fully qualified")
 
 

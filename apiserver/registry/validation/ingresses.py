@@ -195,15 +195,15 @@ def reference_errors(reference: Object, path: str) -> Iterator[FieldError]:
     group = reference.get("apiGroup")
     if group is not None:
         yield from (invalid(child(path, "apiGroup"), group, text) for text in names.dns1123_subdomain(group))
-    yield from segment_errors(reference, path, "kind", "name")
+    yield from segment_errors(reference, path, "kind", "name", detail="{} is required")
 
 
-def segment_errors(obj: Object, path: str, *fields: str) -> Iterator[FieldError]:
+def segment_errors(obj: Object, path: str, *fields: str, detail: str = "") -> Iterator[FieldError]:
     """Fields that must be there, and be one segment of a path."""
     for name in fields:
         at, value = child(path, name), obj.get(name) or ""
         if not value:
-            yield required(at)
+            yield required(at, detail.format(name))
         yield from (invalid(at, value, text) for text in names.path_segment(value))
 
 

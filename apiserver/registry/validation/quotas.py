@@ -84,7 +84,7 @@ def _amounts(found: Mapping[str, Any], path: str) -> Iterator[FieldError]:
 
 def is_standard(name: str) -> bool:
     """Whether quotas know an unprefixed resource."""
-    return name in _STANDARD or name.startswith(("hugepages-", "requests.hugepages-"))
+    return name in _STANDARD or name.startswith(amounts.QUOTA_PAGES)
 
 
 def _applies(scope: str, name: str) -> bool:
