@@ -40,7 +40,10 @@ class FieldSelector:
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Whether an object with these selectable fields is selected."""
-        return all((fields.get(each.field, "") == each.value) is not each.negated for each in self.terms)
+        for each in self.terms:  # noqa: SIM110 - lists ask all objects, and a generator each takes twice as long
+            if (fields.get(each.field, "") == each.value) is each.negated:
+                return False
+        return True
 
     def is_empty(self) -> bool:
         """Whether everything is selected."""

@@ -124,15 +124,16 @@ async def _selected(
         return store.list(resource, namespace, after, limit, wanted.filter)
     page = store.list(resource, namespace, after)  # entries do not change, whatever is written meanwhile
     found: list[Entry] = []
-    turn = Turn()
-    for position, entry in enumerate(page.entries):
+    turn, at_once = Turn(), max(1, _CHECKS // wanted.terms)
+    for start in range(0, len(page.entries), at_once):
         if turn.is_over:
             await turn.pass_on()
-        if wanted.matches_entry(entry):
-            found.append(entry)
-            if len(found) == limit:
-                remaining = len(page.entries) - position - 1
-                return Page(page.revision, found, entry.key if remaining else None, remaining)
+        for position, entry in enumerate(page.entries[start : start + at_once], start):
+            if wanted.matches_entry(entry):
+                found.append(entry)
+                if len(found) == limit:
+                    remaining = len(page.entries) - position - 1
+                    return Page(page.revision, found, entry.key if remaining else None, remaining)
     return Page(page.revision, found)
 
 
