@@ -4,7 +4,7 @@ Stored bytes have no resourceVersion and begin with `{"kind":"K","apiVersion":"V
 never empty (it has a name). That is what makes splicing possible.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -66,31 +66,24 @@ def object_of(value: bytes, revision: int) -> Object:
     return obj
 
 
-def list_pieces(
-    resource: Resource, metadata: Object, items: Sequence[tuple[bytes, int]], piece_bytes: int
-) -> Iterator[bytes]:
-    """A list as upstream writes it; `items` are served bytes and revisions.
+def list_head(resource: Resource, metadata: Object) -> bytes:
+    """What a list begins with, up to its items; `]}` and a new line end it."""
+    head = dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
+    return head[:-1] + b',"items":['
 
-    A piece ends with the item that makes it so many bytes long. Items of built-in kinds come without kind and
-    apiVersion. Slices are not copied before the join.
+
+def list_items(resource: Resource, items: Sequence[tuple[bytes, int]]) -> bytes:
+    """Items of a list as upstream writes them, each behind a comma; `items` are served bytes and revisions.
+
+    Items of built-in kinds come without kind and apiVersion. Slices are not copied before the join.
     """
     whole = prefix(resource.gvk)
-    head = dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})
     before = b"," + (whole if resource.custom else b'{"metadata":{').replace(b"%", b"%%")
-    following, skipped = before + b'"resourceVersion":"%d",', len(whole)
-    template = following[1:]
-    parts: list[bytes | memoryview] = [head[:-1], b',"items":[']
-    begun = 0  # bytes of the piece
+    template, skipped = before + b'"resourceVersion":"%d",', len(whole)
+    parts: list[bytes | memoryview] = []
     for value, revision in items:
         parts += (template % revision, memoryview(value)[skipped:])
-        template = following
-        begun += len(value)
-        if begun >= piece_bytes:
-            yield b"".join(parts)
-            parts.clear()
-            begun = 0
-    parts.append(b"]}\n")
-    yield b"".join(parts)
+    return b"".join(parts)
 
 
 def event_bytes(kind: str, obj: bytes) -> bytes:

@@ -18,6 +18,7 @@ from apiserver.codec import Codec, Form
 from apiserver.definitions.table import ComposedTable
 from apiserver.derived import Derived
 from apiserver.generations import Generations
+from apiserver.listed import Listed
 from apiserver.metrics import RequestMetrics
 from apiserver.registry.registry import Registry
 from apiserver.request import Lifetime
@@ -63,6 +64,7 @@ class Services:
     encoded_events: Generations[tuple[int, str, Form], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
     )
+    listed: Listed = field(default_factory=Listed)
     registries: dict[tuple[str, str], Registry] = field(default_factory=dict)
 
     def definition(self, name: str) -> Schema | None:

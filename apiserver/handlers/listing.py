@@ -4,13 +4,13 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource) and storag
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from apimachinery import errors
 from apimachinery.errors import Object
 from apiserver import continuing, parameters, rendering
 from apiserver.beside import Turn, beside
-from apiserver.encoding import list_pieces, loads, with_revision
+from apiserver.encoding import list_head, loads, with_revision
 from apiserver.media_types import Accepted
 from apiserver.parameters import EXACT, ListOptions
 from apiserver.request import Request, Response
@@ -22,8 +22,6 @@ from apiserver.storage.records import Entry, Key, Page
 
 _PLAIN = Accepted("application/json")
 _CHECKS = 1_000  # of objects against conditions in one go
-_DECODED = 50  # objects that may have to be decoded, in one go
-_PIECE = 1 << 19  # bytes; what a client that does not read may hold
 
 
 async def list_objects(request: Request, scope: Scope) -> Response:
@@ -36,7 +34,7 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     page = await page_of(scope, namespace, options, wanted)
     metadata = metadata_of(scope, page, namespace, wanted)
     if form == _PLAIN:
-        response = Response(200, await _body(scope, page.entries, metadata))
+        response = Response(200, await _body(scope, page, metadata, wanted))
     else:
         size = sum(len(one.value) for one in page.entries)
         response = await beside(size, lambda: _converted(request, scope, page.entries, metadata, form))
@@ -51,27 +49,27 @@ def _converted(
     return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)
 
 
-async def _body(scope: Scope, entries: Sequence[Entry], metadata: Object) -> bytes | AsyncIterator[bytes]:
-    """The list as bytes; a long one comes in pieces, so that others have their turn in between.
+async def _body(
+    scope: Scope, page: Page, metadata: Object, wanted: Selection
+) -> bytes | AsyncIterator[bytes]:
+    """The list as bytes; a long one comes in pieces.
 
     What cannot be decoded is found before the first piece is sent.
     """
-    codec, resource = scope.services.codec, scope.resource
-    items: list[tuple[bytes, int]] = []
-    turn = Turn()
-    for start in range(0, len(entries), _DECODED):
-        if turn.is_over:
-            await turn.pass_on()
-        items += codec.served_all(resource, entries[start : start + _DECODED])
-    pieces = list_pieces(resource, metadata, items, _PIECE)
-    size = sum(len(value) for value, _ in items)
-    return b"".join(pieces) if size <= _PIECE else _in_turns(pieces)
+    services, resource = scope.services, scope.resource
+    head = list_head(resource, metadata)
+    runs = await services.listed.runs(services.codec, resource, page.entries, keep=wanted.is_all)
+    if len(runs) > 1:
+        return _in_turns(head, runs)
+    return head + b"".join(make() for make in runs)[1:] + b"]}\n"
 
 
-async def _in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
+async def _in_turns(head: bytes, runs: Sequence[Callable[[], bytes]]) -> AsyncIterator[bytes]:
+    yield head + runs[0]()[1:]  # nothing is before its first comma
+    for make in runs[1:]:
         await asyncio.sleep(0)
+        yield make()
+    yield b"]}\n"
 
 
 def metadata_of(scope: Scope, page: Page, namespace: str | None, wanted: Selection) -> Object:

@@ -84,7 +84,7 @@ class Outgoing:
                 return
             async for piece in pieces:
                 if piece:
-                    line.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+                    self._write(piece, chunked=chunked)
                     await line.drain()
             if chunked:
                 line.transport.write(b"0\r\n\r\n")
@@ -93,6 +93,15 @@ class Outgoing:
             close = getattr(pieces, "aclose", None)
             if close is not None:
                 await close()
+
+    def _write(self, piece: bytes, *, chunked: bool) -> None:
+        transport = self._line.transport
+        if not chunked:
+            transport.write(piece)
+        elif len(piece) <= _WHOLE_MAX:
+            transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        else:
+            transport.writelines((b"%x\r\n" % len(piece), piece, b"\r\n"))
 
     async def hand_over(self, response: Response, upgrade: Upgrade, tunnel: ConnectionTunnel | None) -> None:
         """Say yes to an upgrade, and let its handler talk until it ends. Raises BodyBrokenError."""
