@@ -182,6 +182,7 @@ async def test_only_created(server, api):
     review = access("SelfSubjectAccessReview", **LIST_NODES)
     assert (await api.post(f"{AUTHORIZATION}/selfsubjectaccessreviews", review)).status == 201
     assert (await api.get(f"{AUTHORIZATION}/selfsubjectaccessreviews")).status == 405
+    assert (await api.delete(f"{AUTHORIZATION}/selfsubjectaccessreviews/one")).status == 404
     nobody = Caller(server, Peer("eve", ()))
     assert (await nobody.post(f"{AUTHORIZATION}/selfsubjectaccessreviews", review)).status == 201
     assert await server.services.log.revision() == before
