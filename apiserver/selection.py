@@ -69,7 +69,8 @@ def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selec
         fields = FieldSelector.parse(f"metadata.name={in_path}")
     elif in_path and name != in_path:
         raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
-    return Selection(registry, labels, fields, in_path or name, request.info.namespace or None)
+    namespace = request.info.namespace if registry.resource.namespaced else ""  # a namespace is in itself
+    return Selection(registry, labels, fields, in_path or name, namespace or None)
 
 
 def _known(registry: Registry, group: str) -> set[str]:

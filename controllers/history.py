@@ -11,7 +11,7 @@ from apimachinery.client.informer import Informer
 from apimachinery.client.refs import CONTROLLER_REVISIONS, Ref
 from apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient, Object
 from apimachinery.errors import StatusError
-from controllers.hashing import fnv1a, safe_encode
+from controllers.hashing import fnv1, safe_encode
 from controllers.owners import Claimer, new_controller_reference
 
 HASH_LABEL = "controller.kubernetes.io/hash"
@@ -45,11 +45,11 @@ def _timeless(data: Object | None) -> Object:
 
 
 def data_hash(data: Object, collisions: int) -> str:
-    """The hash in the names of stateful sets' revisions: FNV-1a of Go's JSON and the number of collisions."""
+    """The hash in the names of stateful sets' revisions: FNV-1 of Go's JSON and the number of collisions."""
     text = orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
     for character, escape in _GO_ESCAPES.items():
         text = text.replace(character, escape)
-    return safe_encode(str(fnv1a(text.encode() + str(collisions).encode())))
+    return safe_encode(str(fnv1(text.encode() + str(collisions).encode())))
 
 
 def name_of(owner: Object, text: str) -> str:

@@ -87,7 +87,7 @@ def _map(schema: JSONSchema, name: str) -> Declared | None:
 def _object(schema: JSONSchema, name: str) -> Declared:
     fields: dict[str, Declared] = {}
     required = frozenset(schema.get("required") or ())
-    smallest, plain = 2, True
+    smallest, plain = 2, not schema.get("x-kubernetes-preserve-unknown-fields")
     for property_name, below in (schema.get("properties") or {}).items():
         escaped = escape(property_name)
         declared = _inner(below, f"{name}.{escaped or property_name}")

@@ -9,6 +9,8 @@ Source: sigs.k8s.io/structured-merge-diff/v6/typed/compare.go.
 from dataclasses import dataclass, field
 from typing import Any
 
+from orjson import dumps
+
 from apimachinery.managedfields import atoms, path_elements
 from apimachinery.managedfields.atoms import ABSENT, Shape
 from apimachinery.managedfields.field_sets import FieldSet
@@ -55,7 +57,7 @@ def _compare(before: Any, after: Any, schema: Schema, element: str, into: Compar
     if after is ABSENT:
         _mark(before, schema, element, into.removed)
         return
-    if before is after or (type(before) is type(after) and before == after):
+    if before is after or (type(before) is type(after) and before == after and dumps(before) == dumps(after)):
         return
     shape, other = atoms.shape_of(schema, before), atoms.shape_of(schema, after)
     _compare_as(shape, before, after, schema, element, into)
@@ -80,8 +82,19 @@ def _compare_as(
             _compare_items(items, others, schema, below)
             _attach(below, element, into)
             return
-    if before != after:
+    if not _same(before, after):
         into.modified.members.add(element)
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Equal, and true is not 1."""
+    if before != after:
+        return False
+    if isinstance(before, bool | int):
+        return isinstance(before, bool) is isinstance(after, bool)
+    if isinstance(before, dict):
+        return all(_same(item, after[name]) for name, item in before.items())
+    return not isinstance(before, list) or all(map(_same, before, after))
 
 
 def _attach(below: Comparison, element: str, into: Comparison) -> None:

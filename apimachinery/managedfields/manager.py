@@ -135,7 +135,7 @@ class FieldManager:
         if not ours or not (subresource or theirs is None or theirs == ours):
             return False
         known = all(self._schema_for(entry.get("apiVersion", "")) is not None for entry in ours)
-        return known and objects.unmanaged(live) == objects.unmanaged(new)
+        return self._blank and known and objects.unmanaged(live) == objects.unmanaged(new)
 
     def apply(
         self,

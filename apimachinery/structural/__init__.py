@@ -11,7 +11,6 @@ tree of one version's `schema.openAPIV3Schema` once per definition (None keeps e
     validate_object(obj, structural, before, scale)        values, embedded metadata, list types, rules
     validate_update(obj, old, structural, before, scale)   the same with transition rules and ratcheting
     validate_status_update(…)                              the same for the status subresource
-    forgiven_faults(obj, old, structural) -> [FieldError]  of rules; its writer is warned of them
     to_schema(structural, metadata) -> Schema              the bridge to decoding and server-side apply
     openapi(props, v2=bool) -> dict                        what is published
 
@@ -22,7 +21,6 @@ from apimachinery.structural.bridge import to_schema
 from apimachinery.structural.defaulting import default
 from apimachinery.structural.definitions import has_defaults, validate_definition, warnings
 from apimachinery.structural.embedded import CoercionError, coerce
-from apimachinery.structural.expressions import forgiven_faults
 from apimachinery.structural.model import Structural
 from apimachinery.structural.objects import validate_object, validate_status_update, validate_update
 from apimachinery.structural.pruning import prune
@@ -35,7 +33,6 @@ __all__ = [
     "Structural",
     "coerce",
     "default",
-    "forgiven_faults",
     "has_defaults",
     "openapi",
     "prune",

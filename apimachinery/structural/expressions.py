@@ -252,24 +252,22 @@ def _error(reason: str | None, at: str, seen: Any, detail: str) -> FieldError:
     return FieldError(ErrorType.INVALID, at, seen, detail)
 
 
-def validate_rules(obj: Object, old: Object | None, structural: Structural) -> list[FieldError]:
-    """Faults that the rules find in a resource, `old` if it is changed."""
-    return _run(obj, old, structural).errors
+def validate_rules(
+    obj: Object, old: Object | None, structural: Structural, forgiven: list[FieldError] | None = None
+) -> list[FieldError]:
+    """Faults that the rules find in a resource, `old` if it is changed.
 
-
-def forgiven_faults(obj: Object, old: Object, structural: Structural) -> list[FieldError]:
-    """Faults of rules that are not held against a changed object, but that its writer is warned of."""
-    return _run(obj, old, structural).forgiven if structural.has_rules else []
-
-
-def _run(obj: Object, old: Object | None, structural: Structural) -> _Run:
+    Those that are not held against it, but that its writer is warned of, are added to `forgiven`.
+    """
     ratchets = structural.rules.ratcheting
     run = _Run(structural.rules.shows_scalars, ratchets)
     past = Past(Before(obj, old, structural.props)) if ratchets and old is not None else Past()
     if structural.rule_tree is not None:
         with suppress(_Stop):
             run.walk(structural.rule_tree, obj, old, "", past)
-    return run
+    if forgiven is not None:
+        forgiven += run.forgiven
+    return run.errors
 
 
 def validate_default(value: Any, node: Structural, path: str) -> list[FieldError]:

@@ -51,12 +51,16 @@ def validate_update(
     structural: Structural,
     before: Sequence[FieldError] = (),
     scale: Sequence[FieldError] = (),
+    forgiven: list[FieldError] | None = None,
 ) -> list[FieldError]:
-    """The same for a changed object, with transition rules and ratcheting."""
+    """The same for a changed object, with transition rules and ratcheting.
+
+    Faults of rules that are not held against it are added to `forgiven`.
+    """
     past = old if structural.rules.ratcheting else NOTHING
     errors = [*before, *_values(structural.check, obj, past, ""), *scale]
     errors += validate_embedded(obj, structural)
-    return _finish(obj, old, structural, errors)
+    return _finish(obj, old, structural, errors, forgiven)
 
 
 def validate_status_update(
@@ -65,6 +69,7 @@ def validate_status_update(
     structural: Structural,
     before: Sequence[FieldError] = (),
     scale: Sequence[FieldError] = (),
+    forgiven: list[FieldError] | None = None,
 ) -> list[FieldError]:
     """The same for the status subresource: only its values count, and no embedded metadata."""
     errors = [*before]
@@ -72,14 +77,20 @@ def validate_status_update(
     if status is not None and "status" in obj:
         past = old.get("status") if structural.rules.ratcheting else NOTHING
         errors += _values(status.check_nested, obj["status"], past, "status")
-    return _finish(obj, old, structural, [*errors, *scale])
+    return _finish(obj, old, structural, [*errors, *scale], forgiven)
 
 
-def _finish(obj: Object, old: Object, structural: Structural, errors: list[FieldError]) -> list[FieldError]:
+def _finish(
+    obj: Object,
+    old: Object,
+    structural: Structural,
+    errors: list[FieldError],
+    forgiven: list[FieldError] | None,
+) -> list[FieldError]:
     lists = validate_lists(obj, structural)
     if lists and not validate_lists(old, structural):  # an old fault may stay
         errors += lists
-    return errors + _rules(obj, old, structural, errors)
+    return errors + _rules(obj, old, structural, errors, forgiven)
 
 
 def validate_default_values(value: Any, structural: Structural, path: str) -> list[FieldError]:
@@ -97,10 +108,14 @@ def _values(check: NodeCheck, value: Any, old: Any, path: str) -> list[FieldErro
 
 
 def _rules(
-    obj: Object, old: Object | None, structural: Structural, errors: Sequence[FieldError]
+    obj: Object,
+    old: Object | None,
+    structural: Structural,
+    errors: Sequence[FieldError],
+    forgiven: list[FieldError] | None = None,
 ) -> list[FieldError]:
     if not structural.has_rules:
         return []
     if any(error.type in _BLOCKING for error in errors):
         return [FieldError(ErrorType.INVALID, NIL, None, _UNCHECKED)]
-    return validate_rules(obj, old, structural)
+    return validate_rules(obj, old, structural, forgiven)

@@ -64,7 +64,10 @@ class InstanceStrategy(Strategy):
         wrong = self._wrong_kind(new)
         if wrong:
             return wrong
-        return structural.validate_update(new, old, self._structural, metadata, self._scale_faults(new))
+        scale, forgiven = self._scale_faults(new), list[FieldError]()
+        faults = structural.validate_update(new, old, self._structural, metadata, scale, forgiven)
+        ctx.warn(map(str, forgiven))
+        return faults
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return _of_finalizers(obj["metadata"].get("finalizers") or ())
@@ -72,8 +75,7 @@ class InstanceStrategy(Strategy):
     def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
         had = old["metadata"].get("finalizers") or ()
         added = [one for one in new["metadata"].get("finalizers") or () if one not in had]
-        forgiven = structural.forgiven_faults(new, old, self._structural)
-        return [*map(str, forgiven), *_of_finalizers(added)]
+        return _of_finalizers(added)
 
     def fields(self, obj: Object) -> dict[str, str]:
         metadata = obj.get("metadata", {})
@@ -148,8 +150,10 @@ class InstanceStatusStrategy(InstanceStrategy):
         wrong = self._wrong_kind(new)
         if wrong:
             return wrong
-        scale = self._scale_status_faults(new)
-        return structural.validate_status_update(new, old, self._structural, metadata, scale)
+        scale, forgiven = self._scale_status_faults(new), list[FieldError]()
+        faults = structural.validate_status_update(new, old, self._structural, metadata, scale, forgiven)
+        ctx.warn(map(str, forgiven))
+        return faults
 
 
 def _of_finalizers(names: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/filters/warning.go and apimachinery/pkg/u
 """
 
 from itertools import accumulate
+from unicodedata import category
 
 from apimachinery.errors import StatusError
 from apiserver import statuses
@@ -29,7 +30,7 @@ def with_warnings(handler: Handler) -> Handler:
 
 
 def _headers(warnings: list[str]) -> list[tuple[str, str]]:
-    texts = list(dict.fromkeys(text for text in warnings if text))
+    texts = list(dict.fromkeys(text for text in warnings if text and not _has_control(text)))
     if sum(map(len, texts)) > _MOST:
         texts = [text[:_CUT] for text in texts]
         before = accumulate(map(len, texts), initial=0)
@@ -37,6 +38,10 @@ def _headers(warnings: list[str]) -> list[tuple[str, str]]:
     return [("Warning", f'299 - "{_quoted(text)}"') for text in texts]
 
 
+def _has_control(text: str) -> bool:
+    """Whether a header cannot carry the text: it is not sent at all."""
+    return any(category(char) == "Cc" for char in text)
+
+
 def _quoted(text: str) -> str:
-    printable = "".join(char for char in text if char == "\t" or ord(char) >= 32)
-    return printable.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace("\\", "\\\\").replace('"', '\\"')

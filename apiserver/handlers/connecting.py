@@ -48,7 +48,7 @@ async def connect(request: Request, scope: Scope) -> Response:
     node = pod["spec"].get("nodeName")
     if not node:
         raise errors.bad_request(f"pod {info.name} does not have a host assigned")
-    address = services.nodes.address(services, node)
+    address = services.nodes.address(services, node, asked=info.resource)
     if not is_upgrade(request):
         raise errors.bad_request("Upgrade request required")
     if _is_too_new(request, services):

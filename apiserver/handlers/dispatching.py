@@ -59,6 +59,7 @@ _SUBRESOURCES: dict[tuple[str, str], ResourceHandler] = {
 _METHODS = frozenset({"get", "head", "post", "put", "patch", "delete", "options", "other"})
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 _EVERYWHERE = frozenset({"list", "watch", "create"})
+_ONLY_CREATED = frozenset({"create"})  # of reviews and bindings: none has a path of its own
 
 
 _SCOPES_MAX = 5_000
@@ -155,7 +156,7 @@ class Dispatcher:
         raise errors.unknown_path()
 
     def _handler(self, info: RequestInfo, resource: Resource) -> ResourceHandler:
-        if len(info.parts) > 3 and not resource.custom:
+        if not resource.custom and len(info.parts) > (1 if resource.verbs <= _ONLY_CREATED else 3):
             raise errors.unknown_path()
         if info.subresource:
             return self._of_subresource(info, resource)

@@ -67,7 +67,7 @@ async def log(request: Request, scope: Scope) -> Response:
     node = pod["spec"].get("nodeName")
     if not node:
         return Response(204, b"", "")
-    address = services.nodes.address(services, node, insecure=options.insecure)
+    address = services.nodes.address(services, node, insecure=options.insecure, asked="pods")
     query = options.query()
     target = f"/containerLogs/{info.namespace}/{info.name}/{container}{f'?{query}' if query else ''}"
     try:

@@ -36,10 +36,10 @@ async def request_token(request: Request, scope: Scope) -> Response:
         raise errors.unknown_path()
     target = scope.resource.subresources["token"]
     asked = await bodies.read_other(request, scope, target, schema, options.field_validation)
-    account = _account(scope, request)
     now, chain = scope.services.world.clock.now(), scope.services.admission
     attributes = attributes_of(request, scope, CREATE, asked, dry_run=options.dry_run)
     await chain.admit(attributes)
+    account = _account(scope, request)
     _complete(scope, request, asked, now)
     await chain.validate(attributes)
     issued = _issue(scope, asked, account, now)

@@ -13,7 +13,6 @@ from apiserver.options import ServerOptions
 from apiserver.services import Services
 
 _DEFAULT_PORT = 10250
-_NODES = GroupResource("", "nodes")
 
 
 class NodeConnections:
@@ -23,11 +22,16 @@ class NodeConnections:
         self._options = options
         self._contexts: dict[bool, ssl.SSLContext] = {}
 
-    def address(self, services: Services, node_name: str, *, insecure: bool = False) -> Address:
-        """Of the node's kubelet. `insecure`: its certificate is not verified. Raises StatusError."""
+    def address(
+        self, services: Services, node_name: str, *, insecure: bool = False, asked: str = "nodes"
+    ) -> Address:
+        """Of the node's kubelet. `insecure`: its certificate is not verified. Raises StatusError.
+
+        A node that there is not is told of as one of the resource that was `asked` for, as upstream.
+        """
         node = stored(services, "nodes", "", node_name)
         if node is None:
-            raise errors.not_found(_NODES, node_name)
+            raise errors.not_found(GroupResource("", asked), node_name)
         status = node.get("status") or {}
         endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
         host = self._host(status.get("addresses") or [])

@@ -159,6 +159,7 @@ class Registry:
             write.verb,
             self.services.authorizer.authorize,
             write.dry_run,
+            write.warnings.extend,
         )
 
     def reset_fields(self, write: Write) -> FieldSet:

@@ -52,6 +52,7 @@ class StrategyContext(NamedTuple):
     verb: str = "update"  # of the request
     authorize: Callable[[User, RequestInfo], Decision] | None = None  # None: everybody may do anything
     dry_run: bool = False
+    warn: Callable[[Iterable[str]], None] = lambda _: None  # whoever writes, even if that is refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class GarbageCollector(Controller):
         self._graph = Graph()
         self._kinds: dict[tuple[str, str], Ref] = {}  # by apiVersion and kind
         self._monitors: dict[Ref, Informer] = {}
-        self._absent: dict[tuple[str, str], None] = {}  # uid and namespace of owners known to be gone
+        self._absent: dict[Identity, None] = {}  # owners known to be gone, as references name them
         self._monitoring = asyncio.Event()
 
     @property
@@ -118,15 +118,15 @@ class GarbageCollector(Controller):
     def _gone(self, uid: str) -> None:
         node = self._graph.node(uid)
         if node is not None:
-            self._remember_absence(uid, node.identity.namespace)
+            self._remember_absence(node.identity)
         self._do(self._graph.remove(uid))
 
     def _do(self, work: Iterable[Work]) -> None:
         for item in work:
             self.queue.add(item)
 
-    def _remember_absence(self, uid: str, namespace: str) -> None:
-        self._absent[uid, namespace] = None
+    def _remember_absence(self, owner: Identity) -> None:
+        self._absent[owner] = None
         if len(self._absent) > _REMEMBERED_ABSENCES:
             del self._absent[next(iter(self._absent))]
 
@@ -194,14 +194,14 @@ class GarbageCollector(Controller):
         """The owner, live; None if it is gone or another object has its name."""
         ref = self._ref(owner["apiVersion"], owner["kind"])
         namespace = dependent.namespace if ref.namespaced else ""
-        if (owner["uid"], namespace) in self._absent:
+        identity = Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])
+        if identity in self._absent:
             return None
         if ref.namespaced and not dependent.namespace:
             return None  # a cluster-scoped object cannot be owned by a namespaced one
-        identity = Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])
         found = await self._live(identity)
         if found is None or found["metadata"]["uid"] != owner["uid"]:
-            self._remember_absence(owner["uid"], namespace)
+            self._remember_absence(identity)
             return None
         return found
 

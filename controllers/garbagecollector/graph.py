@@ -45,6 +45,13 @@ class Node:
         """Whether the owner's foreground deletion waits for this one."""
         return any(one["uid"] == owner_uid and one.get("blockOwnerDeletion") for one in self.owners)
 
+    def is_named_by(self, reference: Object, namespace: str) -> bool:
+        """Whether a reference from a namespace tells of this object all that it is, not the uid alone."""
+        identity = self.identity
+        told = (reference["apiVersion"], reference["kind"], reference["name"])
+        near = not identity.namespace or identity.namespace == namespace
+        return near and told == (identity.api_version, identity.kind, identity.name)
+
 
 def is_deleting_dependents(obj: Object) -> bool:
     metadata = obj["metadata"]
@@ -82,7 +89,10 @@ class Graph:
         if node is None:
             node = self._nodes[identity.uid] = Node(identity)
         was_waiting, before = node.deleting_dependents, node.owners
+        was_assumed = node.virtual and node.identity != identity
         node.identity, node.virtual = identity, False
+        if was_assumed:
+            yield from (Work("delete", one.identity.uid) for one in self._misled(node))
         node.being_deleted = bool(obj["metadata"].get("deletionTimestamp"))
         node.owners = owners
         yield from self._relink(node, before)
@@ -114,9 +124,22 @@ class Graph:
                 )
                 self._nodes[owner_uid] = Node(identity, virtual=True)
                 yield Work("delete", owner_uid)
-            self._nodes[owner_uid].dependents.add(uid)
-            if owner_uid not in former and self._is_waiting(owner_uid):
+            known = self._nodes[owner_uid]
+            known.dependents.add(uid)
+            if owner_uid not in former and (
+                known.deleting_dependents or not known.is_named_by(owner, node.identity.namespace)
+            ):
                 yield Work("delete", uid)
+
+    def _misled(self, owner: Node) -> list[Node]:
+        """Dependents whose reference has the owner's uid, and is not to where the owner is."""
+        uid = owner.identity.uid
+        return [
+            one
+            for one in self.dependents(owner)
+            for reference in one.owners
+            if reference["uid"] == uid and not owner.is_named_by(reference, one.identity.namespace)
+        ]
 
     def _is_waiting(self, uid: str) -> bool:
         node = self._nodes.get(uid)

@@ -206,3 +206,9 @@ async def test_keys_in_files(tmp_path):
             verified(text[:-4] + "AAAA", [VerifyingKey.load(pem)])
     finally:
         await close_server(server)
+
+
+async def test_a_namespace_that_is_not_there(api):
+    """Admission looks for the namespace before anybody looks for the account."""
+    answer = await api.post("/api/v1/namespaces/nowhere/serviceaccounts/bot/token", asking())
+    assert (answer.status, answer.body["message"]) == (404, 'namespaces "nowhere" not found')

@@ -197,8 +197,11 @@ async def test_denials(call, hook):
 async def test_warnings(call, hook):
     """Warnings of a webhook reach the client."""
     await configure(call, "Validating", "v", webhook(hook))
-    hook.answer = lambda review: allow(review, warnings=["careful"])
-    assert (await call.post(MAPS, config_map("one"))).warnings == ['299 - "careful"']
+    hook.answer = lambda review: allow(review, warnings=["careful", "two\nlines", 'a "quote"'])
+    assert (await call.post(MAPS, config_map("one"))).warnings == [
+        '299 - "careful"',
+        '299 - "a \\"quote\\""',
+    ]
 
 
 async def test_mutation(call, hook):

@@ -13,7 +13,14 @@ pytestmark = [pytest.mark.kubectl, pytest.mark.cluster, pytest.mark.xdist_group(
 
 DATA = Path(__file__).parent.parent / "data" / "kubectl"
 VERSIONS = ("1.20", "1.32")
-RECORDED = {version: load(DATA / f"core.kubectl-{version}.golden.json") for version in VERSIONS}
+RECORDED = {
+    version: {
+        name: one
+        for file in sorted(DATA.glob(f"*.kubectl-{version}.golden.json"))
+        for name, one in load(file).items()
+    }
+    for version in VERSIONS
+}
 SIDE_BY_SIDE = 4
 
 

@@ -37,6 +37,24 @@ def test_an_unknown_owner_becomes_a_virtual_node_to_be_looked_up():
     assert [one.identity.name for one in graph.dependents(graph.node("parent"))] == ["child"]
 
 
+def test_a_reference_to_elsewhere_with_the_uid_of_an_owner_is_looked_up():
+    """Whether the owner was seen before or after: what a reference says besides the uid counts."""
+    graph = Graph()
+    put(graph, "parent")
+    astray = obj("child", "parent")
+    astray["metadata"]["ownerReferences"][0]["name"] = "stepparent"
+
+    assert list(graph.put(Identity("v1", "K", "ns", "child", "child"), astray)) == [Work("delete", "child")]
+    assert list(graph.put(Identity("v1", "K", "other", "far", "far"), obj("far", "parent"))) == [
+        Work("delete", "far")
+    ]
+
+    graph = Graph()
+    list(graph.put(Identity("v1", "K", "ns", "child", "child"), astray))
+    put(graph, "near", "parent")
+    assert put(graph, "parent") == [Work("delete", "child")]
+
+
 def test_a_removed_owner_sends_us_to_its_dependents():
     """Each of them is to be looked at."""
     graph = Graph()

@@ -80,6 +80,9 @@ def _addresses(status: Object, before: Object, options: PodOptions) -> Iterator[
         if len(found) > 1 and (not is_dual_stack(found) or len(found) > 2):
             shown = [{"IP": text} for text in found]
             yield invalid(at, shown, "may specify no more than one IP for each IP family")
+        for position, text in enumerate(found):
+            if text in found[:position]:
+                yield duplicate(index(at, position), {"IP": text})
 
 
 def _claim_statuses(statuses: list[Object], spec: Object) -> Iterator[FieldError]:

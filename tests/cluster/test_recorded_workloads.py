@@ -1,0 +1,46 @@
+"""What an API server of 1.20 and its controllers did with workloads, services and volumes, asked of ours."""
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from transcript_answers import differing
+from transcripts import Run, load
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("sessions")]
+
+RECORDED = load(Path(__file__).parent.parent / "data" / "workloads-1.20" / "workloads.golden.json")
+SIDE_BY_SIDE = 6
+
+
+async def _run_all(state: Path, server: str) -> dict[str, Run]:
+    headers = {"Authorization": f"Bearer {(state / 'admin.token').read_text().strip()}"}
+    unchecked = ssl.create_default_context()
+    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+    gate = asyncio.Semaphore(SIDE_BY_SIDE)
+    async with aiohttp.ClientSession(
+        headers=headers, connector=aiohttp.TCPConnector(ssl=unchecked), max_line_size=2**16
+    ) as http:
+
+        async def run(name: str) -> tuple[str, Run]:
+            async with gate:
+                return name, await Run(http, server, RECORDED[name]).go()
+
+        return dict(await asyncio.gather(*map(run, RECORDED)))
+
+
+@pytest.fixture(scope="module")
+def runs(unscheduled: Any) -> dict[str, Run]:
+    """Every sequence run once, some side by side."""
+    kubeconfig = yaml.safe_load(unscheduled.kubeconfig.read_text())
+    return asyncio.run(_run_all(unscheduled.state, kubeconfig["clusters"][0]["cluster"]["server"]))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_controllers_do_as_recorded(runs: dict[str, Run], name: str):
+    """What they make, adopt, let go, count and delete, and in which order."""
+    assert not differing(runs[name])
