@@ -1,39 +1,59 @@
 """The current objects in memory, in the order of lists: per resource, per namespace, by name.
 
 The event loop alone changes them; a thread may read meanwhile (strategies of large objects do). It then sees
-each object as it was or is, and may or may not see one that comes or goes. So a reader takes each step from
-tables of single, uninterrupted operations, and believes no name until it has found its entry.
+each object as it was or is, and may or may not see one that comes or goes. So a reader takes each step by
+single, uninterrupted operations.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from apiserver.storage.records import Entry, Key, Page
 
 Matches = Callable[[Entry], bool]
 
-STEP = 1000  # names taken at once
+STEP = 1000  # objects taken at once
+_LAST_UID = "\U0010ffff"  # behind any that is one
 
 
 class Shelf:
-    """One namespace's objects of one resource, with their names in order."""
+    """One namespace's objects of one resource, by name and in order.
 
-    __slots__ = ("entries", "names")
+    Writes find their place among the names, which is three times as fast; readers look at `ordered` alone.
+    """
 
-    def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
-        self.names: list[str] = []
+    __slots__ = ("_names", "entries", "ordered")
+
+    def __init__(self, entries: Mapping[str, Entry] | None = None) -> None:
+        self.entries: dict[str, Entry] = dict(entries or {})
+        self._names = sorted(self.entries)
+        self.ordered = [self.entries[name] for name in self._names]
 
     def put(self, entry: Entry) -> None:
         name = entry.key.name
-        if name not in self.entries:
-            insort(self.names, name)
+        at = bisect_left(self._names, name)
+        if name in self.entries:
+            self.ordered[at] = entry
+        else:
+            self._names.insert(at, name)
+            self.ordered.insert(at, entry)
         self.entries[name] = entry
 
     def remove(self, name: str) -> None:
         if self.entries.pop(name, None) is not None:
-            del self.names[bisect_left(self.names, name)]
+            at = bisect_left(self._names, name)
+            del self._names[at]
+            del self.ordered[at]
+
+    def copy(self) -> "Shelf":
+        copy = Shelf()
+        copy.entries, copy._names, copy.ordered = self.entries.copy(), self._names.copy(), self.ordered.copy()
+        return copy
+
+    def behind(self, key: Key) -> int:
+        """Where what follows `key` begins in `ordered`."""
+        return bisect_left(self.ordered, (key, _LAST_UID))
 
 
 class Shelves:
@@ -62,16 +82,16 @@ class Shelves:
         if shelf is None:
             return
         shelf.remove(key.name)
-        if not shelf.names:
+        if not shelf.ordered:
             del self._shelves[key.namespace]
             del self._order[bisect_left(self._order, _prefix(key.namespace))]
 
     def load(self, entries: Iterable[Entry]) -> None:
         """Put many at once into what is empty: sorted once, at the end."""
+        found: dict[str, dict[str, Entry]] = {}
         for entry in entries:
-            self._shelves.setdefault(entry.key.namespace, Shelf()).entries[entry.key.name] = entry
-        for shelf in self._shelves.values():
-            shelf.names = sorted(shelf.entries)
+            found.setdefault(entry.key.namespace, {})[entry.key.name] = entry
+        self._shelves = {namespace: Shelf(named) for namespace, named in found.items()}
         self._order = sorted(map(_prefix, self._shelves))
 
     def copied(self, namespace: str | None) -> "Shelves":
@@ -79,43 +99,41 @@ class Shelves:
         copy = Shelves()
         wanted = self._shelves if namespace is None else {namespace} & self._shelves.keys()
         for name in wanted:
-            shelf = copy._shelves[name] = Shelf()
-            shelf.entries = self._shelves[name].entries.copy()
-            shelf.names = self._shelves[name].names.copy()
+            copy._shelves[name] = self._shelves[name].copy()
         copy._order = sorted(map(_prefix, wanted))
         return copy
 
-    def following(self, namespace: str | None, after: Key | None) -> Iterator[Entry]:
-        """The objects of `namespace`, of all if None, from behind `after` on, in order."""
+    def following(self, namespace: str | None, after: Key | None) -> Iterator[Sequence[Entry]]:
+        """The objects of `namespace`, of all if None, from behind `after` on: in order, in parts."""
         if namespace is not None:
-            yield from self._in(namespace, after.name if after else None)
+            yield from self._in(namespace, after)
             return
         start = 0
         if after is not None:
-            yield from self._in(after.namespace, after.name)
+            yield from self._in(after.namespace, after)
             start = bisect_right(self._order, _prefix(after.namespace))
         for prefix in self._order[start:]:
             yield from self._in(prefix[:-1], None)
 
-    def _in(self, namespace: str, after: str | None) -> Iterator[Entry]:
+    def _in(self, namespace: str, after: Key | None) -> Iterator[Sequence[Entry]]:
         shelf = self._shelves.get(namespace)
         while shelf is not None:
-            start = 0 if after is None else bisect_right(shelf.names, after)
-            names = shelf.names[start : start + STEP]
-            yield from filter(None, map(shelf.entries.get, names))
-            if len(names) < STEP:
+            start = 0 if after is None else shelf.behind(after)
+            part = shelf.ordered[start : start + STEP]
+            yield part
+            if len(part) < STEP:
                 return
-            after = names[-1]
+            after = part[-1].key
 
     def behind(self, namespace: str | None, last: Key) -> int:
         """How many objects follow `last`."""
         shelf = self._shelves.get(last.namespace)
-        here = len(shelf.names) - bisect_right(shelf.names, last.name) if shelf else 0
+        here = len(shelf.ordered) - shelf.behind(last) if shelf else 0
         if namespace is not None:
             return here
         start = bisect_right(self._order, _prefix(last.namespace))
         others = filter(None, (self._shelves.get(prefix[:-1]) for prefix in self._order[start:]))
-        return here + sum(len(one.names) for one in others)
+        return here + sum(len(one.ordered) for one in others)
 
 
 def _prefix(namespace: str) -> str:
@@ -131,7 +149,7 @@ def page(
     matches: Matches | None,
 ) -> Page:
     """The part of a list that begins behind `after`: at most `limit` objects (0: all) that `matches`."""
-    found = shelves.following(namespace, after)
+    found: Iterable[Entry] = chain.from_iterable(shelves.following(namespace, after))
     if matches is not None:
         found = filter(matches, found)
     if not limit:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Self
 
 from apimachinery.clock import Clock
@@ -68,7 +69,7 @@ class CachedStore:
             self._shelves[resource].load(found)
         for resource, followers in self._followers.items():
             for shelves in (before.get(resource), self._shelves.get(resource)):
-                for entry in shelves.following(None, None) if shelves else ():
+                for entry in chain.from_iterable(shelves.following(None, None)) if shelves else ():
                     for tell in followers:
                         tell(entry.key)
         self._window = Window(revision)
