@@ -39,8 +39,6 @@ def volume_errors(spec: Object) -> Iterator[FieldError]:
     if affinity is not None:
         yield from _affinity(affinity)
     yield from _source_errors(spec, "spec")
-    if spec.get("hostPath") is not None and policy == "Recycle" and _is_root(spec["hostPath"]):
-        yield forbidden("spec.persistentVolumeReclaimPolicy", _NO_WHOLE_HOST)
     for field in ("storageClassName", "volumeAttributesClassName"):
         name = spec.get(field) or ""
         if field == "volumeAttributesClassName":
@@ -133,6 +131,9 @@ def _source_errors(spec: Object, path: str) -> Iterator[FieldError]:
             yield required(child(path, "nodeAffinity"), "Local volume requires node affinity")
     if not found:
         yield required(path, "must specify a volume type")
+    recycled = spec.get("persistentVolumeReclaimPolicy") == "Recycle"
+    if spec.get("hostPath") is not None and recycled and _is_root(spec["hostPath"]):
+        yield forbidden(child(path, "persistentVolumeReclaimPolicy"), _NO_WHOLE_HOST)
 
 
 def _iscsi(source: Object, path: str) -> Iterator[FieldError]:
