@@ -138,7 +138,7 @@ def convert_list(
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{form.version}",
                 "metadata": _typed(metadata),
-                "items": [partial(one, form.version) for one in items],
+                "items": [partial(one, form.version) for one in items] or None,
             }
         case _:
             what = f"{scope.resource.kind}List"

@@ -38,7 +38,7 @@ def _as_integer(value: Quantity) -> int:
 
 
 def _integer_quantity(number: int) -> Quantity:
-    return Quantity.parse(str(number))
+    return Quantity(number, 0)
 
 
 QUANTITIES: tuple[Overload, ...] = (

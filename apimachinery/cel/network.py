@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from apimachinery.cel.addresses import AddressError, parse_address, parse_prefix
-from apimachinery.cel.errors import EvaluationError
+from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
 from apimachinery.cel.kubernetes import succeeds
 from apimachinery.cel.overloads import Overload, overload
 
@@ -93,6 +93,15 @@ def _is_canonical(text: str) -> bool:
     return str(Address(text).value) == text
 
 
+def _contains_address_text(network: Network, text: str) -> bool:
+    """Of a text that is no address upstream does not say why, unlike of one that is no network."""
+    try:
+        address = Address(text)
+    except EvaluationError:
+        raise EvaluationError(NO_SUCH_OVERLOAD) from None
+    return _contains_address(network, address)
+
+
 def _masked(network: Network) -> Network:
     return Network(str(network.value))
 
@@ -134,7 +143,7 @@ NETWORKS: tuple[Overload, ...] = (
     overload("net.CIDR.containsIP(net.IP) bool", _contains_address, "cidr_contains_ip_ip"),
     overload(
         "net.CIDR.containsIP(string) bool",
-        lambda network, text: _contains_address(network, Address(text)),
+        _contains_address_text,
         "cidr_contains_ip_string",
     ),
     overload("net.CIDR.containsCIDR(net.CIDR) bool", _contains_network, "cidr_contains_cidr"),

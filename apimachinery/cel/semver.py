@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import total_ordering
 
+_SUFFIX = frozenset("+-")
 _IDENTIFIER = re.compile(r"^[0-9A-Za-z-]+$")
 
 
@@ -39,11 +40,10 @@ class Semver:
     @classmethod
     def parse_normalized(cls, text: str) -> "Semver":
         """Like `parse`, after adding missing parts and removing a `v` and leading zeros."""
-        text = text.removeprefix("v")
-        core, rest = _split_core(text)
-        numbers = [number.lstrip("0") or ("0" if number else "") for number in core.split(".")]
-        numbers += ["0"] * (3 - len(numbers))
-        return cls.parse(".".join(numbers) + rest)
+        parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
+        if len(parts) < 3 and not _SUFFIX.isdisjoint(parts[-1]):
+            raise ValueError("short version cannot contain PreRelease/Build meta data")
+        return cls.parse(".".join(parts + ["0"] * (3 - len(parts))))
 
     def compare(self, other: "Semver") -> int:
         mine, theirs = self.core, other.core
@@ -70,9 +70,11 @@ def _cut(text: str, separator: str) -> tuple[str, str | None]:
     return head, tail if found else None
 
 
-def _split_core(text: str) -> tuple[str, str]:
-    place = min((i for i in (text.find("-"), text.find("+")) if i >= 0), default=len(text))
-    return text[:place], text[place:]
+def _without_zeros(part: str) -> str:
+    if len(part) < 2:
+        return part
+    rest = part.lstrip("0")
+    return rest if rest and rest[0] in "0123456789" else f"0{rest}"
 
 
 def _number(text: str, what: str) -> int:

@@ -4,6 +4,7 @@ Source: pkg/apis/storage/v1/defaults.go and the field documentation of the other
 """
 
 from apimachinery.defaulting.context import Defaulter, DefaultingContext, fill, fill_null, struct
+from apimachinery.defaulting.pods import volume_source
 from apimachinery.errors import Object
 
 CERTIFICATE_SECONDS = 86400
@@ -28,6 +29,12 @@ def csi_driver(obj: Object, ctx: DefaultingContext) -> None:
         fill_null(spec, seLinuxMount=False)
 
 
+def volume_attachment(obj: Object, _: DefaultingContext) -> None:
+    volume = ((obj.get("spec") or {}).get("source") or {}).get("inlineVolumeSpec")
+    if volume is not None:
+        volume_source(volume)
+
+
 def priority_class(obj: Object, _: DefaultingContext) -> None:
     fill_null(obj, preemptionPolicy="PreemptLowerPriority")
 
@@ -47,6 +54,7 @@ def pod_certificate_request(obj: Object, _: DefaultingContext) -> None:
 DEFAULTERS: dict[str, Defaulter] = {
     "io.k8s.api.storage.v1.StorageClass": storage_class,
     "io.k8s.api.storage.v1.CSIDriver": csi_driver,
+    "io.k8s.api.storage.v1.VolumeAttachment": volume_attachment,
     "io.k8s.api.scheduling.v1.PriorityClass": priority_class,
     "io.k8s.api.scheduling.v1alpha2.PodGroup": pod_group_mode_name,
     "io.k8s.api.scheduling.v1alpha3.PodGroup": pod_group_mode,

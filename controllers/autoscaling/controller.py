@@ -77,9 +77,15 @@ class HorizontalController(Controller):
             self._unmeasured(autoscaler, found)
             return
         size, why = wanted
-        name, namespace = spec["scaleTargetRef"]["name"], autoscaler["metadata"]["namespace"]
-        body = {"spec": {"replicas": size}}
-        await self.client.patch(ref, name, namespace, body, subresource="scale")
+        try:
+            await self.client.update(ref, {**scale, "spec": {"replicas": size}}, "scale")
+        except StatusError as error:
+            told = f"New size: {size}; reason: {why}; error: {error.message}"
+            self.recorder.event(autoscaler, "Warning", "FailedRescale", told)
+            told = f"the HPA controller was unable to update the target scale: {error.message}"
+            self._condition(found, status.ABLE_TO_SCALE, "False", "FailedUpdateScale", told)
+            await self._write(autoscaler, found)
+            raise
         told = f"the HPA controller was able to update the target scale to {size}"
         self._condition(found, status.ABLE_TO_SCALE, "True", "SucceededRescale", told)
         self.recorder.event(autoscaler, "Normal", "SuccessfulRescale", f"New size: {size}; reason: {why}")

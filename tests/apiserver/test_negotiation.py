@@ -94,6 +94,16 @@ async def test_what_the_router_says_of_media_types(maps, path):
     assert (answer.body["details"], answer.status) == ({}, 406)
 
 
+async def test_an_empty_list_of_metadata_has_no_items(maps):
+    """What is null there is an empty list in every other form."""
+    metadata = await maps.get(
+        f"{MAPS}?labelSelector=none", accept=_TABLE.replace("Table", "PartialObjectMetadataList")
+    )
+
+    assert (metadata.status, metadata.body["items"]) == (200, None)
+    assert (await maps.get(f"{MAPS}?labelSelector=none")).body["items"] == []
+
+
 async def test_what_the_router_says_of_patches(maps):
     """A patch of another type is refused by the router too, in its own way if it has no body."""
     sent = await maps("PATCH", f"{MAPS}/a", {}, content_type="application/json")

@@ -12,7 +12,7 @@ from transcript_answers import differing
 from transcripts import Run, load
 
 DATA = Path(__file__).parent.parent / "data"
-FOLDERS = ("machinery-1.36", "access-1.20", "kinds-1.20", "pods-1.20")
+FOLDERS = ("machinery-1.36", "access-1.20", "kinds-1.20", "pods-1.20", "requests-1.20")
 FILES = [file for folder in FOLDERS for file in sorted((DATA / folder).glob("*.golden.json"))]
 RECORDED = {name: one for file in FILES for name, one in load(file).items()}
 SIDE_BY_SIDE = 8

@@ -13,6 +13,10 @@ from apiserver.registry.warnings import node_labels
 
 
 class PriorityClassStrategy(Checked, Counted):
+    """Its first generation is its last: nothing that counts may change."""
+
+    generation_ignores = frozenset({"metadata", "description", "globalDefault"})
+
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         return list(classes.priority_class_errors(obj))
 

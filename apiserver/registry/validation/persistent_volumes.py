@@ -24,24 +24,21 @@ _BETA_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
+_INLINE = "in the context of inline volumes"
+_NOT_INLINE = f"may not be specified {_INLINE}"
 _NO_WHOLE_HOST = "may not be 'recycle' for a hostPath mount of '/'"
 
 
 def volume_errors(spec: Object) -> Iterator[FieldError]:
-    modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
-    if not modes:
-        yield required("spec.accessModes")
-    yield from volume_claims.access_mode_errors(modes, "spec.accessModes")
-    yield from _capacity(capacity)
+    yield from _access_modes(spec, "spec")
+    yield from _capacity(spec.get("capacity") or {})
     policy = spec.get("persistentVolumeReclaimPolicy") or ""
     if policy and policy not in _POLICIES:
         yield not_supported("spec.persistentVolumeReclaimPolicy", policy, _POLICIES)
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
         yield from _affinity(affinity)
-    yield from _source_errors(spec)
-    if spec.get("hostPath") is not None and policy == "Recycle" and _is_root(spec["hostPath"]):
-        yield forbidden("spec.persistentVolumeReclaimPolicy", _NO_WHOLE_HOST)
+    yield from _source_errors(spec, "spec")
     for field in ("storageClassName", "volumeAttributesClassName"):
         name = spec.get(field) or ""
         if field == "volumeAttributesClassName":
@@ -51,6 +48,34 @@ def volume_errors(spec: Object) -> Iterator[FieldError]:
         mode = spec.get("volumeMode")
         if field == "storageClassName" and mode is not None and mode not in volume_claims.VOLUME_MODES:
             yield not_supported("spec.volumeMode", mode, volume_claims.VOLUME_MODES)
+
+
+def inline_errors(spec: Object, path: str) -> Iterator[FieldError]:
+    """A volume that an attachment holds itself, of a pod's inline volume: nobody else knows it."""
+    if spec.get("claimRef") is not None:
+        yield forbidden(child(path, "claimRef"), _NOT_INLINE)
+    if spec.get("capacity"):
+        yield forbidden(child(path, "capacity"), _NOT_INLINE)
+    if spec.get("csi") is None:
+        yield required(child(path, "csi"), f"has to be specified {_INLINE}")
+    yield from _access_modes(spec, path)
+    if spec.get("persistentVolumeReclaimPolicy") not in {None, "", "Retain"}:
+        yield forbidden(child(path, "persistentVolumeReclaimPolicy"), f"may only be Retain {_INLINE}")
+    if spec.get("nodeAffinity") is not None:
+        yield forbidden(child(path, "nodeAffinity"), _NOT_INLINE)
+    yield from _source_errors(spec, path)
+    if spec.get("storageClassName"):
+        yield forbidden(child(path, "storageClassName"), _NOT_INLINE)
+    if spec.get("volumeMode") not in {None, "Filesystem"}:
+        text = f"may not specify volumeMode other than Filesystem {_INLINE}"
+        yield forbidden(child(path, "volumeMode"), text)
+
+
+def _access_modes(spec: Object, path: str) -> Iterator[FieldError]:
+    modes, at = spec.get("accessModes") or [], child(path, "accessModes")
+    if not modes:
+        yield required(at)
+    yield from volume_claims.access_mode_errors(modes, at)
 
 
 def _is_root(source: Object) -> bool:
@@ -92,20 +117,23 @@ def _affinity(affinity: Object) -> Iterator[FieldError]:
 Rule = Callable[[Object, str], Iterator[FieldError]]
 
 
-def _source_errors(spec: Object) -> Iterator[FieldError]:
+def _source_errors(spec: Object, path: str) -> Iterator[FieldError]:
     found = False
     for kind in [one for one in SOURCES if spec.get(one) is not None]:
         if found and kind != "flexVolume":  # which may come second, but none after it
             refused = {"cephfs": "cephFS", "gcePersistentDisk": "gcePersistentDisk"}.get(kind, kind)
-            yield forbidden(child("spec", refused), "may not specify more than 1 volume type")
+            yield forbidden(child(path, refused), "may not specify more than 1 volume type")
             continue
         found = True
         shown = {"gcePersistentDisk": "persistentDisk"}.get(kind, kind)
-        yield from SOURCES[kind](spec[kind], child("spec", shown))
+        yield from SOURCES[kind](spec[kind], child(path, shown))
         if kind == "local" and spec.get("nodeAffinity") is None:
-            yield required("spec.nodeAffinity", "Local volume requires node affinity")
+            yield required(child(path, "nodeAffinity"), "Local volume requires node affinity")
     if not found:
-        yield required("spec", "must specify a volume type")
+        yield required(path, "must specify a volume type")
+    recycled = spec.get("persistentVolumeReclaimPolicy") == "Recycle"
+    if spec.get("hostPath") is not None and recycled and _is_root(spec["hostPath"]):
+        yield forbidden(child(path, "persistentVolumeReclaimPolicy"), _NO_WHOLE_HOST)
 
 
 def _iscsi(source: Object, path: str) -> Iterator[FieldError]:

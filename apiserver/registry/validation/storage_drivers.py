@@ -20,7 +20,7 @@ from apimachinery.field import (
 from apimachinery.quantity import Quantity
 from apimachinery.validation import names
 from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import selectors
+from apiserver.registry.validation import persistent_volumes, selectors
 from apiserver.registry.validation.amounts import NOT_NEGATIVE
 
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
@@ -177,7 +177,7 @@ def attributes_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def attachment_errors(obj: Object) -> Iterator[FieldError]:
-    """A VolumeAttachment; the volume that it may hold itself is not looked at."""
+    """A VolumeAttachment."""
     spec = obj.get("spec") or {}
     if not spec.get("attacher"):
         yield required("spec.attacher")
@@ -190,6 +190,8 @@ def attachment_errors(obj: Object) -> Iterator[FieldError]:
     elif volume == "":
         text = "must specify non empty persistentVolumeName"
         yield required(child(at, "persistentVolumeName"), text)
+    elif inline is not None:
+        yield from persistent_volumes.inline_errors(inline, child(at, "inlineVolumeSpec"))
     node = spec.get("nodeName") or ""
     yield from (invalid("spec.nodeName", node, text) for text in names.dns1123_subdomain(node))
     yield from _attachment_status(obj.get("status") or {})
