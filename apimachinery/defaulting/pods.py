@@ -9,6 +9,7 @@ from typing import Any
 from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
 from apimachinery.errors import Object
 from apimachinery.quantity import Quantity
+from apimachinery.remembering import remembered
 
 FILE_MODE = 0o644
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -25,6 +26,7 @@ _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 _MAX_PATH = 255
 
 
+@remembered(4096)
 def pull_policy(image: str) -> str:
     """Always for the tag latest (said or not), IfNotPresent for the rest, unreadable references included."""
     match = _IMAGE.fullmatch(image)
