@@ -96,9 +96,16 @@ class RecheckedStrategy(SelectingStrategy):
 
 
 class DeploymentStrategy(SelectingStrategy):
+    """Annotations count as the spec does: they are copied to replica sets."""
+
     status = DeploymentStatus
     spec_errors = staticmethod(workloads.deployment_errors)
     scale = ScalePaths()
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if (new["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {}):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
 
 class ReplicaSetStrategy(RecheckedStrategy):
