@@ -10,7 +10,9 @@ from typing import NamedTuple
 from apimachinery import errors, field
 from apimachinery.errors import GroupKind, Object
 from apimachinery.field import FieldError
+from apimachinery.fields import FieldSelector
 from apimachinery.go_numbers import parse_int
+from apimachinery.labels import LabelSelector, SelectorError
 from apimachinery.validation.object_meta import manager_character_errors
 from apiserver.request import Request
 
@@ -72,8 +74,19 @@ def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOpti
         request.param("continue"),
         boolean(request, "sendInitialEvents"),
     )
-    refuse("ListOptions", _watch_problems(options, watch_list) if watch else _list_problems(options))
+    problems = _watch_problems(options, watch_list) if watch else _list_problems(options)
+    if problems:
+        selectors(options)  # they are read before
+    refuse("ListOptions", problems)
     return options
+
+
+def selectors(options: ListOptions) -> tuple[LabelSelector, FieldSelector]:
+    """What a request selects by; raises 400."""
+    try:
+        return LabelSelector.parse(options.label_selector), FieldSelector.parse(options.field_selector)
+    except SelectorError as error:
+        raise errors.bad_request(str(error)) from None
 
 
 def _list_problems(options: ListOptions) -> list[FieldError]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from apimachinery import errors
 from apimachinery.errors import GroupResource
 from apimachinery.fields import FieldSelector
-from apimachinery.labels import LabelSelector, SelectorError
+from apimachinery.labels import LabelSelector
 from apiserver.beside import beside
-from apiserver.parameters import ListOptions
+from apiserver.parameters import ListOptions, selectors
 from apiserver.registry.registry import Registry
 from apiserver.request import Request
 from apiserver.storage.records import Entry
@@ -54,11 +54,7 @@ async def selection(request: Request, registry: Registry, options: ListOptions) 
 
 
 def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selection:
-    try:
-        labels = LabelSelector.parse(options.label_selector)
-        fields = FieldSelector.parse(options.field_selector)
-    except SelectorError as error:
-        raise errors.bad_request(str(error)) from None
+    labels, fields = selectors(options)
     known = _known(registry, request.info.group)
     for term in fields.terms:
         if term.field not in known:

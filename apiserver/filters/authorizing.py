@@ -1,5 +1,6 @@
 """Ask whether the user may do this."""
 
+from apiserver import statuses
 from apiserver.authorization import Authorizer, refusal
 from apiserver.request import Handler, Request, Response
 
@@ -10,7 +11,9 @@ def with_authorization(handler: Handler, authorizer: Authorizer) -> Handler:
     async def authorize(request: Request) -> Response:
         decision = authorizer.authorize(request.user, request.info)
         if not decision.allowed:
-            raise refusal(request.user, request.info, decision.reason)
+            refused = statuses.response(request, refusal(request.user, request.info, decision.reason))
+            refused.headers.append(("X-Content-Type-Options", "nosniff"))
+            return refused
         return await handler(request)
 
     return authorize

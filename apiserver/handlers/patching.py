@@ -41,7 +41,7 @@ async def patch(request: Request, scope: Scope) -> Response:
 
     async def transform(current: Object | None) -> Object:
         if current is None and not apply:  # even of a kind that a PUT may create
-            raise errors.not_found(registry.resource.group_resource, request.info.name)
+            raise errors.not_found(registry.named(write), request.info.name)
         entry = scope.services.store.get(registry.key(request.info.namespace, request.info.name))
         stored = len(entry.value) if entry is not None else 0
         grown = _COPIED if content_type == JSON_PATCH and b"copy" in body else 0

@@ -45,7 +45,7 @@ _OTHER_VERSION = "the API version in the data"
 _UNREGISTERED = (
     'no kind is registered for the type v1.Scale in scheme "pkg/apiserver/customresource_handler.go:781"'
 )
-# Custom resources are converted by what knows no Scale, so that none can be applied.
+# Custom resources are converted by what knows no Scale, so that none can be applied that changes anything.
 _NO_SCALE = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
 _UNSET = -(2**31)  # replicas that were never given
 # What a Scale that there is not is called a part of; other kinds are missed themselves.
@@ -194,7 +194,7 @@ def _applied(
     merged = _field_manager(schema).apply(
         live, config.value, options.field_manager, bool(options.force), "scale", now, kind=GVK.kind
     )
-    if scope.resource.custom:
+    if scope.resource.custom and objects.unmanaged(merged) != objects.unmanaged(live):
         raise errors.StatusError(500, "", f"failed to convert new object ({objects.who(merged)}) {_NO_SCALE}")
     check_repeated(request, config, options.field_validation)
     found = patched_objects.decode(merged, GVK, schema, "Ignore").object

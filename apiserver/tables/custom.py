@@ -48,6 +48,26 @@ def column_of(given: Object) -> Column:
     )
 
 
+# What is shown of a Scale.
+_SCALE: tuple[Object, ...] = (
+    {
+        "name": "Desired",
+        "type": "integer",
+        "description": "Number of desired replicas",
+        "jsonPath": ".spec.replicas",
+    },
+    {
+        "name": "Available",
+        "type": "integer",
+        "description": "Number of actual replicas",
+        "jsonPath": ".status.replicas",
+    },
+    AGE,
+)
+SCALE = tuple(map(column_of, _SCALE))
+SCALE_PATHS = tuple(JSONPath(column["jsonPath"]) for column in _SCALE)
+
+
 def cells(subject: Subject, columns: Sequence[Column], paths: Sequence[JSONPath]) -> list[Cell]:
     """The cells of one object, its name first."""
     row: list[Cell] = [subject.text("metadata", "name")]

@@ -84,14 +84,11 @@ class Printer:
 
 def printer_for(resource: Resource, kind: GroupKind) -> Printer:
     """Of objects of `kind`, which a resource answered with: its own, or Scale."""
-    if isinstance(resource, CustomResource):  # of a Scale too: its columns are looked for in there
-        return _custom(resource)
+    if isinstance(resource, CustomResource):
+        scaled = kind != resource.group_kind
+        columns, paths = (custom.SCALE, custom.SCALE_PATHS) if scaled else (resource.columns, resource.paths)
+        return Printer((custom.NAME, *columns), lambda subject: custom.cells(subject, columns, paths))
     return _printer(kind, resource.columns if kind == resource.group_kind else ())
-
-
-def _custom(resource: CustomResource) -> Printer:
-    columns, paths = resource.columns, resource.paths
-    return Printer((custom.NAME, *columns), lambda subject: custom.cells(subject, columns, paths))
 
 
 @lru_cache(maxsize=1024)

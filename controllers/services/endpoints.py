@@ -45,9 +45,9 @@ class EndpointsController(ServiceController):
             return
         selected = self.selected(service)
         time = self.triggers.of(key, service, selected)
-        staying = [one for one in backends(service, selected) if not one.terminating]
-        wanted = subsets(staying[:_MOST_ADDRESSES], portless=not service["spec"].get("ports"))
-        crowded = len(staying) > _MOST_ADDRESSES
+        found = _published(service, selected)
+        wanted = subsets(found[:_MOST_ADDRESSES], portless=not service["spec"].get("ports"))
+        crowded = len(found) > _MOST_ADDRESSES
         if present is not None and _says(present, service, wanted, crowded=crowded):
             return
         metadata = annotated(self._metadata(service, present or {"metadata": {}}, crowded=crowded), time)
@@ -98,6 +98,12 @@ def _says(endpoints: Object, service: Object, wanted: list[Object], *, crowded: 
         and labels == (service["metadata"].get("labels") or {})
         and (_CAPACITY in (metadata.get("annotations") or {})) == crowded
     )
+
+
+def _published(service: Object, selected: Iterable[Object]) -> list[Backend]:
+    """Pods that are about to end are told where those that are not ready are."""
+    ending = bool(service["spec"].get("publishNotReadyAddresses"))
+    return [one for one in backends(service, selected) if ending or not one.terminating]
 
 
 def subsets(found: Iterable[Backend], *, portless: bool) -> list[Object]:

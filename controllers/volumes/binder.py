@@ -5,7 +5,7 @@ reclaimed: a claim of a class with a provisioner waits for it, a released volume
 """
 
 from apimachinery import volume_matching as matching
-from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, Ref
+from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from apimachinery.client.rest import Object
 from apimachinery.volume_matching import BIND_COMPLETED, BOUND_BY_CONTROLLER
 from controllers.base import Controller, ControllerContext, Key
@@ -100,17 +100,17 @@ class PersistentVolumeController(Controller):
     async def _sync_named(self, claim: Object, volume: Object | None) -> None:
         """A claim that asks for one volume."""
         if volume is None:
-            await self._set_phase(PERSISTENT_VOLUME_CLAIMS, claim, "Pending")
+            await self._leave_unbound(claim, "Pending")
             return
         name = volume["metadata"]["name"]
         if volume["spec"].get("claimRef") is not None and not matching.is_meant_for(volume, claim):
             text = f'volume "{name}" already bound to a different claim.'
             self.recorder.event(claim, "Warning", "FailedBinding", text)
-            await self._set_phase(PERSISTENT_VOLUME_CLAIMS, claim, "Pending")
+            await self._leave_unbound(claim, "Pending")
         elif why := matching.mismatch(volume, claim):
             text = f'Cannot bind to requested volume "{name}": {why}'
             self.recorder.event(claim, "Warning", "VolumeMismatch", text)
-            await self._set_phase(PERSISTENT_VOLUME_CLAIMS, claim, "Pending")
+            await self._leave_unbound(claim, "Pending")
         else:
             await self._bind(volume, claim)
 
@@ -129,7 +129,7 @@ class PersistentVolumeController(Controller):
             self.recorder.event(claim, "Normal", "FailedBinding", _NO_CLASS)
         else:
             claim = await self._ask_provisioner(claim, name, found)
-        await self._set_phase(PERSISTENT_VOLUME_CLAIMS, claim, "Pending")
+        await self._leave_unbound(claim, "Pending")
 
     async def _ask_provisioner(self, claim: Object, name: str, storage_class: Object | None) -> Object:
         if storage_class is None:
@@ -147,7 +147,7 @@ class PersistentVolumeController(Controller):
 
     async def _lose(self, claim: Object, reason: str, message: str) -> None:
         if (claim.get("status") or {}).get("phase") != "Lost":
-            await self._set_phase(PERSISTENT_VOLUME_CLAIMS, claim, "Lost")
+            await self._leave_unbound(claim, "Lost")
             self.recorder.event(claim, "Warning", reason, message)
 
     # -- the two together
@@ -160,7 +160,7 @@ class PersistentVolumeController(Controller):
             if reference is None:
                 changed = matching.annotated(changed, BOUND_BY_CONTROLLER)
             volume = await self.client.update(PERSISTENT_VOLUMES, changed)
-        volume = await self._set_phase(PERSISTENT_VOLUMES, volume, "Bound")
+        volume = await self._set_phase(volume, "Bound")
         if matching.annotation(claim, BIND_COMPLETED) is None:
             named = {**claim, "spec": {**claim["spec"], "volumeName": volume["metadata"]["name"]}}
             names = [BIND_COMPLETED]
@@ -173,25 +173,34 @@ class PersistentVolumeController(Controller):
         if status != (claim.get("status") or {}):
             await self.client.update(PERSISTENT_VOLUME_CLAIMS, {**claim, "status": status}, "status")
 
-    async def _set_phase(self, ref: Ref, obj: Object, phase: str) -> Object:
-        status = obj.get("status") or {}
+    async def _set_phase(self, volume: Object, phase: str) -> Object:
+        status = volume.get("status") or {}
         if status.get("phase") == phase:
-            return obj
-        return await self.client.update(ref, {**obj, "status": {**status, "phase": phase}}, "status")
+            return volume
+        changed = {**volume, "status": {**status, "phase": phase}}
+        return await self.client.update(PERSISTENT_VOLUMES, changed, "status")
+
+    async def _leave_unbound(self, claim: Object, phase: str) -> None:
+        """A claim without a volume has neither modes nor a capacity."""
+        status = claim.get("status") or {}
+        kept = {name: value for name, value in status.items() if name not in ("accessModes", "capacity")}
+        changed = {**claim, "status": {**kept, "phase": phase}}
+        if changed["status"] != status:
+            await self.client.update(PERSISTENT_VOLUME_CLAIMS, changed, "status")
 
     # -- volumes
 
     async def _sync_volume(self, volume: Object) -> None:
         reference = volume["spec"].get("claimRef")
         if reference is None or not reference.get("uid"):
-            await self._set_phase(PERSISTENT_VOLUMES, volume, "Available")
+            await self._set_phase(volume, "Available")
             return
         claim = self._claims.get(reference["namespace"], reference["name"])
         if claim is None or claim["metadata"]["uid"] != reference["uid"]:
             if (volume.get("status") or {}).get("phase") != "Failed":
-                await self._set_phase(PERSISTENT_VOLUMES, volume, "Released")
+                await self._set_phase(volume, "Released")
         elif claim["spec"].get("volumeName") == volume["metadata"]["name"]:
-            await self._set_phase(PERSISTENT_VOLUMES, volume, "Bound")
+            await self._set_phase(volume, "Bound")
         elif not claim["spec"].get("volumeName"):
             self.enqueue(claim)
         else:
@@ -210,4 +219,4 @@ class PersistentVolumeController(Controller):
             kept = {k: v for k, v in volume["metadata"]["annotations"].items() if k != BOUND_BY_CONTROLLER}
             changed["metadata"] = {**volume["metadata"], "annotations": kept}
         changed = await self.client.update(PERSISTENT_VOLUMES, changed)
-        await self._set_phase(PERSISTENT_VOLUMES, changed, "Available")
+        await self._set_phase(changed, "Available")

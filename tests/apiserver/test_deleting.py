@@ -117,6 +117,19 @@ async def test_namespace_ends_in_two_steps(api):
     assert (await api.get(path)).status == 404
 
 
+async def test_a_namespace_that_nothing_keeps_is_marked_first(api):
+    """Who took its last finalizer away has to delete it twice."""
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "bare"}})
+    path = "/api/v1/namespaces/bare"
+    await api("PUT", f"{path}/finalize", {"metadata": {"name": "bare"}, "spec": {}})
+
+    marked = await api.delete(path)
+    assert marked.body["status"] == {"phase": "Terminating"}
+    assert (await api.get(path)).status == 200
+    await api.delete(path)
+    assert (await api.get(path)).status == 404
+
+
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
 async def test_immortal_namespaces(api, name):
     """The cluster's own namespaces stay."""

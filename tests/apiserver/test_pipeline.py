@@ -60,7 +60,7 @@ async def test_what_is_no_bearer_token(server, header):
     """Credentials of another kind are not looked at, as upstream: the request is anonymous."""
     answer = await Caller(server, peer=None).get("/api/v1/nodes", authorization=header)
 
-    assert answer.status == 403
+    assert (answer.status, answer.headers["X-Content-Type-Options"]) == (403, "nosniff")
     assert 'User "system:anonymous"' in answer.body["message"]
     assert len(answer.warnings) == (header.count("  "))
 

@@ -169,7 +169,7 @@ LOG_ERRORS = {
     "p/log?sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z": (
         422,
         (
-            'PodLogOptions "p" is invalid: : Forbidden: '
+            'PodLogOptions "p" is invalid: []: Forbidden: '
             "at most one of `sinceTime` or `sinceSeconds` may be specified"
         ),
     ),

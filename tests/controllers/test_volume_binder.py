@@ -97,7 +97,9 @@ async def test_a_claim_that_lost_its_volume_says_so(cluster):
     await cluster.client.delete(PERSISTENT_VOLUMES, "pv")
     await cluster.quiet(1)
 
-    assert await phases(cluster) == ["Lost"]
+    lost = await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, "data", "ns")
+
+    assert lost["status"] == {"phase": "Lost"}
     assert "ClaimLost" in [reason for _, reason, _ in await events_of(cluster, controller)]
 
 

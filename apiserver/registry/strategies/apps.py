@@ -7,7 +7,7 @@ from apimachinery.field import FieldError, invalid, required
 from apimachinery.validation import names
 from apiserver.registry.strategies.shared import BuiltIn, Counted, LabelsKeptStatus, SpecKeptStatus
 from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
-from apiserver.registry.validation import stateful_sets, workload_status, workloads
+from apiserver.registry.validation import selectors, stateful_sets, workload_status, workloads
 from apiserver.registry.validation.pod_options import PodOptions, pod_options, widened
 from apiserver.registry.warnings.pods import label_text, template_warnings
 
@@ -82,7 +82,7 @@ class SelectingStrategy(WorkloadStrategy):
     """The selector never changes; the template may."""
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        after, before = new["spec"].get("selector"), old["spec"].get("selector")
+        after, before = (selectors.shown(one["spec"].get("selector")) for one in (new, old))
         wrong = super().validate_update(new, old, ctx)
         return [*wrong, *workloads.immutable(after, before, "spec.selector")]
 
@@ -96,9 +96,16 @@ class RecheckedStrategy(SelectingStrategy):
 
 
 class DeploymentStrategy(SelectingStrategy):
+    """Annotations count as the spec does: they are copied to replica sets."""
+
     status = DeploymentStatus
     spec_errors = staticmethod(workloads.deployment_errors)
     scale = ScalePaths()
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if (new["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {}):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
 
 class ReplicaSetStrategy(RecheckedStrategy):

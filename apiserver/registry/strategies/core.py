@@ -96,7 +96,8 @@ class NamespaceStrategy(BuiltIn):
         obj.setdefault("status", {})["phase"] = "Terminating"
 
     def is_kept(self, obj: Object) -> bool:
-        return bool((obj.get("spec") or {}).get("finalizers"))
+        """A first deletion only marks, whatever there is to wait for."""
+        return bool((obj.get("spec") or {}).get("finalizers")) or not obj["metadata"].get("deletionTimestamp")
 
 
 class NodeStatus(SpecKeptStatus):

@@ -56,11 +56,12 @@ class VolumeStrategy(Returned):
         obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(persistent_volumes.volume_errors(obj["spec"]))
+        rules = persistent_volumes.volume_errors(obj["spec"])
+        return [*rules, *persistent_volumes.mount_option_errors(obj)]
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        rules = self.validate(new, ctx)
-        return [*rules, *rules, *persistent_volumes.update_errors(new["spec"], old["spec"])]
+        changes = persistent_volumes.update_errors(new["spec"], old["spec"])
+        return [*self.validate(new, ctx), *persistent_volumes.volume_errors(new["spec"]), *changes]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return persistent_volume_warnings(obj, ctx.version.minor)

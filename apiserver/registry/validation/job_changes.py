@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, invalid
 from apimachinery.validation.object_meta import IMMUTABLE
+from apiserver.registry.validation import selectors
 from apiserver.registry.validation.workloads import immutable
 
 _PLACING = ("nodeSelector", "tolerations", "schedulingGates")
@@ -23,13 +24,14 @@ class JobChanges:
 
 def change_errors(spec: Object, old: Object, allowed: JobChanges) -> Iterator[FieldError]:
     yield from _completions(spec, old, allowed)
-    yield from immutable(spec.get("selector"), old.get("selector"), "spec.selector")
-    template, before = spec.get("template") or {}, deepcopy(old.get("template") or {})
+    after, before = (selectors.shown(one.get("selector")) for one in (spec, old))
+    yield from immutable(after, before, "spec.selector")
+    template, former = spec.get("template") or {}, deepcopy(old.get("template") or {})
     if allowed.placing:
-        _let_place(template, before)
+        _let_place(template, former)
     if allowed.resources:
-        _let_size(template.get("spec") or {}, before.get("spec") or {})
-    yield from immutable(template, before, "spec.template")
+        _let_size(template.get("spec") or {}, former.get("spec") or {})
+    yield from immutable(template, former, "spec.template")
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         yield from immutable(spec.get(field), old.get(field), f"spec.{field}")
 

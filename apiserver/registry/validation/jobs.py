@@ -49,7 +49,7 @@ def _generated(job: Object, *, prefixed: bool) -> Iterator[FieldError]:
         elif labels[name] != value:
             yield invalid(key(_LABELS, name), labels, text)
     if matches(spec["selector"], wanted) is False:
-        yield invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
+        yield invalid("spec.selector", selectors.shown(spec["selector"]), "`selector` not auto-generated")
 
 
 def spec_errors(spec: Object, options: PodOptions) -> list[FieldError]:

@@ -1,4 +1,7 @@
-"""Rules of persistent volumes. Source: core validation (ValidatePersistentVolumeSpec, …Update), 1.36."""
+"""Rules of persistent volumes.
+
+Source: core validation (ValidatePersistentVolumeSpec, …Update) and pkg/volume/validation, 1.36.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -24,6 +27,11 @@ _BETA_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
+_MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
+_WITH_MOUNT_OPTIONS = (
+    "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder",
+    "cephfs", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk",
+)  # fmt: skip
 _INLINE = "in the context of inline volumes"
 _NOT_INLINE = f"may not be specified {_INLINE}"
 _NO_WHOLE_HOST = "may not be 'recycle' for a hostPath mount of '/'"
@@ -48,6 +56,14 @@ def volume_errors(spec: Object) -> Iterator[FieldError]:
         mode = spec.get("volumeMode")
         if field == "storageClassName" and mode is not None and mode not in volume_claims.VOLUME_MODES:
             yield not_supported("spec.volumeMode", mode, volume_claims.VOLUME_MODES)
+
+
+def mount_option_errors(obj: Object) -> Iterator[FieldError]:
+    """The annotation for mount options, of volumes that are not mounted with any."""
+    noted = _MOUNT_OPTIONS in (obj["metadata"].get("annotations") or {})
+    if noted and all(obj["spec"].get(kind) is None for kind in _WITH_MOUNT_OPTIONS):
+        text = "may not specify mount options for this volume type"
+        yield forbidden(f"metadata.annotations.{_MOUNT_OPTIONS}", text)
 
 
 def inline_errors(spec: Object, path: str) -> Iterator[FieldError]:

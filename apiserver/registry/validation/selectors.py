@@ -17,6 +17,15 @@ def takes_all(selector: Object | None) -> bool:
     return selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
+def shown(selector: Object | None) -> Object | None:
+    """A metav1.LabelSelector as errors print it: a struct, whose map is sorted."""
+    if selector is None:
+        return None
+    labels = {"matchLabels": dict(sorted((selector.get("matchLabels") or {}).items()))}
+    whole = {**labels, "matchExpressions": selector.get("matchExpressions")}
+    return {name: value for name, value in whole.items() if value}
+
+
 def selector_errors(selector: Object, path: str) -> Iterator[FieldError]:
     """A metav1.LabelSelector."""
     labels = selector.get("matchLabels") or {}

@@ -47,8 +47,9 @@ def matches(selector: Object | None, labels: dict[str, str]) -> bool | None:
 
 
 def template_labels(spec: Object) -> dict[str, str]:
+    """In the order in which errors print them."""
     labels: dict[str, str] = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    return labels
+    return dict(sorted(labels.items()))
 
 
 def matching_template_errors(spec: Object, kind: str, options: PodOptions) -> list[FieldError]:
