@@ -26,6 +26,7 @@ _UPSTREAMS = [
     ("PUT|PATCH|DELETE", "", "", _NO_NUMBER),
     ("PATCH", "", "", "object has no apiVersion field"),
     ("GET", "/componentstatuses/", "", "Component not found: .*"),
+    ("POST", "/binding", "", r"\[?target\..*"),
     (
         "POST|PUT|PATCH",
         "/services",
