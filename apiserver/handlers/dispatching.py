@@ -82,8 +82,6 @@ class Dispatcher:
         resource = self._services.table.resource(info.group, info.version, info.resource)
         if resource is None:
             return await self._unknown(request)
-        if not resource.custom and info.path.endswith("/") and info.subresource != "proxy":
-            raise errors.unknown_path()
         if not self._is_placed(info, resource):
             return self._misplaced(info, resource)
         if warning := deprecation_warning(resource, self._services.world.version):

@@ -60,16 +60,18 @@ class Paths:
 
     async def serve(self, request: Request) -> Response:
         """The answer at a path; 404 where nothing is, as text or, below the router's paths, as a Status."""
-        if self._is_routed(request.path):
-            if not self._is_route(request.path):
+        path = request.path
+        if self._is_routed(path):
+            path = path.rstrip("/")  # which the router does not look at
+            if not self._is_route(path):
                 raise errors.unknown_path()
             if request.method != "GET":
                 raise errors.unknown_method()
-            routing.check(request, _PRODUCED.get(request.path, media_types.ACCEPTED))
-        return await self._find(request) or text(404, "404 page not found\n")
+            routing.check(request, _PRODUCED.get(path, media_types.ACCEPTED))
+        return await self._find(request, path) or text(404, "404 page not found\n")
 
     def _is_route(self, path: str) -> bool:
-        """Whether a path that the router sees is one it knows; it takes a last slash to the letter."""
+        """Whether a path that the router sees, without slashes at its end, is one it knows."""
         if path in self._exact or path == "/api":
             return True
         root, *parts = path.removeprefix("/").split("/")
@@ -86,18 +88,18 @@ class Paths:
         """Whether the router has paths of the group, below `/api` or `/apis/GROUP`."""
         return group in dict(self._services.table.builtin.groups())
 
-    async def _find(self, request: Request) -> Response | None:
-        handler = self._exact.get(request.path)
+    async def _find(self, request: Request, path: str) -> Response | None:
+        handler = self._exact.get(path)
         if handler is not None:
             return await handler(request)
-        first, slash, rest = request.path.removeprefix("/").partition("/")
+        first, slash, rest = path.removeprefix("/").partition("/")
         if first in PROBES and (rest or not slash):
             return self._probe(request, first, rest)
-        if first in {"api", "apis"}:
+        if first in {"api", "apis"} and not rest.startswith("/"):
             return await self._discovery.serve(request)
-        if request.path.startswith("/openapi/v3/"):
-            path = request.path.removeprefix("/openapi/v3/")
-            return await self._openapi_v3_group(request, path) or text(404, "")
+        if path.startswith("/openapi/v3/"):
+            group = path.removeprefix("/openapi/v3/")
+            return await self._openapi_v3_group(request, group) or text(404, "")
         return None
 
     async def _index(self, request: Request) -> Response:

@@ -6,9 +6,9 @@ import random
 from kubeskew.ports import PORTS, HeldPorts, is_free
 
 
-def alike() -> HeldPorts:
-    """Chooses in the same order as every other."""
-    return HeldPorts(random.Random(7))
+def alike(seed: str) -> HeldPorts:
+    """Chooses in the same order as every other of that seed; tests that run at once have different ones."""
+    return HeldPorts(random.Random(seed))
 
 
 async def listening(port: int) -> asyncio.Server:
@@ -26,7 +26,7 @@ async def greeted(port: int) -> None:
 
 def test_two_clusters_that_start_at_once_choose_different_ports():
     """What one has chosen is held, before anybody listens on it."""
-    with alike() as one, alike() as other:
+    with alike("different_ports") as one, alike("different_ports") as other:
         chosen = [ports.choose(()) for ports in (one, other, one, other)]
 
     assert len(set(chosen)) == 4
@@ -35,15 +35,15 @@ def test_two_clusters_that_start_at_once_choose_different_ports():
 
 def test_a_port_of_the_cluster_itself_is_not_chosen():
     """Those it has recorded count, though nothing listens on them."""
-    with alike() as ports:
+    with alike("not_chosen") as ports:
         first = ports.choose(())
-    with alike() as ports:
+    with alike("not_chosen") as ports:
         assert ports.choose([first]) != first
 
 
 async def test_the_server_it_was_meant_for_listens_on_a_held_port():
     """Holding keeps out who chooses, not who was told the port."""
-    with alike() as ports:
+    with alike("held_port") as ports:
         port = ports.choose(())
         assert is_free(port)
         server = await listening(port)
@@ -54,11 +54,11 @@ async def test_the_server_it_was_meant_for_listens_on_a_held_port():
 
 async def test_a_port_is_kept_while_its_server_restarts():
     """Connections of the server before it do not hinder that, and nobody else chooses it."""
-    with alike() as ports:
+    with alike("server_restarts") as ports:
         port = ports.choose(())
     async with await listening(port):
         await greeted(port)
-    with alike() as ports, alike() as others:
+    with alike("server_restarts") as ports, alike("server_restarts") as others:
         ports.keep(port)
         assert others.choose(()) != port
         async with await listening(port):
