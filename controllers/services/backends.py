@@ -22,9 +22,13 @@ class Port:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backend:
-    """A pod behind a service. `ready`: takes traffic; `serving`: could, but may be on its way out."""
+    """A pod behind a service. `ready`: takes traffic; `serving`: could, but may be on its way out.
+
+    `hostname`: its name below the service's, empty if the pod is not in the service's subdomain.
+    """
 
     pod: Object
+    hostname: str
     ports: tuple[Port, ...]
     ready: bool
     serving: bool
@@ -68,6 +72,7 @@ def backends(service: Object, selected: Iterable[Object]) -> list[Backend]:
         found.append(
             Backend(
                 pod=pod,
+                hostname=_hostname(service, pod),
                 ports=_ports(service, pod),
                 ready=publish_all or (serving and not terminating),
                 serving=serving,
@@ -75,6 +80,11 @@ def backends(service: Object, selected: Iterable[Object]) -> list[Backend]:
             )
         )
     return sorted(found, key=lambda one: one.pod["metadata"]["name"])
+
+
+def _hostname(service: Object, pod: Object) -> str:
+    name: str = pod["spec"].get("hostname", "")
+    return name if pod["spec"].get("subdomain") == service["metadata"]["name"] else ""
 
 
 def _ports(service: Object, pod: Object) -> tuple[Port, ...]:

@@ -142,8 +142,8 @@ def _port_hash(port: Port) -> bytes:
 
 def _address(backend: Backend) -> Object:
     address: Object = {"ip": backend.ip}
-    if hostname := backend.pod["spec"].get("hostname"):
-        address["hostname"] = hostname
+    if backend.hostname:
+        address["hostname"] = backend.hostname
     if node := backend.pod["spec"].get("nodeName"):
         address["nodeName"] = node
     return {**address, "targetRef": backend.reference}

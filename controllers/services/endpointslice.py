@@ -104,6 +104,6 @@ def _endpoint(backend: Backend) -> Object:
     }
     if node := backend.pod["spec"].get("nodeName"):
         endpoint["nodeName"] = node
-    if hostname := backend.pod["spec"].get("hostname"):
-        endpoint["hostname"] = hostname
+    if backend.hostname:
+        endpoint["hostname"] = backend.hostname
     return endpoint

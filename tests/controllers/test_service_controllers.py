@@ -116,6 +116,20 @@ async def test_ports_are_sorted_by_their_hashes(serving):
     assert one["ports"][0] == {"name": "g", "port": 86, "protocol": "TCP", "appProtocol": "http"}
 
 
+@pytest.mark.parametrize(("subdomain", "told"), [("s", "h"), ("other", None)])
+async def test_a_hostname_counts_in_the_pods_subdomain_alone(serving, subdomain, told):
+    """A service names only the pods that say they are in it."""
+    one = pod("a", "10.0.0.1")
+    one["spec"] |= {"hostname": "h", "subdomain": subdomain}
+    await serving.client.create(SERVICES, service())
+    await serving.client.create(PODS, one)
+    await serving.quiet(1)
+    (address,) = (await endpoints(serving))["subsets"][0]["addresses"]
+    ((endpoint,),) = [found["endpoints"] for found in await slices(serving)]
+
+    assert (address.get("hostname"), endpoint.get("hostname")) == (told, told)
+
+
 async def test_large_services_are_sliced(serving):
     """At most 100 endpoints per slice; emptied slices go, the last stays."""
     for number in range(150):
