@@ -5,17 +5,15 @@ Source: k8s.io/kubernetes/pkg/apis/certificates/helpers.go (ParseCSR), 1.36.
 
 import base64
 import binascii
-import re
 from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
-_BLOCK = re.compile(
-    rb"^-----BEGIN (?P<type>[A-Z0-9 ]+)-----[ \t\r]*$(?P<data>.*?)^-----END (?P=type)-----", re.M | re.S
-)
-_REQUEST = b"CERTIFICATE REQUEST"
+from apimachinery.pem import blocks
+
+_REQUEST = "CERTIFICATE REQUEST"
 _ALTERNATIVES = (x509.DNSName, x509.RFC822Name, x509.IPAddress, x509.UniformResourceIdentifier)
 
 
@@ -51,26 +49,16 @@ def _load(text: str) -> x509.CertificateSigningRequest:
         pem = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise RequestError(str(error)) from None
-    kind, content = _first_block(pem)
-    if kind != _REQUEST:
+    found = next(blocks(pem.decode(errors="replace")), None)
+    if found is None or found.kind != _REQUEST:
         raise RequestError("PEM block type must be CERTIFICATE REQUEST")
     try:
-        request = x509.load_der_x509_csr(content)
+        request = x509.load_der_x509_csr(found.content)
         if not request.is_signature_valid:
             raise RequestError("x509: certificate request signature is not valid")
     except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
         raise RequestError(str(error)) from None
     return request
-
-
-def _first_block(pem: bytes) -> tuple[bytes, bytes]:
-    """Type and content of the first block that is in base64, as pem.Decode finds it; empty without one."""
-    for block in _BLOCK.finditer(pem):
-        try:
-            return block["type"], base64.b64decode(b"".join(block["data"].split()), validate=True)
-        except binascii.Error:
-            continue
-    return b"", b""
 
 
 def _alternatives(request: x509.CertificateSigningRequest) -> frozenset[str]:

@@ -1,14 +1,12 @@
 """Blocks of PEM as Go's encoding/pem (1.25) finds them: what is no block is passed over."""
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_BLOCK = re.compile(
-    r"^-----BEGIN ([^\n]*?)-----[ \t\r]*\n(.*?)^-----END \1-----[ \t\r]*$", re.DOTALL | re.MULTILINE
-)
+_BEGIN = re.compile(r"^-----BEGIN ([^\n]*?)-----[ \t\r]*\n", re.MULTILINE)
+_END = re.compile(r"^-----END ([^\n]*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +19,21 @@ class Block:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks of a text in their order."""
-    for found in _BLOCK.finditer(text):
-        lines = found[2].split("\n")
+    """The blocks of a text in their order. Takes time in proportion to it, whatever it holds."""
+    end = _END.search(text)
+    passed = 0
+    for begin in _BEGIN.finditer(text):
+        while end is not None and end.start() < begin.end():
+            end = _END.search(text, end.end())
+        if end is None:
+            return
+        if begin.start() < passed or end[1].rstrip(" \t\r") != f"{begin[1]}-----":
+            continue
+        lines = text[begin.end() : end.start()].split("\n")
         body = [line for line in lines if ":" not in line]
         try:
             content = base64.b64decode("".join("".join(body).split()), validate=True)
-        except binascii.Error:
+        except ValueError:  # of what is not ASCII, too
             continue
-        yield Block(found[1], len(body) < len(lines), content)
+        passed = end.end()
+        yield Block(begin[1], len(body) < len(lines), content)
