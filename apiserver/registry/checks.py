@@ -51,7 +51,7 @@ def check_change(
     changed = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
     namespaced = registry.resource.namespaced
     common = object_meta.validate_object_meta(new["metadata"], namespaced, names.path_segment, core=False)
-    own = strategy.metadata_errors(new, ctx) * strategy.asks_as_new
+    own = strategy.metadata_errors(new, ctx) * strategy.asks_as_new if strategy.asks_as_new else []
     if strategy.asks_of_changes:
         own += changed
         if strategy.core_metadata:
