@@ -89,13 +89,16 @@ class NodeLifecycleController(Controller):
     async def _monitor(self) -> None:
         while True:
             for node in self._nodes.list():
+                name, ready = node["metadata"]["name"], taints.is_ready(node)
+                if ready:
+                    self._fallen.discard(name)
                 try:
                     await self._check(node)
-                    if node["metadata"]["name"] in self._fallen:
-                        await self._mark_pods_not_ready(node["metadata"]["name"])
+                    if name in self._fallen:
+                        await self._mark_pods_not_ready(name)
                 except (*CONNECTION_ERRORS, StatusError):
                     continue  # tried again in the next round
-                if not taints.is_ready(node):
+                if not ready:
                     self.enqueue(node)  # the others may have come or gone
             await self.clock.sleep(_MONITOR_PERIOD_SECONDS)
 

@@ -139,6 +139,24 @@ async def test_a_silent_node_becomes_unknown(make_cluster, minor, grace):
     assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "False"
 
 
+async def test_pods_of_a_node_that_returned_are_not_marked(cluster):
+    """What could not be written while it was silent is out of date."""
+    await cluster.client.create(NODES, node())
+    await cluster.client.create(PODS, pod())
+    await cluster.start(NodeLifecycleController)
+    conflict = StatusError(409, "Conflict", "changed")
+    cluster.server.outage = lambda request: conflict if "/pods/p/status" in request.target else None
+    await asyncio.sleep(72)
+
+    assert condition(await cluster.client.get(NODES, "n"), "Ready")["status"] == "Unknown"
+
+    await renew(cluster, "n")
+    cluster.server.outage = None
+    await asyncio.sleep(6)
+
+    assert condition(await cluster.client.get(PODS, "p", "ns"), "Ready")["status"] == "True"
+
+
 async def test_nobody_is_evicted_while_no_node_is_ready(cluster):
     """As soon as one returns, the others are tainted."""
     for name in ("n", "other"):
