@@ -9,7 +9,7 @@ import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from apimachinery import decoding, shapes
+from apimachinery import decoding
 from apimachinery.clock import Clock
 from apimachinery.errors import Object, StatusError
 from apiserver.encoding import dumps
@@ -25,9 +25,6 @@ _MAX_ANSWER = 3 << 20
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
 _NO_KIND = "couldn't get version/kind; json parse error: "
-_GO_KIND = (
-    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-)
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, */*",
@@ -209,10 +206,13 @@ def _parsed(body: bytes) -> Object:
         value = decoding.parse(body, "application/json" if as_json else "application/yaml").value
     except ValueError as error:
         raise CallError(f"{_NO_KIND}{error}" if as_json else str(error)) from None
+    if value is None:
+        return {}
     if not isinstance(value, dict):
-        raise CallError(
-            f"{_NO_KIND}json: cannot unmarshal {shapes.found(value)} into Go value of type {_GO_KIND}"
-        )
+        raise CallError(decoding.no_object(value))
+    wrong = decoding.fault_of_head(value)
+    if wrong is not None:
+        raise CallError(wrong)
     return value
 
 

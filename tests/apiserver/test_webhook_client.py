@@ -102,6 +102,9 @@ async def test_answers_that_are_errors(server, hook):
     message = await failure(server, hook.config)
     said = "couldn't get version/kind; json parse error: "
     assert message.startswith(f"{said}json: cannot unmarshal string into Go value of type struct")
+    hook.answer = lambda review: web.Response(status=200, text='{"apiVersion": ["v1"]}')
+    message = await failure(server, hook.config)
+    assert message == f"{said}json: cannot unmarshal array into Go struct field .apiVersion of type string"
     hook.answer = lambda review: web.Response(status=200, text="{not json")
     message = await failure(server, hook.config)
     assert message.startswith(f"{said}invalid character 'n'")
