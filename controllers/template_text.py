@@ -21,7 +21,7 @@ from apimachinery.quantity import Format, Quantity
 
 _FILE = Path(__file__).parent / "pod_template_structs.json"
 _NO_TIME = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
-_DIGITS = re.compile(r"-?(\d+)(?:\.(\d+))?")
+_DIGITS = re.compile(r"[+-]?(\d+)(?:\.(\d+))?")
 _NIL = "<nil>"
 
 

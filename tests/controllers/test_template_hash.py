@@ -70,6 +70,13 @@ def test_a_hash_is_the_recorded_one(spec: dict, recorded: str):
     assert template_hash(template, None) == recorded
 
 
+def test_a_quantity_with_a_sign_is_hashed_as_it_is_written():
+    """A plus is stored as it was sent, so that it makes another text."""
+    hashes = {template_hash({"spec": limited(memory=memory)}, None) for memory in ("1Gi", "+1Gi", "2Gi")}
+
+    assert len(hashes) == 3
+
+
 def test_fields_younger_than_the_recordings_count():
     """A change of a field that 1.20 did not know makes another replica set, too."""
     plain = {"metadata": {}, "spec": {**DEFAULTS, "containers": [CONTAINER]}}
