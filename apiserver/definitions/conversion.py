@@ -76,14 +76,13 @@ class _AnswerError(Exception):
     """A review that the webhook answered wrongly."""
 
 
-def _objects(answer: Any, version: str, uid: str) -> list[Any]:
+def _objects(answer: Object, version: str, uid: str) -> list[Any]:
     """The converted objects of an answer."""
-    found = answer if isinstance(answer, dict) else {}
     expected = f"{_GROUP}/{version}, Kind=ConversionReview"
-    api_version, kind = found.get("apiVersion") or "", found.get("kind") or ""
+    api_version, kind = answer.get("apiVersion") or "", answer.get("kind") or ""
     if (api_version, kind) != (f"{_GROUP}/{version}", "ConversionReview"):
         raise _AnswerError(f"expected webhook response of {expected}, got {api_version}, Kind={kind}")
-    response = found.get("response")
+    response = answer.get("response")
     if not response:
         raise _AnswerError("no response provided")
     _check_shape(response)

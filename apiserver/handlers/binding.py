@@ -59,7 +59,6 @@ def _check(binding: Object, name: str) -> None:
 async def _assign(request: Request, scope: Scope, name: str, binding: Object, dry_run: bool) -> None:
     registry = scope.registry
     write = write_of(request, scope, dry_run=dry_run)
-
     wanted = binding["metadata"]
 
     async def attempt(entry: Entry | None) -> Written:
