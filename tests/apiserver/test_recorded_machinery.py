@@ -17,9 +17,6 @@ FILES = [file for folder in FOLDERS for file in sorted((DATA / folder).glob("*.g
 RECORDED = {name: one for file in FILES for name, one in load(file).items()}
 SIDE_BY_SIDE = 8
 
-# Sequences that do not come out the same yet, and why.
-KNOWN: dict[str, str] = {}
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, Run]]:
@@ -44,9 +41,4 @@ async def runs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[s
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_sequence_is_answered_as_recorded(runs: dict[str, Run], name: str):
     """Codes, types, warnings, bodies and events, but for what no two servers have alike."""
-    found = differing(runs[name])
-
-    if name in KNOWN:
-        assert found, f"{name} is no longer different: take it off the list"
-        pytest.xfail(KNOWN[name])
-    assert not found
+    assert not differing(runs[name])
