@@ -5,6 +5,7 @@ Every test leaves the shared cluster as it found it: at 1.35, everything ready.
 
 import http.client
 import json
+import signal
 import stat
 import subprocess
 import sys
@@ -387,8 +388,11 @@ def test_a_changing_command_holds_the_cluster(local: Local):
     with follow(local, "restart", "scheduler") as process:
         assert process.stderr is not None
         process.stderr.readline()
-        assert "another kubeskew command is changing the cluster" in local.refused(
-            "restart", "scheduler", code=1
-        )
+        process.send_signal(signal.SIGSTOP)  # or it may be done before the other asks
+        try:
+            refusal = local.refused("restart", "scheduler", code=1)
+        finally:
+            process.send_signal(signal.SIGCONT)
+        assert "another kubeskew command is changing the cluster" in refusal
         assert process.wait(40) == 0
         eventually(lambda: local.states()["scheduler"] == "Ready")
