@@ -9,7 +9,7 @@ from apimachinery.errors import GroupResource, Object
 from apiserver import admission
 from apiserver.registry import updating
 from apiserver.registry.registry import Registry
-from apiserver.registry.settling import settle
+from apiserver.registry.settling import confirm, settle
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.writes import Write, Written
 from apiserver.storage.failures import ConflictError
@@ -34,22 +34,20 @@ async def _delete(registry: Registry, entry: Entry, options: Object, write: Writ
     services, strategy = registry.services, registry.strategy
     old = registry.object(entry)
     check_preconditions(registry, entry, options)
+    new = registry.object(entry)
+    if strategy.is_graceful and old["metadata"].get("deletionTimestamp") and not _shorten(new, options):
+        return await _unchanged(registry, entry, old)
     if not write.admitted:
         write.options = options
         attributes = registry.attributes(admission.DELETE, write, entry.key.name, None, old)
         attributes.collection = write.collection
         await services.admission.admit(attributes)
         await services.admission.validate(attributes)
-    new = registry.object(entry)
-    if strategy.is_graceful and old["metadata"].get("deletionTimestamp"):
-        shorter = _shorten(new, options)
-        if shorter is False:
-            return Written(old, entry.revision, entry.value)
     if strategy.is_kept(new):
         return await _mark_kept(registry, entry, new, write)
     _set_finalizers(strategy, new, options)
     finalizers = bool(new["metadata"].get("finalizers"))
-    if strategy.is_graceful:
+    if strategy.is_graceful and not _has_had_its_grace(old):
         period = _mark_graceful(registry, strategy, new, options)
         if finalizers or period > 0:
             return await _store_marked(registry, entry, new, write)
@@ -105,18 +103,33 @@ def _mark_graceful(registry: Registry, strategy: Strategy, obj: Object, options:
     return seconds
 
 
+def _has_had_its_grace(obj: Object) -> bool:
+    """Whether `obj` is being deleted and no grace is left to it.
+
+    It is still there because it has finalizers, or because the server ended between marking and removing it.
+    """
+    metadata = obj["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and not metadata.get("deletionGracePeriodSeconds")
+
+
 def _shorten(obj: Object, options: Object) -> bool:
     """Bring the end of an object that is being deleted nearer; False if these options do not."""
-    metadata, wanted = obj["metadata"], options.get("gracePeriodSeconds")
-    granted = metadata.get("deletionGracePeriodSeconds")
-    if granted is None:
+    if _has_had_its_grace(obj):
         return True
-    if wanted is None or wanted >= granted:
+    metadata, asked = obj["metadata"], options.get("gracePeriodSeconds")
+    granted = _not_negative(metadata["deletionGracePeriodSeconds"])
+    if asked is None or _not_negative(asked) >= granted:
         return False
+    wanted = _not_negative(asked)
     begun = later(parse_timestamp(metadata["deletionTimestamp"]), -granted)
     metadata["deletionTimestamp"] = timestamp(later(begun, wanted))
     metadata["deletionGracePeriodSeconds"] = wanted
     return True
+
+
+def _not_negative(seconds: int) -> int:
+    """The grace that is meant: one second if less than none is asked for."""
+    return 1 if seconds < 0 else seconds
 
 
 def _set_finalizers(strategy: Strategy, obj: Object, options: Object) -> None:
@@ -150,7 +163,7 @@ async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: Write
     """Begin the end of an object that its own spec keeps: a namespace."""
     old_timestamp = new["metadata"].get("deletionTimestamp")
     if old_timestamp:
-        return Written(new, entry.revision, entry.value)
+        return await _unchanged(registry, entry, new)
     new["metadata"]["deletionTimestamp"] = timestamp(registry.services.world.clock.now())
     return await _store_marked(registry, entry, new, write)
 
@@ -158,8 +171,14 @@ async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: Write
 async def _store_marked(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
     registry.strategy.mark_deleted(new, registry.context(write))
     if new == registry.object(entry):
-        return Written(new, entry.revision, entry.value)
+        return await _unchanged(registry, entry, new)
     return await updating.store(registry, entry, new, write)
+
+
+async def _unchanged(registry: Registry, entry: Entry, obj: Object) -> Written:
+    """Answer with the object as it is; raises ConflictError if it has become another one."""
+    await confirm(registry.services.store, entry)
+    return Written(obj, entry.revision, entry.value)
 
 
 async def _remove_marked(registry: Registry, entry: Entry, marked: Written, write: Write) -> Written:
