@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from kubelet.shell.file_commands import FILE_COMMANDS
 from kubelet.shell.process import ExitError, Process, sleep
 from kubelet.shell.text_commands import TEXT_COMMANDS
+from kubelet.shell.variable_commands import VARIABLE_COMMANDS
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 
@@ -106,14 +107,15 @@ def _formatted(form: str, values: list[str]) -> tuple[str, list[str], int]:
 async def _cd(process: Process, argv: list[str]) -> int:
     target = argv[1] if len(argv) > 1 else process.environment.get("HOME", "/")
     if target == "-":
-        target = process.variables.get("OLDPWD", process.directory)
+        target = process.environment.get("OLDPWD", process.directory)
     path = process.path(target)
     found = process.machine.files.look(path)
     if found is None or not found.is_directory:
         why = "No such file or directory" if found is None else "Not a directory"
         process.complain(f"sh: cd: can't cd to {target}: {why}")
         return 2
-    process.variables["OLDPWD"] = process.directory
+    process.environment |= {"OLDPWD": process.directory, "PWD": path}
+    process.unset_exports.discard("OLDPWD")
     process.directory = path
     return 0
 
@@ -142,20 +144,6 @@ async def _printenv(process: Process, argv: list[str]) -> int:
     found = [process.environment[name] for name in argv[1:] if name in process.environment]
     process.out("".join(f"{value}\n" for value in found))
     return int(len(found) != len(argv) - 1)
-
-
-async def _export(process: Process, argv: list[str]) -> int:
-    for word in argv[1:]:
-        name, equals, value = word.partition("=")
-        process.environment[name] = value if equals else process.variables.get(name, "")
-    return 0
-
-
-async def _unset(process: Process, argv: list[str]) -> int:
-    for name in argv[1:]:
-        process.environment.pop(name, None)
-        process.variables.pop(name, None)
-    return 0
 
 
 async def _set(process: Process, argv: list[str]) -> int:
@@ -190,7 +178,7 @@ async def _read(process: Process, argv: list[str]) -> int:
     names = [word for word in argv[1:] if not word.startswith("-")] or ["REPLY"]
     words = line.strip().split(None, len(names) - 1)
     for number, name in enumerate(names):
-        process.variables[name] = words[number] if number < len(words) else ""
+        process.assign(name, words[number] if number < len(words) else "")
     return 0 if newline else 1
 
 
@@ -291,10 +279,11 @@ async def _timeout(process: Process, argv: list[str]) -> int:
 COMMANDS: dict[str, Command] = {
     **TEXT_COMMANDS,
     **FILE_COMMANDS,
+    **VARIABLE_COMMANDS,
     "true": _true, "false": _false, ":": _true, "exit": _exit, "sleep": _sleep, "wait": _true, "trap": _true,
     "echo": _echo, "printf": _printf, "cd": _cd, "pwd": _pwd, "env": _env, "printenv": _printenv,
-    "export": _export, "unset": _unset, "set": _set, "shift": _shift, "read": _read, "hostname": _hostname,
+    "set": _set, "shift": _shift, "read": _read, "hostname": _hostname,
     "date": _date, "id": _id, "whoami": _whoami, "uname": _uname, "nproc": _nproc, "ps": _ps, "tty": _tty,
     "which": _which, "seq": _seq, "timeout": _timeout, "sync": _true, "ulimit": _true, "umask": _true,
-    "kill": _kill, "local": _export, "return": _exit, "clear": _true, "stty": _true,
+    "kill": _kill, "return": _exit, "clear": _true, "stty": _true,
 }  # fmt: skip

@@ -9,18 +9,28 @@ from kubelet.shell.parsing import Command, parse
 from kubelet.shell.process import MEMORY_SPENT, ExitError, Process, gather
 from kubelet.shell.words import Part, Word
 
+_DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})  # assign without splitting
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _MOST_CHARACTERS, _MOST_WORDS = 1 << 22, 1 << 18
 
 
 async def expand(process: Process, words: list[Word]) -> list[str]:
     """Words as arguments: expanded, split where unquoted, with file names for patterns."""
     found: list[str] = []
+    declares = bool(words) and len(words[0]) == 1 and words[0][0].text in _DECLARING
     for word in words:
+        if declares and _is_assignment(word):
+            found.append(await expand_one(process, word))
+            continue
         for text, quoted in await _fields(process, word):
             matches = [] if quoted or not re.search(r"[*?\[]", text) else _matches(process, text)
             found += matches or [text]
         _afford(found)
     return found
+
+
+def _is_assignment(word: Word) -> bool:
+    return word[0].kind == "literal" and not word[0].quoted and _ASSIGNMENT.match(word[0].text) is not None
 
 
 async def expand_one(process: Process, word: Word) -> str:
@@ -95,7 +105,7 @@ async def _variable(process: Process, part: Part) -> str:
         return value or ""
     argument = await _argument(process, part)
     if kind == "=":
-        process.variables[part.text] = argument
+        process.assign(part.text, argument)
     if kind == "?":
         process.complain(f"sh: {part.text}: {argument or 'parameter not set'}")
         raise ExitError(2)

@@ -68,18 +68,30 @@ async def _run_file(process: Process, argv: list[str]) -> int:
 
 
 async def _run_shell(process: Process, argv: list[str]) -> int:
+    """A shell of its own: `-c SCRIPT`, a file, or what comes from the standard input."""
+    process = _new_shell(process, argv[0].rsplit("/", 1)[-1])
     options = [word for word in argv[1:] if word.startswith("-") and word not in {"-", "--"}]
     rest = argv[1 + len(options) :]
     if any("c" in option for option in options if not option.startswith("--")):
         if not rest:
             return process.complain(f"{argv[0]}: -c requires an argument") + 1
-        return await run_script(process.child(arguments=rest[1:] or [argv[0]], variables={}), rest[0])
-    inner = process.child(arguments=rest or [argv[0]], variables={})
+        return await run_script(process.child(arguments=rest[1:] or [argv[0]]), rest[0])
+    inner = process.child(arguments=rest or [argv[0]])
     if rest:
         return await run_script(inner, await _script_at(process, rest[0]))
     from kubelet.shell.interactive import converse
 
     return await converse(inner)
+
+
+def _new_shell(process: Process, name: str) -> Process:
+    """What a shell has and exports before it reads anything."""
+    inner = process.child(variables={}, shell=name)
+    level = inner.environment.get("SHLVL", "")
+    inner.environment |= {"PWD": inner.directory, "SHLVL": str(int(level) + 1 if level.isdecimal() else 1)}
+    if name == "bash" and "OLDPWD" not in inner.environment:
+        inner.unset_exports.add("OLDPWD")
+    return inner
 
 
 async def _script_at(process: Process, path: str) -> str:
@@ -211,8 +223,8 @@ async def _command(process: Process, command: Command) -> int:
     except FileError as error:
         return process.complain(f"sh: {error.text}")
     if not argv:
-        process.variables.update(assigned)
-        process.environment.update({n: v for n, v in assigned.items() if n in process.environment})
+        for name, value in assigned.items():
+            process.assign(name, value)
         return 0
     if argv[0] in {"break", "continue"}:
         raise BreakError(again=argv[0] == "continue")

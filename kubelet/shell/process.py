@@ -119,6 +119,8 @@ class Process:
     run: Runner | None = None  # how a command runs another one
     run_text: Callable[["Process", str], Awaitable[int]] | None = None  # how a substitution runs its script
     is_terminal: bool = False
+    shell: str = "sh"  # the name by which the shell was called: sh, bash, …
+    unset_exports: set[str] = field(default_factory=set)  # exported by name, without a value yet
 
     def child(self, **changes: Any) -> "Process":
         """A process like this one, whose variables, arguments and directory are its own."""
@@ -126,8 +128,18 @@ class Process:
             "environment": dict(self.environment),
             "variables": dict(self.variables),
             "arguments": [*self.arguments],
+            "unset_exports": set(self.unset_exports),
         }
         return replace(self, **{**copied, **changes})
+
+    def assign(self, name: str, value: str) -> None:
+        """Set a variable where it is: in the environment if it is exported, else in the shell."""
+        if name in self.environment or name in self.unset_exports:
+            self.unset_exports.discard(name)
+            self.variables.pop(name, None)
+            self.environment[name] = value
+        else:
+            self.variables[name] = value
 
     def path(self, path: str) -> str:
         return join(self.directory, path)
