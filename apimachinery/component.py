@@ -111,12 +111,15 @@ class ComponentContext:
     options: ComponentOptions
     identity: str  # of the leader election: unique per process
 
-    async def announce(self, component: str, what: str) -> None:
-        """Put this component's start or stop on the log's time line; a server that is away misses it."""
+    async def announce(self, component: str, what: str, client: "APIClient | None" = None) -> None:
+        """Put a component's start or stop on the log's time line; a server that is away misses it.
+
+        `client` is the component's own, where a process is several: each may speak of itself alone.
+        """
         from apimachinery.client.rest import CONNECTION_ERRORS  # an import that the API server does without
 
         try:
-            await self._post(component, what)
+            await self._post(component, what, client or self.client)
         except (StatusError, *CONNECTION_ERRORS) as error:
             log.warning("cannot announce %s of %s: %s", what, component, error)
 
@@ -126,21 +129,21 @@ class ComponentContext:
 
         while True:
             try:
-                return await self._post(self.name, "started")
+                return await self._post(self.name, "started", self.client)
             except StatusError as error:
                 log.warning("cannot announce the start of %s: %s", self.name, error)
                 return None
             except CONNECTION_ERRORS:
                 await self.world.clock.sleep(ANNOUNCE_RETRY_SECONDS)
 
-    async def _post(self, component: str, what: str) -> None:
+    async def _post(self, component: str, what: str, client: "APIClient") -> None:
         body = {
             "component": component,
             "what": what,
             "version": str(self.world.version),
             "gates": self.world.gates.flag(),
         }
-        await self.client.request("POST", COMPONENTS_PATH, body=body)
+        await client.request("POST", COMPONENTS_PATH, body=body)
 
 
 class VersionParam(click.ParamType[Version]):

@@ -20,12 +20,12 @@ _Made = TypeVar("_Made")
 _SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
-async def read(request: Request) -> bytes:
-    """The body; raises 413 beyond 3 MiB, 400 if it breaks off."""
+async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
+    """The body; raises 413 beyond `limit` bytes, 400 if it breaks off."""
     try:
-        body = await request.read_body(MAX_BYTES)
+        body = await request.read_body(limit)
     except BodyTooLargeError:
-        raise errors.entity_too_large(MAX_BYTES) from None
+        raise errors.entity_too_large(limit) from None
     except BodyBrokenError as error:
         raise errors.bad_request(f"the body cannot be read: {error}") from None
     request.size = len(body)

@@ -82,7 +82,7 @@ def as_junit(run: Run) -> bytes:
     """
     suite = ET.Element(
         "testsuite",
-        name=run.title,
+        name=_printable(run.title),
         tests=str(len(run.cells)),
         failures=str(run.count("failed")),
         errors="0",
@@ -91,9 +91,8 @@ def as_junit(run: Run) -> bytes:
         timestamp=timestamp(run.started),
     )
     for cell in run.cells:
-        case = ET.SubElement(
-            suite, "testcase", classname=cell.scenario, name=cell.name, time=f"{cell.seconds:.3f}"
-        )
+        scenario, name = _printable(cell.scenario), _printable(cell.name)
+        case = ET.SubElement(suite, "testcase", classname=scenario, name=name, time=f"{cell.seconds:.3f}")
         if cell.outcome == "failed":
             failure = ET.SubElement(case, "failure", message=_printable(cell.failure))
             failure.text = _printable(_evidence(cell))

@@ -100,7 +100,7 @@ class Host:
             await agent.kill()
         else:
             await agent.stop()
-            await self._ctx.announce(f"kubelet/{name}", "stopped")
+            await self._ctx.announce(f"kubelet/{name}", "stopped", self._clients.get(name))
         del self._agents[name]
         client = self._clients.pop(name, None)
         if client is not None:
@@ -114,7 +114,7 @@ class Host:
             client = self._clients[node.name] = APIClient.from_kubeconfig(
                 node.kubeconfig, agent_name, max_requests=_REQUESTS_PER_NODE
             )
-        registered = functools.partial(ctx.announce, f"kubelet/{node.name}", "started")
+        registered = functools.partial(ctx.announce, f"kubelet/{node.name}", "started", client)
         port = ctx.options.secure_port
         agent = NodeAgent(
             node,

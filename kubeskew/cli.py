@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from kubeskew.failures import ClusterError, UserError
+from kubeskew.terminal import echo
 
 INTERRUPTED = 130  # as a shell says it of SIGINT
 
@@ -127,7 +129,9 @@ def _run(arguments: list[str] | None) -> int:
     try:
         result: Any = cli.main(args=arguments, prog_name="kubeskew", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue(), err=True, nl=False)
         return error.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):
         return _failed("interrupted", INTERRUPTED)
@@ -142,7 +146,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _failed(text: str, code: int) -> int:
-    click.echo(f"kubeskew: {text}", err=True)
+    echo(f"kubeskew: {text}", err=True)
     return code
 
 

@@ -1,11 +1,11 @@
 """The authorizers of one server, put together."""
 
 from apimachinery.component import World
+from apiserver.authorization.announcers import AnnouncerAuthorizer
 from apiserver.authorization.bindings import Bindings
 from apiserver.authorization.default_roles import DefaultRoles
 from apiserver.authorization.graph import Graph
 from apiserver.authorization.node import NodeAuthorizer
-from apiserver.authorization.own_paths import OwnPaths
 from apiserver.authorization.rbac import RBACAuthorizer
 from apiserver.authorization.rules import Rule
 from apiserver.authorization.union import UnionAuthorizer
@@ -19,4 +19,4 @@ class Access(UnionAuthorizer):
         rules = map(Rule.of, DefaultRoles(world.version, world.gates).rules_of("system:node"))
         self.rbac = RBACAuthorizer(Bindings(store))
         node = NodeAuthorizer(Graph(store), world.gates, tuple(rules))
-        super().__init__([node, self.rbac, OwnPaths()])
+        super().__init__([node, self.rbac, AnnouncerAuthorizer()])

@@ -1,7 +1,8 @@
 """The roles and bindings that every cluster has, for a version and its gates.
 
 `default_roles.json` is made of upstream's plugin/pkg/auth/authorizer/rbac/bootstrappolicy, 1.28 … 1.37. A
-`when` there says from and until which minor an entry holds, and with which gate.
+`when` there says from and until which minor an entry holds, and with which gate. `kubeskew:timeline-viewer`
+is our own: it lets monitoring read when components came and went.
 """
 
 from collections.abc import Iterator

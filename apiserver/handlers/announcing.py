@@ -1,48 +1,72 @@
 """Components tell of their start and stop, and the log keeps it on its time line."""
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from apimachinery import errors
 from apimachinery.clock import micro_timestamp
 from apimachinery.errors import GroupResource
+from apimachinery.versions import Version
 from apiserver import bodies, parameters
-from apiserver.accounts import USER_PREFIX
+from apiserver.authorization.announcers import component_of
 from apiserver.encoding import dumps, loads
 from apiserver.request import Request, Response
 from apiserver.services import Services
 from apiserver.storage.records import ComponentEvent
 from apiserver.user import MASTERS_GROUP, User
 
-_DRIVERS_NAMESPACE = "kube-system"
 _FIELDS = ("component", "what", "version", "gates")
+_MAX_BYTES = 64 * 1024  # every gate of a release set by hand takes 10 KiB
+_COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,511}")  # a kind, a slash, the name of a node or driver
+_WHAT = re.compile(r"[a-z][a-z-]{0,62}")
+_VERSION = re.compile(r"[0-9A-Za-z.+-]{0,64}")
+_GATES = re.compile(r"(?:[A-Za-z0-9]+=(?:true|false)(?:,|$))*")
 
 
 async def announce(request: Request, services: Services) -> Response:
-    """POST {component, what, version, gates}; only masters and the cluster's own users may.
+    """Put {component, what, version, gates} on the time line.
 
-    A driver may, of itself.
+    Only an administrator, or the component itself, may.
     """
     try:
-        body = loads(await bodies.read(request))
+        body = loads(await bodies.read(request, _MAX_BYTES))
     except ValueError as error:
         raise errors.bad_request(f"the body is not JSON: {error}") from None
     if not isinstance(body, dict) or not all(isinstance(body.get(name, ""), str) for name in _FIELDS):
         raise errors.bad_request(f"the body must be an object of texts: {', '.join(_FIELDS)}")
-    if not _may(request.user, body.get("component", "")):
-        raise errors.forbidden(GroupResource("", ""), "", f'User "{request.user.name}" cannot announce')
-    if not body.get("component") or not body.get("what"):
-        raise errors.bad_request("component and what must be given")
+    _check_fields(body)
     component, what, version, gates = (body.get(name, "") for name in _FIELDS)
+    _check_announcer(request.user, component)
     now = services.world.clock.now()
     await services.log.record(ComponentEvent(0, component, what, version, gates, now))
     return Response(201, dumps({"status": "Success"}) + b"\n")
 
 
-def _may(user: User, component: str) -> bool:
-    """Whether a user is the administrator or part of the cluster; service accounts are drivers at most."""
-    kind, _, driver = component.partition("/")
-    if kind == "driver" and user.name == f"{USER_PREFIX}{_DRIVERS_NAMESPACE}:{driver}":
-        return True
-    own = user.name.startswith("system:") and not user.name.startswith(USER_PREFIX)
-    return MASTERS_GROUP in user.groups or own
+def _check_fields(body: Mapping[str, Any]) -> None:
+    """Raise 400 where a text is none that a component says of itself: the log keeps it for ever."""
+    if not _COMPONENT.fullmatch(body.get("component", "")):
+        raise errors.bad_request(
+            "component must be the name of a component, such as scheduler or kubelet/node-1"
+        )
+    if not _WHAT.fullmatch(body.get("what", "")):
+        raise errors.bad_request("what must be a word, such as started or stopped")
+    version = body.get("version", "")
+    try:
+        if not _VERSION.fullmatch(version):
+            raise ValueError("version must be that of a release")
+        if version:
+            Version.parse(version)
+        if not _GATES.fullmatch(body.get("gates", "")):
+            raise ValueError("gates must be as in the flag: A=true,B=false")
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def _check_announcer(user: User, component: str) -> None:
+    if MASTERS_GROUP not in user.groups and component_of(user) != component:
+        why = f'User "{user.name}" cannot announce component "{component}"'
+        raise errors.forbidden(GroupResource("", ""), "", why)
 
 
 async def timeline(request: Request, services: Services) -> Response:
@@ -51,13 +75,13 @@ async def timeline(request: Request, services: Services) -> Response:
     events = await services.log.timeline(since)
     items = [
         {
-            "revision": one.revision,
-            "component": one.component,
-            "what": one.what,
-            "version": one.version,
-            "gates": one.gates,
-            "time": micro_timestamp(one.time),
+            "revision": event.revision,
+            "component": event.component,
+            "what": event.what,
+            "version": event.version,
+            "gates": event.gates,
+            "time": micro_timestamp(event.time),
         }
-        for one in events
+        for event in events
     ]
     return Response(200, dumps({"items": items}) + b"\n")

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from apimachinery import errors
 from apiserver import media_types
+from apiserver.authorization.announcers import COMPONENTS_PATH
 from apiserver.definitions.table import Snapshot
 from apiserver.encoding import dumps, indented
 from apiserver.handlers import announcing, discovering, openid, routing
@@ -51,7 +52,7 @@ class Paths:
             "/openapi/v2": self._openapi_v2,
             "/openapi/v3": self._openapi_v3,
             "/openapi/v3/": self._openapi_v3,
-            "/kubeskew/v1/components": self._components,
+            COMPONENTS_PATH: self._components,
             openid.CONFIGURATION: self._openid_configuration,
             openid.KEYS: self._openid_keys,
             "/": self._index,

@@ -14,6 +14,7 @@ from apimachinery.gates import FeatureGates
 from apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.commands.options import output_option, print_json, print_table
 from kubeskew.failures import UserError
+from kubeskew.terminal import echo
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _BAD_CASE = (UserError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -110,7 +111,7 @@ def _allocate(
     run = AllocationRun(files, version, chosen)
     answers = run.on_nodes(node, explained=explain)
     for warning in files.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     if output == "json":
         print_json({"version": str(version), "claims": run.claim_names, "nodes": answers})
     else:
@@ -122,13 +123,13 @@ def _print(claims: list[str], answers: list[dict[str, Any]]) -> None:
     fitting = [answer for answer in answers if answer["allocations"] is not None]
     others = [answer for answer in answers if answer["allocations"] is None]
     if fitting:
-        click.echo(f"Allocation on {fitting[0]['name']}:")
+        echo(f"Allocation on {fitting[0]['name']}:")
         rows = list(_rows(claims, fitting[0]["allocations"]))
         print_table(["CLAIM", "REQUEST", "DRIVER", "POOL", "DEVICE", "DETAILS"], rows)
         if fitting[1:]:
-            click.echo("\nPossible on " + ", ".join(answer["name"] for answer in fitting[1:]), nl=True)
+            echo("\nPossible on " + ", ".join(answer["name"] for answer in fitting[1:]))
     for answer in others:
-        click.echo(f"Not possible on {answer['name']}: {answer['error']}")
+        echo(f"Not possible on {answer['name']}: {answer['error']}")
     for answer in fitting[:1] or others:
         if "explanation" in answer:
             _print_explanation(answer["name"], answer["explanation"])
@@ -153,8 +154,8 @@ def _details(result: dict[str, Any]) -> str:
 
 
 def _print_explanation(node: str, explanation: dict[str, Any]) -> None:
-    click.echo(f"\nPools as {node} sees them:")
+    echo(f"\nPools as {node} sees them:")
     print_table(["POOL", "VERDICT"], explanation["pools"])
     for request in explanation["requests"]:
-        click.echo(f"\nDevices for request {request['request']} of claim {request['claim']}:")
+        echo(f"\nDevices for request {request['request']} of claim {request['claim']}:")
         print_table(["DEVICE", "VERDICT"], request["devices"])

@@ -12,6 +12,7 @@ from kubeskew.commands.options import output_option, print_json, print_table, ru
 from kubeskew.failures import ClusterError, UserError
 from kubeskew.history import events_since
 from kubeskew.state import StateDir
+from kubeskew.terminal import escaped
 
 COLUMNS = ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
 
@@ -65,7 +66,7 @@ async def _follow(directory: StateDir, since: int, resource: str | None, output:
                 click.echo(json.dumps(row))
             else:
                 short = _short(row)
-                click.echo("   ".join(str(short[column.lower()]) for column in COLUMNS))
+                click.echo("   ".join(escaped(str(short[column.lower()])) for column in COLUMNS))
 
 
 def _short(row: dict[str, Any]) -> dict[str, Any]:

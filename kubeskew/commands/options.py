@@ -15,6 +15,7 @@ from apimachinery.gates import parse_overrides
 from kubeskew.cluster import Cluster
 from kubeskew.failures import UserError
 from kubeskew.state import StateDir
+from kubeskew.terminal import echo, escaped
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -67,7 +68,7 @@ def parse_gate_changes(text: str) -> dict[str, bool | None]:
 
 
 def show_progress(text: str) -> None:
-    click.echo(f"· {text}", err=True)
+    echo(f"· {text}", err=True)
 
 
 def cluster(directory: StateDir) -> Cluster:
@@ -104,7 +105,7 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows as aligned columns, in kubectl's manner; a column's key is its title in lower case."""
-    cells = [[str(row.get(column.lower(), "")) for column in columns] for row in rows]
+    cells = [[escaped(str(row.get(column.lower(), ""))) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for line in [list(columns), *cells]:
         click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

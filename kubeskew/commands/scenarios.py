@@ -18,6 +18,7 @@ from conformance.scenario import Cell, Scenario
 from kubeskew.commands.options import output_option, print_json, print_table, run_async, show_progress
 from kubeskew.control import KubeconfigControl, LocalControl
 from kubeskew.failures import ClusterError, UserError
+from kubeskew.terminal import echo
 
 F = Callable[..., Any]
 
@@ -146,11 +147,11 @@ def _print_results(run: Run, report: Path | None) -> None:
     print_table(["CELL", "RESULT", "SECONDS"], rows)
     for cell in run.cells:
         if not cell.passed:
-            click.echo(f"\n{cell.name}\n  {cell.failure}")
+            echo(f"\n{cell.name}\n  {cell.failure}")
     for each in run.failing_sets:
         without = ", ".join("{" + ", ".join(members) + "}" for members in each.without)
-        click.echo(f"\n{each.cells}: {each.step}: fails without {without}")
+        echo(f"\n{each.cells}: {each.step}: fails without {without}")
     known = f"{run.count('expected')} fail as upstream, " if run.count("expected") else ""
-    click.echo(f"\n{run.count('passed')} passed, {known}{run.count('failed')} failed in {run.seconds:.1f} s")
+    echo(f"\n{run.count('passed')} passed, {known}{run.count('failed')} failed in {run.seconds:.1f} s")
     if report:
-        click.echo(f"Report: {report / 'index.html'}")
+        echo(f"Report: {report / 'index.html'}")

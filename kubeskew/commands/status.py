@@ -15,6 +15,7 @@ from kubeskew.commands.options import output_option, print_json, print_table, ru
 from kubeskew.failures import ClusterError, UserError
 from kubeskew.readiness import Probes
 from kubeskew.state import Process, State, StateDir
+from kubeskew.terminal import echo
 
 FOLLOW_SECONDS = 0.1
 
@@ -143,7 +144,7 @@ def logs(directory: StateDir, component: str, follow: bool) -> None:
         with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
             run_async(_follow(path, SystemClock()))
         return
-    click.echo(path.read_text(errors="replace"), nl=False)
+    echo(path.read_text(errors="replace"), nl=False)
 
 
 async def _follow(path: Path, clock: Clock) -> None:
@@ -151,5 +152,5 @@ async def _follow(path: Path, clock: Clock) -> None:
     with path.open(errors="replace") as file:
         while True:
             if text := file.read():
-                click.echo(text, nl=False)
+                echo(text, nl=False)
             await clock.sleep(FOLLOW_SECONDS)

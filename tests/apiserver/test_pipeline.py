@@ -225,13 +225,91 @@ def test_what_a_client_says_of_itself_is_bounded():
     assert component_of("x" * 1000 + "/v1.36.4") == ("x" * 128, "1.36")
 
 
-async def test_who_announces(server):
-    """Components and the administrator announce; a pod's service account does not."""
-    event = {"component": "scheduler", "what": "started"}
-    for name, status in (
-        ("system:kube-scheduler", 201),
-        ("system:serviceaccount:default:default", 403),
-        ("eve", 403),
-    ):
-        answer = await Caller(server, Peer(name, ())).post("/kubeskew/v1/components", event)
-        assert answer.status == status, name
+COMPONENTS = "/kubeskew/v1/components"
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "component"),
+    [
+        ("system:kube-scheduler", (), "scheduler"),
+        ("system:kube-controller-manager", (), "controller-manager"),
+        ("system:node:n1", ("system:nodes",), "kubelet/n1"),
+        ("system:serviceaccount:kube-system:gpu.example.com", (), "driver/gpu.example.com"),
+    ],
+)
+async def test_a_component_announces_itself_alone(server, name, groups, component):
+    """Each component puts itself on the time line, and no other."""
+    caller = Caller(server, Peer(name, groups))
+    others = {"scheduler", "controller-manager", "apiserver", "kubelet/n1", "kubelet/n2", "driver/x"}
+    event = {"what": "started", "version": "1.36", "gates": "A=true,B=false"}
+
+    assert (await caller.post(COMPONENTS, {"component": component, **event})).status == 201
+    for other in sorted(others - {component}):
+        answer = await caller.post(COMPONENTS, {"component": other, **event})
+        assert answer.status == 403, other
+        assert answer.body["message"] == f'forbidden: User "{name}" cannot announce component "{other}"'
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("system:node:n1", ()),
+        ("system:serviceaccount:default:scheduler", ()),
+        ("system:kube-proxy", ()),
+        ("eve", ("system:nodes",)),
+        ("scheduler", ()),
+    ],
+)
+async def test_who_is_no_component_announces_nothing(server, name, groups):
+    """A user who is no component is refused by authorization, whatever is announced; so is reading."""
+    caller = Caller(server, Peer(name, groups))
+    for answer in (await caller.post(COMPONENTS, {}), await caller.get(COMPONENTS)):
+        assert answer.status == 403
+        assert answer.body["message"].endswith(f'path "{COMPONENTS}"')
+
+
+async def test_roles_decide_who_reads_the_time_line(server, api):
+    """The group of monitoring reads by the default role, others by a binding to it, and nobody else."""
+    eve, monitor = Caller(server, Peer("eve", ())), Caller(server, Peer("m", ("system:monitoring",)))
+    scheduler = Caller(server, Peer("system:kube-scheduler", ()))
+    assert (await api.post(COMPONENTS, {"component": "scheduler", "what": "killed"})).status == 201
+    assert [item["what"] for item in (await monitor.get(COMPONENTS)).body["items"]][-1] == "killed"
+    assert ((await eve.get(COMPONENTS)).status, (await scheduler.get(COMPONENTS)).status) == (403, 403)
+    role = {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "kubeskew:timeline-viewer",
+    }
+    subjects = [{"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}]
+    binding = {"metadata": {"name": "b"}, "roleRef": role, "subjects": subjects}
+    await api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+
+    assert (await eve.get(COMPONENTS)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("component", ""),
+        ("component", "scheduler\x1b[2J"),
+        ("component", "x" * 600),
+        ("what", "started\nkilled"),
+        ("what", "x" * 64),
+        ("version", "1.36.\u202e4"),
+        ("version", "9.9"),
+        ("gates", "A=true\x07"),
+        ("gates", "anything"),
+    ],
+)
+async def test_an_announcement_says_what_a_component_is(api, field, text):
+    """Texts that are no component, word, version or gates never come into the log, whoever sends them."""
+    event = {"component": "scheduler", "what": "started", "version": "1.36", "gates": ""}
+    before = (await api.get(COMPONENTS)).body
+    assert (await api.post(COMPONENTS, {**event, field: text})).status == 400
+    assert (await api.get(COMPONENTS)).body == before
+
+
+async def test_an_announcement_is_small(api):
+    """Nobody fills the log with one announcement."""
+    event = {"component": "scheduler", "what": "started", "gates": "A" * 70_000 + "=true"}
+    assert (await api.post(COMPONENTS, event)).status == 413

@@ -111,6 +111,25 @@ async def test_each_node_is_a_component_on_the_time_line(running, server):
     assert {post["version"] for post in posts} == {"1.36"}
 
 
+async def test_each_node_speaks_of_itself_alone(process, server, monkeypatch):
+    """The start and the stop of a node come with its own credentials: no node may speak of another."""
+
+    def own(path, _agent, **_):
+        return server.client().impersonating(f"system:node:{path.name}", {})
+
+    monkeypatch.setattr("kubelet.host.APIClient.from_kubeconfig", own)
+    process.write(*({"name": name, "kubeconfig": f"/{name}"} for name in ("a", "b")))
+    task = asyncio.create_task(process.host.run())
+    await process.ready("a", "b")
+    process.ctx.stop.set()
+    await task
+    posts = [request for request in server.requests if request.target == COMPONENTS_PATH]
+    said = {(orjson.loads(post.body)["component"], post.headers.get("Impersonate-User")) for post in posts}
+
+    assert len(posts) == 4
+    assert said == {("kubelet/a", "system:node:a"), ("kubelet/b", "system:node:b")}
+
+
 async def test_a_changed_entry_restarts_its_node(running, client):
     """New labels or capacity take effect through a restart of that node's kubelet."""
     await running.reload({"name": "a", "capacity": {"cpu": "2"}}, {"name": "b"})

@@ -1,0 +1,39 @@
+"""Which component a user is, and so what the user may put on the time line of the components.
+
+Upstream has no such path, hence no role for it. As the node authorizer, this goes by the user's name, so
+that a component can announce its start before the roles of a new cluster are written. Roles decide who reads.
+"""
+
+from apiserver.accounts import USER_PREFIX
+from apiserver.authorization import NO_OPINION, Decision, Rules
+from apiserver.authorization.node import node_of
+from apiserver.request_info import RequestInfo
+from apiserver.user import User
+
+COMPONENTS_PATH = "/kubeskew/v1/components"
+_USERS = {
+    "system:kube-scheduler": "scheduler",
+    "system:kube-controller-manager": "controller-manager",
+}
+_DRIVERS = f"{USER_PREFIX}kube-system:"
+
+
+def component_of(user: User) -> str:
+    """The name of the component that speaks as `user`, empty if none does."""
+    if node := node_of(user):
+        return f"kubelet/{node}"
+    if driver := user.name.removeprefix(_DRIVERS) if user.name.startswith(_DRIVERS) else "":
+        return f"driver/{driver}"
+    return _USERS.get(user.name, "")
+
+
+class AnnouncerAuthorizer:
+    """Allows components to post announcements; the handler checks that each speaks of itself alone."""
+
+    def authorize(self, user: User, info: RequestInfo) -> Decision:
+        posted = not info.is_resource and info.verb == "post" and info.path == COMPONENTS_PATH
+        return Decision(True) if posted and component_of(user) else NO_OPINION
+
+    def rules(self, _user: User, _namespace: str) -> Rules:
+        """None that is told."""
+        return Rules()
