@@ -4,6 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/watch.go and pkg/storage/cacher,
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -122,23 +123,33 @@ def _pieces(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 class _Reminder:
-    """Wakes a watch when a bookmark is due: every minute, and shortly before the end (cache_watcher.go)."""
+    """Wakes a watch when a bookmark is due: every minute, and shortly before the end (cache_watcher.go).
+
+    The timer says itself that it has fired: a loop fires a little early, and what uvloop gives for a moment
+    that is almost there knows no time.
+    """
 
     def __init__(self, cursor: Watch, end: float) -> None:
-        self._cursor, self._end = cursor, end
+        self.is_due = False
+        self._cursor = cursor
+        self._last = end - _LAST_BOOKMARK
+        self._next = -math.inf  # loop time of the bookmark that is waited for
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self.set()
 
     def set(self) -> None:
         """For the next bookmark, if there is to be another."""
         now = self._loop.time()
-        due = min(now + BOOKMARK_SECONDS, self._end - _LAST_BOOKMARK)
-        self._timer = self._loop.call_at(due, self._cursor.request_progress) if due >= now else None
+        self.is_due = False
+        self._timer = None
+        if now < self._last and self._next < self._last:
+            self._next = min(now + BOOKMARK_SECONDS, self._last)
+            self._timer = self._loop.call_at(self._next, self._fire)
 
-    @property
-    def is_due(self) -> bool:
-        return self._timer is not None and self._loop.time() >= self._timer.when()
+    def _fire(self) -> None:
+        self.is_due = True
+        self._cursor.request_progress()
 
     def cancel(self) -> None:
         if self._timer is not None:

@@ -4,7 +4,8 @@ import asyncio
 import json
 
 import pytest
-from server_in_process import MAPS, config_map
+import uvloop
+from server_in_process import MAPS, Caller, close_server, config_map, open_server
 from until import until
 
 from apiserver.handlers import watching
@@ -304,6 +305,27 @@ async def test_bookmark_before_the_end(api, monkeypatch):
         if kind == "BOOKMARK":
             await api.post(MAPS, config_map("late"))
     assert events == ["BOOKMARK", "ADDED"]
+
+
+@pytest.mark.parametrize("last", [2.0, 1.9997, 1.0])
+def test_bookmarks_on_the_loop_of_the_components(monkeypatch, last):
+    """Twenty watches of two seconds reach their end, with one bookmark each unless it were due at once.
+
+    uvloop gives no timer, but a bare handle, for a moment that is less than half a millisecond ahead.
+    """
+    monkeypatch.setattr(watching, "_LAST_BOOKMARK", last)
+
+    async def seen() -> list[list[str]]:
+        server = await open_server()
+        target = f"{MAPS}?watch=1&timeoutSeconds=2&allowWatchBookmarks=1"
+        watches = (gather(Caller(server), target, 10) for _ in range(20))
+        try:
+            return [[kind for kind, _ in events] for events in await asyncio.gather(*watches)]
+        finally:
+            await close_server(server)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(seen()) == [["BOOKMARK"] if last < 2.0 else []] * 20
 
 
 async def test_watch_ends(api):
