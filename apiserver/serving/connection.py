@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import cast
 
 from apiserver.request import Handler, Peer, Upgrade
-from apiserver.serving.incoming import Asked, Incoming
+from apiserver.serving.incoming import Asked, Incoming, Refused
 from apiserver.serving.line import Limits, Line
 from apiserver.serving.outgoing import Outgoing
 from apiserver.serving.tunnel import ConnectionTunnel
 
-_REFUSED_SECONDS = 0.5  # between the refusal of what is no HTTP and the end: no reset may overtake it; as Go
 _WAITING_MAX = 8  # requests that a client sends ahead
 
 _log = logging.getLogger(__name__)
@@ -35,11 +34,11 @@ class Connection(asyncio.Protocol):
         self._limits = limits
         self._connections = connections
         self._lost = lost
-        self._asked: deque[Asked] = deque()
+        self._asked: deque[Asked | Refused] = deque()
         self._arrival: asyncio.Future[None] | None = None
         self._tunnel: ConnectionTunnel | None = None
         self._answered: Asked | None = None  # what the answer under way is to
-        self._ahead = self._refused = False
+        self._ahead = False
 
     @property
     def deadline(self) -> float:
@@ -52,7 +51,7 @@ class Connection(asyncio.Protocol):
         kept = cast("asyncio.Transport", transport)
         self._line = Line(kept, self._limits)
         self._line.allow(self._limits.head_seconds)
-        self._incoming = Incoming(self._line, _peer(kept), self._begun, self._taken, self._refuse)
+        self._incoming = Incoming(self._line, _peer(kept), self._begun, self._taken)
         self._outgoing = Outgoing(self._line)
         self._connections.add(self)
         self._task = self._line.loop.create_task(self._serve())
@@ -72,7 +71,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._tunnel is not None:
             self._tunnel.feed(data)
-        elif not self._refused:
+        else:
             rest = self._incoming.feed(data)
             if rest is not None:
                 self._upgrade(rest)
@@ -89,7 +88,7 @@ class Connection(asyncio.Protocol):
         if self._answered is None:
             self._line.allow(self._limits.head_seconds)
 
-    def _taken(self, asked: Asked) -> None:
+    def _taken(self, asked: Asked | Refused) -> None:
         self._asked.append(asked)
         if len(self._asked) > _WAITING_MAX and not self._ahead:
             self._ahead = True
@@ -97,23 +96,9 @@ class Connection(asyncio.Protocol):
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
 
-    def _refuse(self, answer: bytes, error: Exception) -> None:
-        """What came is no HTTP: say so unless an answer is under way, and close."""
-        body, line = self._incoming.body, self._line
-        if body is not None and not body.complete:
-            body.fail(error)  # its handler answers
-        elif self._answered is None and not self._asked:
-            self._refused = True
-            line.transport.write(answer)
-            if line.transport.can_write_eof():
-                line.transport.write_eof()
-            line.loop.call_later(_REFUSED_SECONDS, line.transport.close)
-        line.finishing = True
-
     def _upgrade(self, rest: bytes) -> None:
         """After a request to upgrade nothing more is HTTP, whether it is granted or not."""
         line = self._line
-        line.finishing = True
         self._tunnel = ConnectionTunnel(line.transport, line.hold, line.release, line.drain)
         if rest:
             self._tunnel.feed(rest)
@@ -121,7 +106,7 @@ class Connection(asyncio.Protocol):
     # --- ends ----------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Answer what has been asked, then close."""
+        """Let the answer under way be the last, then close."""
         self._line.finishing = True
         if self._answered is None and not self._asked:
             self._line.transport.close()
@@ -133,12 +118,15 @@ class Connection(asyncio.Protocol):
     # --- answering -----------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        """Answer requests in order until the connection ends."""
+        """Answer requests in order until the connection ends; none behind an answer that says so."""
         line = self._line
         try:
             while asked := await self._next():
-                await self._answer(asked)
-                if line.finishing and not self._asked:
+                if isinstance(asked, Refused):
+                    await self._outgoing.refuse(asked)
+                else:
+                    await self._answer(asked)
+                if line.finishing or line.broken:
                     break
                 line.allow(self._limits.idle_seconds)
         except (ConnectionError, asyncio.CancelledError):
@@ -146,9 +134,10 @@ class Connection(asyncio.Protocol):
         except Exception:
             _log.exception("a connection failed")
         finally:
+            line.allow(self._limits.stall_seconds)
             line.transport.close()
 
-    async def _next(self) -> Asked | None:
+    async def _next(self) -> Asked | Refused | None:
         line = self._line
         while not self._asked:
             if line.finishing or line.broken:
@@ -159,10 +148,10 @@ class Connection(asyncio.Protocol):
             self._ahead = False
             line.release()
         line.deadline = math.inf
-        self._answered = self._asked.popleft()
-        return self._answered
+        return self._asked.popleft()
 
     async def _answer(self, asked: Asked) -> None:
+        self._answered = asked
         try:
             response = await self._handler(asked.request)
             if isinstance(response.body, Upgrade):

@@ -34,8 +34,9 @@ def fields(content_type: str, headers: Iterable[tuple[str, str]]) -> bytes:
 
 def refusal(status: int, detail: str = "", text: str = "") -> bytes:
     """The whole answer to a head that is none, or `text` is; the connection ends with it."""
-    text = text or f"{status} {HTTPStatus(status).phrase}{detail}"
-    first = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+    said = f"{status} {HTTPStatus(status).phrase}{detail}"
+    text = text or said
+    first = f"HTTP/1.1 {said}\r\n"
     return f"{first}Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{text}".encode()
 
 

@@ -29,11 +29,26 @@ class Asked(NamedTuple):
     chunked: bool  # the client understands chunks (HTTP/1.1)
 
 
+class Refused(NamedTuple):
+    """The whole answer to what is no request."""
+
+    answer: bytes
+
+
+class _NotServedError(Exception):
+    """Stops the parser at a head that is refused with `answer`."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self.answer = answer
+
+
 class Incoming:
     """Parses what a connection gets.
 
-    `begun` is called when a request begins, `taken` with each that has its head, `refuse` with what Go says
-    of what is none.
+    `begun` is called when a request begins, `taken` with each that has its head, in the end perhaps with a
+    refusal in Go's words. What comes behind a request that is the last is dropped unread, as Go's server
+    does: behind one that is refused or broken, and behind one that asks for the connection's end.
     """
 
     def __init__(
@@ -41,21 +56,21 @@ class Incoming:
         line: Line,
         peer: Peer | None,
         begun: Callable[[], None],
-        taken: Callable[[Asked], None],
-        refuse: Callable[[bytes, Exception], None],
+        taken: Callable[[Asked | Refused], None],
     ) -> None:
         self.body: Body | None = None  # of the request that is coming in
         self._line = line
         self._peer = peer
         self._begun = begun
         self._taken = taken
-        self._refuse = refuse
+        self._ended = False  # nothing more is read
         self._parser = httptools.HttpRequestParser(self)
         self._begin()
 
     def feed(self, data: bytes) -> bytes | None:
         """Parse; what follows a request to upgrade, and is no HTTP any more, is given back."""
-        rest: bytes | None = None
+        if self._ended:
+            return None
         if self.body is None:
             self._head_size += len(data)
         else:
@@ -63,14 +78,25 @@ class Incoming:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            rest = data[upgrade.args[0] :]
+            return data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
-            self._refuse(heads.refusal(400), error)
+            cause = error.__context__
+            self._end(cause.answer if isinstance(cause, _NotServedError) else heads.refusal(400), error)
         if self.body is None and self._head_size > _HEAD_MAX:
-            self._refuse(heads.refusal(431), ValueError("the head is too large"))
+            self._end(heads.refusal(431), ValueError("the head is too large"))
         elif self._framed > _FRAMING_FACTOR * self._data + _FRAMING_MAX:
-            self._refuse(heads.refusal(400), ValueError("chunked encoding contains too much non-data"))
-        return rest
+            self._end(heads.refusal(400), ValueError("chunked encoding contains too much non-data"))
+        return None
+
+    def _end(self, answer: bytes, error: Exception) -> None:
+        """Read no further: the handler of a body that breaks off answers, else `answer` does."""
+        if self._ended:
+            return
+        self._ended = True
+        if self.body is not None and not self.body.complete:
+            self.body.fail(error)
+        else:
+            self._taken(Refused(answer))
 
     # --- the parser's calls --------------------------------------------------------------------------------
 
@@ -79,6 +105,7 @@ class Incoming:
         self._headers: heads.RawHeaders = []
         self._head_size = 0  # bytes
         self._framed = self._data = 0  # bytes behind the head, and of them of the body itself
+        self._keep_alive = True
         self.body = None
 
     def on_message_begin(self) -> None:
@@ -105,19 +132,17 @@ class Incoming:
         chunked = parser.get_http_version() != "1.0"
         problem = _host_problem(fields.getall("host", ())) if chunked else ""
         if problem or broken:
-            self._refuse(heads.refusal(400, problem), ValueError(problem or "the path is not encoded right"))
-        elif unheard := _unheard_of(parser.get_http_version(), fields.get("transfer-encoding", "")):
-            self._refuse(unheard, ValueError("another version of HTTP, or an encoding that is not in it"))
-            problem = "unheard of"
-        if problem or broken:
-            self.body = body  # of nobody
-            return
+            raise _NotServedError(heads.refusal(400, problem))
+        unheard = _unheard_of(parser.get_http_version(), fields.get("transfer-encoding", ""))
+        if unheard:
+            raise _NotServedError(unheard)
         self.body = body
         method = parser.get_method().decode("ascii")
         if fields.get("expect", "").lower() == "100-continue":
             body.when_wanted(lambda: line.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n"))
         request = Request(method, path, parse_query(query), fields, body.read, self._peer, body.pieces)
-        self._taken(Asked(request, body, parser.should_keep_alive(), chunked))
+        self._keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
+        self._taken(Asked(request, body, self._keep_alive, chunked))
 
     def on_body(self, body: bytes) -> None:
         self._data += len(body)
@@ -127,6 +152,7 @@ class Incoming:
     def on_message_complete(self) -> None:
         if self.body is not None:
             self.body.finish()
+        self._ended = not self._keep_alive
 
 
 def _unheard_of(version: str, encoding: str) -> bytes:

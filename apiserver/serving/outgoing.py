@@ -8,12 +8,13 @@ from contextlib import suppress
 from apiserver.request import BodyBrokenError, Response, Upgrade
 from apiserver.serving import heads
 from apiserver.serving.body import Body
-from apiserver.serving.incoming import Asked
+from apiserver.serving.incoming import Asked, Refused
 from apiserver.serving.line import Line
 from apiserver.serving.tunnel import ConnectionTunnel
 
 _SKIPPED_MAX = 256 << 10  # of a body that nobody read, before the answer; as Go
 _LINGER_SECONDS = 2.0  # for more of it, so that the client gets to read the answer
+_REFUSED_SECONDS = 0.5  # between the refusal of what is no HTTP and the end: no reset may overtake it; as Go
 _WHOLE_MAX = 1 << 16  # bodies up to so many bytes are sent together with their head
 _BODILESS = (204, 304)
 
@@ -44,6 +45,16 @@ class Outgoing:
         await line.drain()
         if lingers:
             await _linger(asked.body)
+
+    async def refuse(self, refused: Refused) -> None:
+        """Say of what came that it is no request; the last answer of its connection."""
+        line = self._line
+        line.finishing = True
+        line.allow(line.limits.stall_seconds)
+        line.transport.write(refused.answer)
+        if line.transport.can_write_eof():
+            line.transport.write_eof()
+        await asyncio.sleep(_REFUSED_SECONDS)
 
     def _head(self, response: Response, framing: bytes) -> bytes:
         parts = (

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from until import until
 
 from apimachinery.clock import SystemClock
 from apiserver.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, text
@@ -158,6 +159,96 @@ async def test_an_upgrade_that_is_not_granted(port: int) -> None:
     assert answer.endswith(b"/a")
 
 
+LARGE = 300_000  # bytes of a body that nobody reads, more than is skipped before an answer
+CHUNKS = f"{LARGE:x}\r\n{'a' * LARGE}\r\n0\r\n\r\n"
+POST = f"POST /behind HTTP/1.1\r\n{HEAD}Content-Length: 0\r\n\r\n"
+
+
+@pytest.fixture
+async def asked() -> AsyncIterator[tuple[int, list[str]]]:
+    """A server that answers what `handle` does, and the paths that it was asked for."""
+    paths: list[str] = []
+
+    async def note(request: Request) -> Response:
+        paths.append(request.path)
+        try:
+            return await handle(request)
+        except BodyBrokenError:
+            return text(400, "broken")
+
+    front = Front(note, SystemClock())
+    yield await front.listen("127.0.0.1", 0, None), paths
+    await front.close(0.5)
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "handled"),
+    [
+        (f"GET / HTTP/1.1\r\n{HEAD}{HEAD}\r\n", b"400", 0),
+        ("GET / HTTP/1.1\r\n\r\n", b"400", 0),
+        ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", b"400", 0),
+        (f"GET /%zz HTTP/1.1\r\n{HEAD}\r\n", b"400", 0),
+        (f"GET / HTTP/2.0\r\n{HEAD}\r\n", b"505", 0),
+        (f"GET / HTTP/1.1\r\n{HEAD}No colon\r\n\r\n", b"400", 0),
+        (f"POST / HTTP/1.1\r\n{HEAD}Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n", b"501", 0),
+        (f"POST / HTTP/1.1\r\n{HEAD}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", b"501", 0),
+        (f"GET / HTTP/1.1\r\n{HEAD}X: {'a' * (1 << 21)}\r\n\r\n", b"431", 0),
+        (f"GET / HTTP/1.1\r\n{HEAD}Connection: close\r\n\r\n", b"200", 1),
+        (f"GET / HTTP/1.0\r\n{HEAD}\r\n", b"200", 1),
+        (f"GET /chunks HTTP/1.0\r\n{HEAD}Connection: keep-alive\r\n\r\n", b"200", 1),
+        (f"POST /echo HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"400", 1),
+        (f"POST / HTTP/1.1\r\n{HEAD}Content-Length: {LARGE}\r\n\r\n{'a' * LARGE}", b"200", 1),
+        (f"POST / HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\n\r\n{CHUNKS}", b"200", 1),
+        (f"POST / HTTP/1.1\r\n{HEAD}Expect: 100-continue\r\nContent-Length: {LARGE}\r\n\r\n", b"200", 1),
+        (f"GET / HTTP/1.1\r\n{HEAD}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n", b"200", 1),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False], ids=["one write", "two writes"])
+async def test_nothing_is_done_behind_the_last_answer(
+    asked: tuple[int, list[str]], last: str, status: bytes, handled: int, together: bool
+) -> None:
+    """What comes behind a request whose answer closes the connection is not read, as in Go's server."""
+    port, paths = asked
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET /before HTTP/1.1\r\n{HEAD}\r\n{last}{POST if together else ''}".encode())
+    assert (await reader.readuntil(b"/before")).startswith(b"HTTP/1.1 200 OK\r\n")
+    head = await reader.readuntil(b"\r\n\r\n")
+    if not together:
+        writer.write(POST.encode())
+    rest = await read_all(reader)
+    writer.close()
+
+    assert head.split()[1] == status
+    assert b"\r\nConnection: close\r\n" in head
+    assert b"HTTP/1.1" not in rest
+    assert len(paths) == 1 + handled
+    assert "/behind" not in paths
+
+
+async def read_all(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the connection ends, by a reset or not."""
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
+
+
+async def test_nothing_is_done_behind_framing_that_is_refused(asked: tuple[int, list[str]]) -> None:
+    """A request behind a body of too many chunk extensions is not taken, though the body came to an end."""
+    port, paths = asked
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"POST /echo HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode())
+    await until(lambda: paths)
+    writer.write(b"1;" + b"a" * 300_000)
+    head = await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"\r\nx\r\n0\r\n\r\n" + POST.encode())
+    await read_all(reader)
+    writer.close()
+
+    assert head.split()[1] == b"400"
+    assert paths == ["/echo"]
+
+
 async def test_line_breaks_in_a_header_become_spaces() -> None:
     """What a client wrote and the server repeats in a header cannot become a header of its own."""
 
@@ -174,10 +265,12 @@ async def test_line_breaks_in_a_header_become_spaces() -> None:
 
 
 async def test_an_answer_under_way_outlives_the_listener() -> None:
-    """Closing ends idle connections at once and waits for an answer that is being made."""
+    """Closing ends idle connections at once and waits for the answer under way, but begins no other."""
     asked, answered = asyncio.Event(), asyncio.Event()
+    paths = []
 
     async def slow(request: Request) -> Response:
+        paths.append(request.path)
         asked.set()
         await answered.wait()
         return text(200, "late")
@@ -185,7 +278,9 @@ async def test_an_answer_under_way_outlives_the_listener() -> None:
     front = Front(slow, SystemClock())
     port = await front.listen("127.0.0.1", 0, None)
     idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
-    asking = asyncio.create_task(exchange(port, f"GET / HTTP/1.1\r\n{HEAD}\r\n"))
+    asking = asyncio.create_task(
+        exchange(port, f"GET / HTTP/1.1\r\n{HEAD}\r\nGET /next HTTP/1.1\r\n{HEAD}\r\n")
+    )
     await asked.wait()
     closing = asyncio.create_task(front.close(10))
 
@@ -194,6 +289,7 @@ async def test_an_answer_under_way_outlives_the_listener() -> None:
     answered.set()
     assert (await asking).endswith(b"late")
     await closing
+    assert paths == ["/"]
     idle_writer.close()
 
 
