@@ -4,6 +4,7 @@ A fresh database gets what the migrations lead to in one go, from the same table
 equal); Alembic, whose import costs as much as starting the rest of the server, is for older databases only.
 """
 
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,12 @@ from migrations.tables import HEAD, alembic_version, metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
+
+_VERSION_TABLE = alembic_version.name
+_BASE = "base"  # as Alembic calls where there are no tables yet
+_VERSION = re.compile("[0-9]{4}")
+_VERSIONS = Path(__file__).parent / "versions"
+_INSTEAD = "open it with the kubeskew that wrote it, or restore a copy, or start with an empty database"
 
 
 class SchemaError(Exception):
@@ -45,19 +52,37 @@ def prepare(connection: sqlite3.Connection, migrate: Callable[[], None]) -> None
 
 
 def _version(connection: sqlite3.Connection) -> str | None:
-    """The schema the database is at, None if it is empty."""
+    """The schema the database is at, None if it is empty, "base" if all it has is Alembic's table."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         return None
-    if "alembic_version" not in tables:
-        raise SchemaError(f"not an event store: it has the tables {', '.join(sorted(tables))}")
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return str(row[0]) if row else ""
+    others = ", ".join(sorted(tables - {_VERSION_TABLE}))
+    if _VERSION_TABLE not in tables:
+        raise SchemaError(f"not an event store: it has the tables {others}; {_INSTEAD}")
+    rows = connection.execute(f"SELECT version_num FROM {_VERSION_TABLE}").fetchall()  # noqa: S608 - a constant
+    if len(rows) == 1:
+        return str(rows[0][0])
+    if not rows and not others:
+        return _BASE
+    has = "is empty" if not rows else f"has {len(rows)} rows"
+    raise SchemaError(f"nothing says at which schema its tables are: {_VERSION_TABLE} {has}; {_INSTEAD}")
 
 
 def _check_known(found: str) -> None:
+    """Raise SchemaError for a schema that no migration leads from."""
+    if found == _BASE:
+        return
+    if not _VERSION.fullmatch(found):
+        raise SchemaError(f"not an event store: {found!r} is no schema of kubeskew's; {_INSTEAD}")
     if found > HEAD:
-        raise SchemaError(f"schema {found} is newer than {HEAD}, the newest this version of kubeskew knows")
+        problem = f"newer than {HEAD}, the newest"
+    elif found not in (known := sorted(path.name[:4] for path in _VERSIONS.glob("[0-9]*.py"))):
+        problem = (
+            f"older than {known[0]}, the oldest" if found < known[0] else f"none of {', '.join(known)}, all"
+        )
+    else:
+        return
+    raise SchemaError(f"schema {found} is {problem} this version of kubeskew knows; {_INSTEAD}")
 
 
 def _create(connection: sqlite3.Connection) -> None:

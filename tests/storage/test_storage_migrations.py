@@ -88,6 +88,37 @@ async def test_a_newer_database_is_refused(tmp_path):
         await SQLLog.open(url_in(tmp_path), CLOCK)
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("UPDATE alembic_version SET version_num = '0000'", "schema 0000 is older than 0001, the oldest"),
+        (
+            "UPDATE alembic_version SET version_num = 'ae1027a6acf'",
+            "'ae1027a6acf' is no schema of kubeskew's",
+        ),
+        ("UPDATE alembic_version SET version_num = ''", "'' is no schema of kubeskew's"),
+        ("DELETE FROM alembic_version", "nothing says at which schema its tables are: .* is empty"),
+        ("INSERT INTO alembic_version VALUES ('0000')", "alembic_version has 2 rows"),
+        ("DROP TABLE alembic_version", "not an event store: it has the tables "),
+    ],
+)
+async def test_a_database_of_no_known_schema_is_refused(tmp_path, change, problem):
+    """One line says what is wrong with it and what to do instead; it is left as it was."""
+    await (await SQLLog.open(url_in(tmp_path), CLOCK)).close()
+    raw = sqlite3.connect(tmp_path / "events.db")
+    raw.execute(change)
+    raw.commit()
+    raw.close()
+    before = schema(tmp_path / "events.db")
+
+    with pytest.raises(StorageError, match=problem) as caught:
+        await SQLLog.open(url_in(tmp_path), CLOCK)
+
+    assert "\n" not in str(caught.value)
+    assert "start with an empty database" in str(caught.value)
+    assert schema(tmp_path / "events.db") == before
+
+
 async def test_the_constraint_keeps_the_log_from_forking(tmp_path):
     """No two events may continue the same state, whoever writes them."""
     log = await SQLLog.open(url_in(tmp_path), CLOCK)
