@@ -21,12 +21,11 @@ from apimachinery.quota.evaluators import Evaluator
 from apimachinery.quota.measuring import measure
 from apimachinery.quota.names import is_extended_in_quota
 from apimachinery.quota.registry import Evaluators
-from apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
+from apimachinery.quota.resource_claims import ADJUSTED_SINCE, ClaimFacts, DeviceClasses
 from controllers.base import Controller, ControllerContext, Key
 
 _RESYNC_SECONDS = 300.0
 _UNKNOWN_SECONDS = 1.0  # until a resource that nobody serves is looked for again (upstream: 30 s)
-_ADJUSTED_SINCE = 36  # claims count for extended resources
 
 
 class ResourceQuotaController(Controller):
@@ -45,7 +44,7 @@ class ResourceQuotaController(Controller):
         self._classes: Informer | None = None
         gates, facts = self.world.gates, ClaimFacts(self._device_classes, self._pods.get, self._claims)
         self._evaluators = Evaluators(gates, self.clock, facts)
-        if gates.enabled("DRAExtendedResource") and self.world.version.minor >= _ADJUSTED_SINCE:
+        if gates.enabled("DRAExtendedResource") and self.world.version.minor >= ADJUSTED_SINCE:
             self._classes = context.informer(dra_refs(self.world.version).device_classes)
             changed = self._class_changed
             self._classes.add_handler(changed, lambda _, new: changed(new), changed)

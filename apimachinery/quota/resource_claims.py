@@ -1,7 +1,7 @@
-"""What resource claims use: devices per class and, from 1.36, the extended resources of these classes.
+"""What resource claims use: devices per class and, from 1.35, the extended resources of these classes.
 
-From 1.36 a claim counts for the extended resources of its classes too, less what its pod is charged for
-already: KEP-5004's adjustment.
+From 1.35 (134210) a claim counts for the extended resources of its classes too, less what its pod is charged
+for already: KEP-5004's adjustment. Since 1.36 (135434) only one claim of a pod is spared so.
 
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go, 1.36.
 """
@@ -17,7 +17,8 @@ from apimachinery.quota.names import DEVICES, IMPLICIT, REQUESTS, is_extended_in
 
 MAX_DEVICES = 32  # what a request for all devices counts as
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
-_ADJUSTED_SINCE = 36
+ADJUSTED_SINCE = 35  # claims count for extended resources (134210)
+_ONE_SPARED_SINCE = 36  # while a pod does not say which claim is its (135434); before all that claim to be
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class ResourceClaimEvaluator(Evaluator):
         self._facts = facts
         self._pod_usage = pod_usage
         minor = gates.version.minor
-        self._adjusted = minor >= _ADJUSTED_SINCE and gates.enabled("DRAExtendedResource")
+        self._adjusted = minor >= ADJUSTED_SINCE and gates.enabled("DRAExtendedResource")
+        self._spares_one = minor >= _ONE_SPARED_SINCE
 
     def handles(self, operation: str, subresource: str, new: Object, old: Object | None) -> bool:
         return not subresource and operation in {CREATE, UPDATE}
@@ -111,7 +113,7 @@ class ResourceClaimEvaluator(Evaluator):
         status = (pod.get("status") or {}).get("extendedResourceClaimStatus")
         if status is not None and status.get("resourceClaimName") != metadata.get("name"):
             return {}
-        if status is None and not self._is_first(claim, owner):
+        if status is None and self._spares_one and not self._is_first(claim, owner):
             return {}
         return self._pod_usage(pod)
 

@@ -248,7 +248,7 @@ def test_resource_claims() -> None:
     other = {"deviceClassName": "b", "allocationMode": "All"}
     obj = claim("c", exactly(2), exactly(mode="All"), {"name": "o", "firstAvailable": [*first, other]})
 
-    found = used(CLAIMS, obj, minor=35)
+    found = used(CLAIMS, obj, minor=34)
 
     assert found == {
         "a.deviceclass.resource.k8s.io/devices": "3",
@@ -258,7 +258,7 @@ def test_resource_claims() -> None:
     }
 
 
-@pytest.mark.parametrize(("minor", "explicit", "implicit"), [(35, "2", "1"), (36, "5", "4")])
+@pytest.mark.parametrize(("minor", "explicit", "implicit"), [(34, "2", "1"), (35, "5", "4"), (36, "5", "4")])
 def test_extended_resources(minor: int, explicit: str, implicit: str) -> None:
     """The worked example of KEP-5004: before and after claims count for extended resources."""
     gpu, own = {"example.com/gpu": "1"}, {"deviceclass.resource.kubernetes.io/gpu": "1"}
@@ -292,9 +292,9 @@ def test_extended_resources(minor: int, explicit: str, implicit: str) -> None:
     assert [str(found[name]) for name in names] == [explicit, implicit, "4"]
 
 
-@pytest.mark.parametrize("minor", [35, 36])
+@pytest.mark.parametrize("minor", [34, 35, 36])
 def test_quotas_of_claims_by_extended_resources(minor: int) -> None:
-    """From 1.36 on, by what some class is called; the implicit name needs no explicit one beside it."""
+    """From 1.35 on, by what some class is called; the implicit name needs no explicit one beside it."""
     classes = DeviceClasses.of([{"metadata": {"name": "gpu"}, "spec": {}}])
     facts = ClaimFacts(lambda: classes, lambda *_: None, lambda _: ())
     known = evaluators(minor, facts, DRAExtendedResource=True).of(CLAIMS)
@@ -302,19 +302,20 @@ def test_quotas_of_claims_by_extended_resources(minor: int) -> None:
 
     found = known.matching([f"{implicit}gpu", f"{implicit}other", "requests.example.com/gpu"])
 
-    assert found == ([f"{implicit}gpu"] if minor >= 36 else [])
+    assert found == ([f"{implicit}gpu"] if minor >= 35 else [])
 
 
-def test_only_the_first_claim_of_a_pod_is_spared() -> None:
-    """Of the claims that say they are a pod's, the oldest and first by name is; or the pod's own."""
+@pytest.mark.parametrize("minor", [35, 36])
+def test_only_the_first_claim_of_a_pod_is_spared(minor: int) -> None:
+    """Of the claims that say they are a pod's, the oldest and first by name is, in 1.35 all; or the pod's own."""
     owner = pod(container(requests={"deviceclass.resource.kubernetes.io/gpu": "1"}), name="p")
     claims = [claim("a", exactly(), pod_name="p"), claim("b", exactly(), pod_name="p")]
     classes = DeviceClasses.of([{"metadata": {"name": "gpu"}, "spec": {}}])
     facts = ClaimFacts(lambda: classes, lambda *_: owner, lambda _: claims)
-    evaluator = evaluators(36, facts).of(CLAIMS)
+    evaluator = evaluators(minor, facts, DRAExtendedResource=True).of(CLAIMS)
     name = "requests.deviceclass.resource.kubernetes.io/gpu"
 
-    assert [name in evaluator.usage(one) for one in claims] == [False, True]
+    assert [name in evaluator.usage(one) for one in claims] == [False, minor >= 36]
     owner["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "b"}}
     assert [name in evaluator.usage(one) for one in claims] == [True, False]
 
