@@ -3,13 +3,18 @@
 Admission charges a quota before an object is stored; this makes it right again. Only what some quota limits
 is watched.
 
+A limit is in effect once the quota's status names it: until then admission charges nothing for it. What is
+created after the use was measured, and before that is written, would never be counted, as upstream; nor what
+is charged, and not stored or not seen yet, while something else is given back. So after both the objects are
+listed and counted once more, when the quota has rested for a moment.
+
 Behaviour of k8s.io/kubernetes/pkg/controller/resourcequota (resource_quota_controller.go and
 resource_quota_monitor.go), 1.36.
 """
 
 from collections.abc import Coroutine, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from apimachinery.client.discovery import served_resources
 from apimachinery.client.informer import Informer
@@ -18,7 +23,7 @@ from apimachinery.client.rest import Object
 from apimachinery.errors import GroupResource
 from apimachinery.quota.amounts import amounts, mask, texts
 from apimachinery.quota.evaluators import Evaluator
-from apimachinery.quota.measuring import measure
+from apimachinery.quota.measuring import Listing, measure
 from apimachinery.quota.names import is_extended_in_quota
 from apimachinery.quota.registry import Evaluators
 from apimachinery.quota.resource_claims import ADJUSTED_SINCE, ClaimFacts, DeviceClasses
@@ -26,6 +31,15 @@ from controllers.base import Controller, ControllerContext, Key
 
 _RESYNC_SECONDS = 300.0
 _UNKNOWN_SECONDS = 1.0  # until a resource that nobody serves is looked for again (upstream: 30 s)
+_REST_SECONDS = 1.0  # in which a write that was admitted is surely stored
+
+
+class Recount(NamedTuple):
+    """A quota of which something may have been missed."""
+
+    namespace: str
+    name: str
+    what: str = "recount"  # never equal to a quota's key
 
 
 class ResourceQuotaController(Controller):
@@ -38,6 +52,7 @@ class ResourceQuotaController(Controller):
         self._context = context
         self._monitors: dict[GroupResource, Informer] = {}
         self._own: list[Informer] = []  # those that nobody else has
+        self._resting: dict[Recount, str] = {}  # the quota's revision at the last look
         self._quotas = context.informer(RESOURCE_QUOTAS)
         self._quotas.add_handler(self.enqueue, self._quota_changed)
         self._pods = context.informer(PODS)
@@ -140,7 +155,10 @@ class ResourceQuotaController(Controller):
 
     # --- measuring -----------------------------------------------------------------------------------------
 
-    async def sync(self, key: Key) -> None:
+    async def sync(self, key: Key | Recount) -> None:
+        if isinstance(key, Recount):
+            await self._recount(key)
+            return
         quota = self._quotas.get(key.namespace, key.name)
         if quota is None:
             return
@@ -150,12 +168,50 @@ class ResourceQuotaController(Controller):
         quota = self._quotas.get(key.namespace, key.name)
         if quota is None or quota["spec"].get("hard", {}) != hard:
             return  # it has been queued again
-        status = quota.get("status") or {}
+        before = amounts((quota.get("status") or {}).get("used"))
+        stored = await self._write(quota, self._listing)
+        after = amounts(stored["status"]["used"])
+        if any(name not in before or after[name] < before[name] for name in after):
+            self._recount_after_rest(Recount(*key), stored)
+
+    async def _write(self, quota: Object, listing: Listing) -> Object:
+        """Measure, and store what is used if the status says something else; gives the quota as stored."""
+        hard, status = quota["spec"].get("hard") or {}, quota.get("status") or {}
         before = amounts(status.get("used"))
-        used = mask({**before, **measure(quota, self._evaluators, self._listing)}, hard)
+        used = mask({**before, **measure(quota, self._evaluators, listing)}, hard)
         same = amounts(status.get("hard")) == amounts(hard) and before == used
         if same and status.get("hard") is not None and status.get("used") is not None:
-            return
-        await self.client.update(
-            RESOURCE_QUOTAS, {**quota, "status": {"hard": hard, "used": texts(used)}}, "status"
-        )
+            return quota
+        told = {"hard": hard, "used": texts(used)}
+        return await self.client.update(RESOURCE_QUOTAS, {**quota, "status": told}, "status")
+
+    def _recount_after_rest(self, key: Recount, quota: Object) -> None:
+        self._resting[key] = quota["metadata"]["resourceVersion"]
+        self.queue.add_after(key, _REST_SECONDS)
+
+    async def _recount(self, key: Recount) -> None:
+        """Measure once more what the server has, unless admission is charging the quota just now.
+
+        What is charged may not be stored yet, and would be given back.
+        """
+        quota = self._quotas.get(key.namespace, key.name)
+        if quota is None:
+            self._resting.pop(key, None)
+        elif quota["metadata"]["resourceVersion"] != self._resting.get(key):
+            self._recount_after_rest(key, quota)
+        else:
+            await self._write(quota, await self._listed(quota))
+            self._resting.pop(key, None)
+
+    async def _listed(self, quota: Object) -> Listing:
+        """Everything that the quota counts, from the server."""
+        found: dict[GroupResource, list[Object]] = {}
+        for evaluator in self._evaluators.for_names(quota["spec"].get("hard") or {}):
+            monitor = self._monitors.get(evaluator.resource)
+            if monitor is not None and monitor.has_synced and not monitor.is_unserved:
+                only_counted = type(evaluator) is Evaluator
+                listed = await self.client.list(
+                    monitor.ref, quota["metadata"]["namespace"], metadata_only=only_counted
+                )
+                found[evaluator.resource] = listed["items"]
+        return lambda resource, _: found.get(resource)

@@ -307,7 +307,7 @@ def test_quotas_of_claims_by_extended_resources(minor: int) -> None:
 
 @pytest.mark.parametrize("minor", [35, 36])
 def test_only_the_first_claim_of_a_pod_is_spared(minor: int) -> None:
-    """Of the claims that say they are a pod's, the oldest and first by name is, in 1.35 all; or the pod's own."""
+    """Of the claims that say they are a pod's, the first by age and name (in 1.35 all), or the pod's own."""
     owner = pod(container(requests={"deviceclass.resource.kubernetes.io/gpu": "1"}), name="p")
     claims = [claim("a", exactly(), pod_name="p"), claim("b", exactly(), pod_name="p")]
     classes = DeviceClasses.of([{"metadata": {"name": "gpu"}, "spec": {}}])

@@ -79,6 +79,62 @@ async def test_what_is_there_counts_and_what_goes_is_given_back():
         await becomes(cluster, pods="0", requests__cpu="0", **{"count/pods": "1"})
 
 
+@pytest.mark.parametrize("stored_late", [False, True])
+async def test_what_comes_while_a_quota_is_measured_counts(stored_late):
+    """Pods that admission lets pass before the limits are in effect are counted, also if stored later."""
+    async with real_cluster() as cluster:
+        client, store = cluster.client, cluster.server.services.store
+        update, write, creating, in_effect = client.update, store.write, [], asyncio.Event()
+
+        async def create(name):
+            await client.create(PODS, pod(name, cpu="100m"))
+
+        async def late(change):
+            if stored_late and change.key.resource == "pods":
+                await in_effect.wait()
+            return await write(change)
+
+        async def update_late(ref, obj, *rest):
+            if ref == RESOURCE_QUOTAS and not creating:
+                creating.extend(asyncio.create_task(create(f"p{n}")) for n in range(11))
+                await (asyncio.sleep(0.2) if stored_late else asyncio.wait(creating))
+            answer = await update(ref, obj, *rest)
+            in_effect.set()
+            return answer
+
+        store.write, client.update = late, update_late
+        await client.create(RESOURCE_QUOTAS, quota({"requests.cpu": "10", "count/pods": "99"}))
+        await cluster.until(lambda: creating and all(one.done() for one in creating))
+        await create("after")
+
+        await becomes(cluster, requests__cpu="1200m", **{"count/pods": "12"})
+
+
+async def test_what_is_charged_and_not_stored_yet_is_not_given_back_for_good():
+    """A pod that is being stored while another one's use is given back counts in the end."""
+    async with real_cluster() as cluster:
+        client, store = cluster.client, cluster.server.services.store
+        write, given_back = store.write, asyncio.Event()
+        await client.create(RESOURCE_QUOTAS, quota({"pods": "10"}))
+        await becomes(cluster, pods="0")
+        await client.create(PODS, pod("old"))
+
+        async def late(change):
+            if change.key.name == "new":
+                await given_back.wait()
+            return await write(change)
+
+        store.write = late
+        creating = asyncio.create_task(client.create(PODS, pod("new")))
+        await becomes(cluster, pods="2")
+        await client.delete(PODS, "old", "default", grace_period=0)
+        await becomes(cluster, pods="0")
+        given_back.set()
+        await creating
+
+        await becomes(cluster, pods="1")
+
+
 async def test_limits_may_change():
     """Another spec is taken over, with what is used of it; objects of any resource are counted."""
     async with real_cluster() as cluster:
