@@ -32,7 +32,7 @@ FIELD_GATES = {
     "apps.v1.RollingUpdateStatefulSetStrategy.maxUnavailable": "MaxUnavailableStatefulSet",
     "apps.v1.DeploymentStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
     "apps.v1.ReplicaSetStatus.terminatingReplicas": "DeploymentReplicaSetTerminatingReplicas",
-    "core.v1.PodSpec.hostUsers": "UserNamespacesSupport",
+    "core.v1.PodSpec.hostUsers": "UserNamespacesStatelessPodsSupport UserNamespacesSupport",  # older, newer
     "core.v1.SecurityContext.procMount": "ProcMountType",
     "core.v1.Lifecycle.stopSignal": "ContainerStopSignals",
     "core.v1.PodSpec.schedulingGates": "PodSchedulingReadiness",
@@ -114,7 +114,7 @@ def _spread_gates(history: dict[int, Document], path: str, gates: Mapping[str, D
     extra = FIELD_GATES.get(path.removeprefix("io.k8s.api."))
     named = {minor: spec["g"] for minor, spec in history.items() if "g" in spec}
     if extra:
-        named = {minor: [extra] for minor in history} | named
+        named = {minor: extra.split() for minor in history} | named
     if not named:
         return
     for minor, spec in history.items():

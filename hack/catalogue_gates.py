@@ -1,7 +1,9 @@
 """The gate table of `apimachinery/data/gates.json`, from the facts about feature gates.
 
 One row per gate: `{"specs": [[minor, stage, default, locked], …], "first": minor, "last": minor}`. `first`
-and `last` bound the releases that know the name; outside of them the flag refuses it.
+and `last` bound the releases that know the name; outside of them the flag refuses it. Of the releases that
+`gate-releases.json` covers (made by `gate_releases.py` from their sources) that file is the authority, but
+for what later patch releases changed; of others the facts are.
 """
 
 import re
@@ -22,11 +24,33 @@ OVERLAY: dict[str, Row] = {
     "KMSv2": {"specs": [[25, "Alpha", 0, 0], [27, "Beta", 1, 0], [29, "GA", 1, 1]], "first": 25, "last": 31},
     "DRAControlPlaneController": {"specs": [[31, "Alpha", 0, 0]], "first": 31, "last": 31},
     "WorkloadAwarePreemption": {"specs": [[36, "Alpha", 0, 0]], "first": 36, "last": 36},
+    # `kube-scheduler --help` of 1.36 still has these two
+    "GangScheduling": {"specs": [[35, "Alpha", 0, 0]], "first": 35, "last": 36},
+    "PreventStaticPodAPIReferences": {"specs": [[34, "Beta", 1, 0]], "first": 34, "last": 36},
+    # client-go's
+    "AtomicFIFO": {"specs": [[36, "Beta", 1, 0]], "first": 36, "last": 99},
+    "ClientsAllowCARotation": {"specs": [[36, "Beta", 1, 0]], "first": 36, "last": 99},
     "ClientsAllowCBOR": {"specs": [[32, "Alpha", 0, 0]], "first": 32, "last": 99},
+    "ClientsAllowTLSCacheGC": {"specs": [[36, "Beta", 1, 0]], "first": 36, "last": 99},
     "ClientsPreferCBOR": {"specs": [[32, "Alpha", 0, 0]], "first": 32, "last": 99},
+    "InOrderInformers": {"specs": [[33, "Beta", 1, 0], [36, "GA", 1, 1]], "first": 33, "last": 99},
+    "InOrderInformersBatchProcess": {"specs": [[35, "Beta", 1, 0]], "first": 35, "last": 99},
+    "InformerResourceVersion": {"specs": [[30, "Alpha", 0, 0], [35, "GA", 1, 0]], "first": 30, "last": 99},
+    "UnlockWhileProcessingFIFO": {"specs": [[36, "Beta", 1, 0]], "first": 36, "last": 99},
+    "WatchListClient": {"specs": [[30, "Beta", 0, 0], [35, "Beta", 1, 0]], "first": 30, "last": 99},
+    # brought in with 1.36, though its only spec is of no release
+    "AllowServiceExternalIPs": {"specs": [[36, "Deprecated", 1, 0]], "first": 36, "last": 99},
     "AllAlpha": {"specs": [[0, "Alpha", 0, 0]], "first": 0, "last": 99},
     "AllBeta": {"specs": [[0, "Beta", 0, 0]], "first": 0, "last": 99},
 }
+# Changed by patch releases that are newer than the sources of `gate-releases.json`.
+PATCHED: dict[str, list[list[Any]]] = {
+    "MaxUnavailableStatefulSet": [[35, "Beta", 0, 0]],
+    "OrderedNamespaceDeletion": [[30, "Beta", 0, 0], [31, "Beta", 0, 0], [32, "Beta", 0, 0]],
+    "SchedulerQueueingHints": [[28, "Beta", 0, 0]],
+}
+# Of gates that newer releases no longer have.
+DEPENDENCIES = {"GangScheduling": ["GenericWorkload"]}
 _CAMEL = re.compile(r"^[A-Z][a-zA-Z0-9]+$")
 _COMPONENTS = {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"}
 # Gates that were released under another name than their proposal gives.
@@ -89,7 +113,57 @@ def _from_proposal(fact: Facts) -> Row | None:
     return {"specs": specs, "first": specs[0][0], "last": stable + _LOCK_LIFETIME}
 
 
-def gate_table(facts: Facts) -> dict[str, Any]:
+State = tuple[str, int, int]  # stage, default, locked
+
+
+def _state(row: Row, release: int) -> State | None:
+    """What a row says of one release; None if the release does not know the gate."""
+    acting = [spec for spec in row["specs"] if spec[0] <= release]
+    if not acting or not row["first"] <= release <= row["last"]:
+        return None
+    stage, default, locked = row.get("releases", {}).get(str(release), max(acting)[1:])
+    return stage, default, locked
+
+
+def _states(spans: list[list[Any]]) -> dict[int, State]:
+    return {
+        release: (stage, default, locked)
+        for first, last, stage, default, locked in spans
+        for release in range(first, last + 1)
+    }
+
+
+def with_releases(rows: dict[str, Row], releases: dict[str, list[list[Any]]]) -> dict[str, Row]:
+    """The rows as the sources of the covered releases have them, and as they were in all others."""
+    covered = {release for spans in releases.values() for release in _states(spans)}
+    table: dict[str, Row] = {}
+    for name in rows.keys() | releases.keys():
+        row = rows.get(name)
+        states = _states(releases.get(name, []))
+        states |= {
+            release: (stage, default, locked) for release, stage, default, locked in PATCHED.get(name, [])
+        }
+        if row is not None:
+            states |= {
+                release: state
+                for release in range(OLDEST, NEWEST + 1)
+                if release not in covered and (state := _state(row, release)) is not None
+            }
+        if states:
+            table[name] = _row_of(name, states)
+    return table
+
+
+def _row_of(name: str, states: dict[int, State]) -> Row:
+    known = sorted(states)
+    if known != list(range(known[0], known[-1] + 1)):
+        raise SystemExit(f"{name} comes, goes and comes again: {known}")
+    changed = [release for release in known if states.get(release - 1) != states[release]]
+    specs = [[release, *states[release]] for release in changed]
+    return {"specs": specs, "first": known[0], "last": 99 if known[-1] == NEWEST else known[-1]}
+
+
+def gate_table(facts: Facts, releases: dict[str, list[list[Any]]]) -> dict[str, Any]:
     """The whole document of gates.json; earlier sources yield to better ones."""
     rows: dict[str, Row] = {}
     for name, proposals in facts["fromKEP"].items():
@@ -105,9 +179,12 @@ def gate_table(facts: Facts) -> dict[str, Any]:
             merged = known + later
             rows[name] = {"specs": merged, "first": merged[0][0], "last": 99}
     rows |= OVERLAY
-    for name, releases in facts.get("releaseDiffersFromSpecs", {}).items():
+    for name, differing in facts.get("releaseDiffersFromSpecs", {}).items():
         rows[name]["releases"] = {
             str(minor(release)): [spec["stage"], int(spec["default"]), int(spec["locked"])]
-            for release, spec in releases.items()
+            for release, spec in differing.items()
         }
-    return {"gates": dict(sorted(rows.items())), "dependencies": dict(sorted(facts["dependencies"].items()))}
+    special = {name: rows.pop(name) for name in ("AllAlpha", "AllBeta")}  # no source lists them
+    table = with_releases(rows, releases) | special
+    dependencies = DEPENDENCIES | facts["dependencies"]
+    return {"gates": dict(sorted(table.items())), "dependencies": dict(sorted(dependencies.items()))}

@@ -17,6 +17,8 @@ from typing import Any
 from catalogue_assembly import catalogue
 from catalogue_gates import gate_table, minor
 
+_GATE_RELEASES = Path(__file__).parent / "gate-releases.json"
+
 
 def progress(text: str) -> None:
     """One line for the person who waits."""
@@ -30,7 +32,7 @@ def read(path: Path) -> Any:
 
 def make_gates(arguments: argparse.Namespace) -> None:
     """Write the table of feature gates."""
-    table = gate_table(read(arguments.facts / "feature-gates.json"))
+    table = gate_table(read(arguments.facts / "feature-gates.json"), read(_GATE_RELEASES))
     rows = [
         f"{json.dumps(name)}:{json.dumps(row, separators=(',', ':'))}" for name, row in table["gates"].items()
     ]

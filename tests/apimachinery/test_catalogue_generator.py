@@ -139,3 +139,61 @@ def test_help() -> None:
 
     assert "--types" in shown.stdout
     assert "--openapi" in shown.stdout
+
+
+GATE_SOURCES = """
+const (
+	letDefault = false
+	Flat featuregate.Feature = "FlatGate"
+	Moving = featuregate.Feature("MovingGate")
+	Later featuregate.Feature = "LaterGate"
+)
+var gates = map[featuregate.Feature]featuregate.FeatureSpec{
+	Flat:   {Default: letDefault, PreRelease: featuregate.Alpha},
+}
+var versioned = map[featuregate.Feature]featuregate.VersionedSpecs{
+	Moving: {
+		{Version: version.MustParse("1.30"), Default: false, PreRelease: featuregate.Alpha},
+		// a remark
+		{Version: version.MustParse("1.34"), Default: false, LockToDefault: true, PreRelease: featuregate.GA}, //
+	},
+	Later: {
+		{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta},
+	},
+}
+"""
+
+
+def test_gates_of_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gates come out of Go sources as they are in that release, and unchanged releases are put together."""
+    monkeypatch.syspath_prepend(str(HACK))
+    import gate_releases
+
+    releases = {minor: gate_releases.registered([GATE_SOURCES], minor) for minor in (33, 34, 35)}
+
+    assert gate_releases.spans(releases) == {
+        "FlatGate": [[33, 35, "Alpha", 0, 0]],
+        "MovingGate": [[33, 33, "Alpha", 0, 0], [34, 35, "GA", 0, 1]],
+    }
+
+
+def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that its sources cover knows no other gates than these; others know what the facts say."""
+    monkeypatch.syspath_prepend(str(HACK))
+    from catalogue_gates import with_releases
+
+    rows = {
+        "Guessed": {"specs": [[34, "Alpha", 0, 0]], "first": 34, "last": 35},
+        "Kept": {"specs": [[30, "Beta", 1, 0], [36, "GA", 1, 1]], "first": 30, "last": 99},
+    }
+    sources = {
+        "Kept": [[33, 35, "Alpha", 0, 0]],
+        "Gone": [[33, 34, "Beta", 1, 0]],
+        "Old": [[26, 35, "GA", 1, 1]],
+    }
+
+    table = with_releases(rows, sources)
+
+    assert table["Kept"] == {"specs": [[33, "Alpha", 0, 0], [36, "GA", 1, 1]], "first": 33, "last": 99}
+    assert table["Gone"] == {"specs": [[33, "Beta", 1, 0]], "first": 33, "last": 34}
+    assert "Guessed" not in table

@@ -1,5 +1,7 @@
 """Feature gates: the table, the flag's syntax, what the flag refuses."""
 
+from pathlib import Path
+
 import pytest
 
 from apimachinery.gates import FeatureGates, GateError, GateSpec, parse_overrides
@@ -21,13 +23,71 @@ from apimachinery.versions import SUPPORTED, Version
         ("ValidatingAdmissionPolicy", 28, "Beta", False, False),
         ("DRAWorkloadResourceClaims", 37, "Beta", False, False),
         ("DRAFractionalCapacityRange", 37, "Beta", False, False),
-        ("APIServingWithRoutine", 30, "Beta", True, False),
-        ("APIServingWithRoutine", 31, "Alpha", False, False),
+        ("APIServingWithRoutine", 30, "Alpha", False, False),
+        ("GangScheduling", 35, "Alpha", False, False),
+        ("GangScheduling", 36, "Alpha", False, False),
+        ("AppArmor", 26, "Beta", True, False),
+        ("AppArmor", 32, "GA", True, True),
+        ("CPUManager", 32, "GA", True, True),
+        ("ContextualLogging", 29, "Alpha", False, False),
+        ("ContextualLogging", 30, "Beta", True, False),
+        ("EventedPLEG", 27, "Beta", False, False),
+        ("InTreePluginAWSUnregister", 26, "Alpha", False, False),
+        ("InformerResourceVersion", 30, "Alpha", False, False),
+        ("JobTrackingWithFinalizers", 28, "GA", True, True),
+        ("LegacyServiceAccountTokenTracking", 26, "Alpha", False, False),
+        ("MaxUnavailableStatefulSet", 35, "Beta", False, False),
+        ("MultiCIDRRangeAllocator", 28, "Alpha", False, False),
+        ("MutatingAdmissionPolicy", 30, "Alpha", False, False),
+        ("OpenAPIV3", 26, "Beta", True, False),
+        ("OrderedNamespaceDeletion", 30, "Beta", False, False),
+        ("SchedulerQueueingHints", 28, "Beta", False, False),
+        ("UserNamespacesStatelessPodsSupport", 27, "Alpha", False, False),
+        ("UserNamespacesSupport", 28, "Alpha", False, False),
     ],
 )
 def test_stage_per_release(gate: str, minor: int, stage: str, default: bool, locked: bool) -> None:
     """A gate has the stage, default and lock of the newest entry that is not newer than the release."""
     assert FeatureGates(Version(minor)).spec(gate) == GateSpec(stage, default, locked)
+
+
+def test_unfinished_gates_of_1_36() -> None:
+    """The alpha and beta gates of 1.36 are exactly those that its kube-scheduler lists in --help."""
+    lines = (Path(__file__).parents[1] / "data" / "gates-1.36.txt").read_text("utf-8").splitlines()
+    listed = {(name, stage, default == "true") for name, stage, default in map(str.split, lines)}
+
+    gates = FeatureGates(Version(36))
+
+    ours = {(name, spec.stage, spec.default) for name in gates.known() if (spec := gates.spec(name))}
+    assert {row for row in ours if row[1] in {"Alpha", "Beta"}} == listed
+
+
+@pytest.mark.parametrize(
+    ("minor", "gate"),
+    [
+        (26, "SuspendJob"),  # locked in 1.24, gone two releases later
+        (28, "PodHasNetworkCondition"),
+        (28, "UserNamespacesStatelessPodsSupport"),
+        (30, "AdvancedAuditing"),
+        (33, "AppArmor"),
+        (36, "InTreePluginPortworxUnregister"),
+        (37, "GangScheduling"),
+        (37, "WorkloadAwarePreemption"),
+        (37, "PreventStaticPodAPIReferences"),
+    ],
+)
+def test_removed_gates(minor: int, gate: str) -> None:
+    """A gate that a release no longer has is unknown to its flag, whatever the value."""
+    for value in ("true", "false"):
+        with pytest.raises(GateError, match=f"^unrecognized feature gate: {gate}$"):
+            FeatureGates.parse(Version(minor), f"{gate}={value}")
+
+
+def test_gang_scheduling_needs_workloads() -> None:
+    """GangScheduling is taken at 1.36 with GenericWorkload only; upstream's test clusters set both."""
+    FeatureGates.parse(Version(36), "GangScheduling=true,GenericWorkload=true")
+    with pytest.raises(GateError, match=r"depends on features that are disabled: \[GenericWorkload\]"):
+        FeatureGates.parse(Version(36), "GangScheduling=true")
 
 
 @pytest.mark.parametrize("version", SUPPORTED, ids=str)
