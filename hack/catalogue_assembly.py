@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from catalogue_overlay import META
+from catalogue_overlay import LATER, META
 from catalogue_resources import kind_definition, printer_columns, resource_rows, runs, storage_versions
 from catalogue_types import Document, definition_name, release
 
@@ -65,6 +65,10 @@ def read_releases(
         for name, definition in made.items():
             if nearest != minor and name.startswith("io.k8s.api.") and not _in_source(name, document):
                 definition["borrowed"] = True
+        for path, since in LATER.items():
+            name, _, field = path.rpartition(".")
+            if minor < since and name in made:
+                made[name]["fields"].pop(field, None)
         creation = made[META + "ObjectMeta"]["fields"]["creationTimestamp"]
         if minor >= _CREATION_TIMESTAMP_OMITTED_SINCE:
             creation["o"] = 1

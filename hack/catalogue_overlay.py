@@ -114,3 +114,10 @@ POINTERS = (
         "io.k8s.api.resource.v1alpha2.", {"NamedResourcesAttribute": ["bool", "int", "string", "version"]}
     )
 )
+
+# Fields that came after 1.26, with their first release: no OpenAPI of 1.26 and 1.27 is among the inputs.
+LATER = {
+    f"{EXTENSIONS}ValidationRule.messageExpression": 27,
+    f"{EXTENSIONS}ValidationRule.fieldPath": 28,
+    f"{EXTENSIONS}ValidationRule.reason": 28,
+}

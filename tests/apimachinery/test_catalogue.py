@@ -339,3 +339,18 @@ def test_verbs_match_the_published_paths(minor: int) -> None:
                 found |= _verbs(resource)
 
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("minor", "fields"),
+    [
+        (26, {"rule", "message"}),
+        (27, {"rule", "message", "messageExpression"}),
+        (28, {"rule", "message", "messageExpression", "reason", "fieldPath"}),
+    ],
+)
+def test_rules_of_definitions(minor: int, fields: set[str]) -> None:
+    """The rules of a definition's schema have the fields of their release, no later ones."""
+    name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule"
+
+    assert set(catalogue_for(Version(minor)).definition(name).fields) == fields

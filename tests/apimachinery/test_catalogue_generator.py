@@ -155,7 +155,7 @@ var versioned = map[featuregate.Feature]featuregate.VersionedSpecs{
 	Moving: {
 		{Version: version.MustParse("1.30"), Default: false, PreRelease: featuregate.Alpha},
 		// a remark
-		{Version: version.MustParse("1.34"), Default: false, LockToDefault: true, PreRelease: featuregate.GA}, //
+		{Version: version.MustParse("1.34"), LockToDefault: true, PreRelease: featuregate.GA}, // x
 	},
 	Later: {
 		{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta},
@@ -197,3 +197,51 @@ def test_sources_of_releases_win(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table["Kept"] == {"specs": [[33, "Alpha", 0, 0], [36, "GA", 1, 1]], "first": 33, "last": 99}
     assert table["Gone"] == {"specs": [[33, "Beta", 1, 0]], "first": 33, "last": 34}
     assert "Guessed" not in table
+
+
+TYPES = """package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/api/other/v1"
+)
+
+type Thing struct {
+	metav1.TypeMeta `json:",inline"`
+	// a remark
+	metav1.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
+
+	Names  []v1.Name `json:"names,omitempty" protobuf:"bytes,3,rep,name=names"`
+	Source `json:",inline" protobuf:"bytes,4,opt,name=source"`
+	Hidden string `json:"-"`
+}
+
+type Source struct {
+	Path *string `json:"path" protobuf:"bytes,1,opt,name=path"`
+}
+
+type Same = Source
+
+type Names []string
+"""
+
+
+def test_numbers_of_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Field numbers come out of Go sources, those of embedded and renamed types too, and may not change."""
+    monkeypatch.syspath_prepend(str(HACK))
+    import protobuf_numbers
+
+    folder = tmp_path / "k8s.io" / "api" / "things" / "v1"
+    folder.mkdir(parents=True)
+    (folder / "types.go").write_text(TYPES, "utf-8")
+
+    table = protobuf_numbers.collect([tmp_path])
+
+    package = "io.k8s.api.things.v1."
+    assert table[package + "Thing"] == {"metadata": 1, "names": 3, f"={package}Source": 4}
+    assert table[package + "Source"] == table[package + "Same"] == {"path": 1}
+    other = tmp_path / "next"
+    (other / "k8s.io/api/things/v1").mkdir(parents=True)
+    (other / "k8s.io/api/things/v1/types.go").write_text(TYPES.replace("bytes,3", "bytes,5"), "utf-8")
+    with pytest.raises(SystemExit, match=r"things\.v1\.Thing\.names is 5, not 3"):
+        protobuf_numbers.collect([tmp_path / "k8s.io", tmp_path, other])

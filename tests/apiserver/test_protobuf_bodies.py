@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from server_in_process import MAPS, config_map
 
+from apimachinery.protobuf import numbers
+
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 RECORDED = {
     row["name"]: row
@@ -116,6 +118,25 @@ async def test_delete_options(api):
         assert (await api("DELETE", f"{MAPS}/b", b"", content_type=content_type)).status in {200, 404}
     other = await api("DELETE", f"{MAPS}/a", envelope("v1", "ConfigMap", b""), content_type=PROTOBUF)
     assert other.status == 400
+
+
+async def test_kind_without_numbers(api, monkeypatch):
+    """A kind of which a field has no number is refused as a media type, rather than losing that field."""
+    body = envelope("v1", "ConfigMap", field(1, field(1, "a")))
+    known = numbers.load()
+    config_map_numbers = {
+        name: number for name, number in known["io.k8s.api.core.v1.ConfigMap"].items() if name != "immutable"
+    }
+    monkeypatch.setattr(
+        numbers, "load", lambda: {**known, "io.k8s.api.core.v1.ConfigMap": config_map_numbers}
+    )
+    numbers.is_known.cache_clear()
+
+    answer = await api("POST", MAPS, body, content_type=PROTOBUF)
+    numbers.is_known.cache_clear()
+
+    assert (answer.status, answer.body["reason"]) == (415, "UnsupportedMediaType")
+    assert (await api("GET", f"{MAPS}/a")).status == 404
 
 
 async def test_other_kind(api):
