@@ -71,12 +71,29 @@ async def _unregistered(probes: "Probes", state: State, process: Process, told: 
 
 
 async def _unstored(probes: "Probes", state: State, told: Mapping[str, Any]) -> str:
-    """Slices that the driver believes to be there, and that the API server does not have."""
+    """Pools that the API server does not have as the driver wants them, and believes them to be.
+
+    A pool that the driver's library or the server refused is not waited for.
+    """
     if told["api"] is None:
         return ""
     server = state.of_kind("apiserver")[0]
     path = f"/apis/{told['api']}/resourceslices?fieldSelector=spec.driver%3D{told['driver']}"
     listed = await probes.json(server.url(path))
-    uids = {each["metadata"]["uid"] for each in (listed or {"items": ()})["items"]}
-    believed = {uid for pool in told["pools"].values() for uid in pool["slices"].values()}
-    return "" if believed <= uids else "its slices are not stored yet"
+    generations = {
+        each["metadata"]["uid"]: each["spec"]["pool"]["generation"]
+        for each in (listed or {"items": ()})["items"]
+    }
+    waiting = [
+        name
+        for name, pool in told["pools"].items()
+        if not pool["error"] and not _is_stored(pool, generations)
+    ]
+    return f"its slices are not stored yet, of the pools: {named(waiting)}" if waiting else ""
+
+
+def _is_stored(pool: Mapping[str, Any], generations: Mapping[str, int]) -> bool:
+    """Whether what is believed of a pool is stored, with as many slices of its generation as are wanted."""
+    believed = list(pool["slices"].values())
+    current = [uid for uid in believed if generations.get(uid) == pool["generation"]]
+    return generations.keys() >= set(believed) and len(current) == pool["wanted"]

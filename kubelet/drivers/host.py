@@ -224,7 +224,7 @@ class DriverHost:
         ref = await server_versions.served(client, "resourceslices", "ResourceSlice", namespaced=False)
         publisher = self._publisher
         if publisher is not None and publisher.ref != ref:
-            self._publisher = None
+            self._publisher, self._looked = None, False
             await publisher.stop()
         if self._publisher is None and ref is not None:
             log.info("publishing in %s to an API server of %s", ref.api_version, self._server)

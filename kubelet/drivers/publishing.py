@@ -35,11 +35,15 @@ class _NodeMissingError(Exception):
 
 @dataclass(slots=True)
 class _Wanted:
-    """A pool and how far it is: `error` is why the server or the library will not have it."""
+    """A pool and how far it is: `error` is why the server or the library will not have it.
+
+    `changes` counts what somebody else did to its slices, which the next look is to find.
+    """
 
     pool: Pool
     settled: bool = False
     error: str = ""
+    changes: int = 0
 
 
 class SlicePublisher:
@@ -65,6 +69,7 @@ class SlicePublisher:
         self._sync_delay = sync_delay
         self._wanted: dict[PoolKey, _Wanted] = {}
         self._owners: dict[str, Object] = {}  # by node
+        self._created: dict[PoolKey, float] = {}  # when slices were last created
         self._queue: WorkQueue[PoolKey] = WorkQueue(
             clock, base_delay=_BASE_DELAY_SECONDS, max_delay=_MAX_DELAY_SECONDS
         )
@@ -112,7 +117,7 @@ class SlicePublisher:
         return sorted(key.pool for key, wanted in self._wanted.items() if not wanted.settled)
 
     def state(self) -> dict[str, Any]:
-        """Per pool `{generation, slices: {name: uid}, error}`."""
+        """Per pool `{generation, slices: {name: uid}, wanted, error}`; `wanted` slices there shall be."""
         return {key.pool: self._pool_state(key, wanted) for key, wanted in sorted(self._wanted.items())}
 
     def _pool_state(self, key: PoolKey, wanted: _Wanted) -> dict[str, Any]:
@@ -120,6 +125,7 @@ class SlicePublisher:
         return {
             "generation": max((each["spec"]["pool"]["generation"] for each in slices), default=0),
             "slices": {each["metadata"]["name"]: each["metadata"]["uid"] for each in slices},
+            "wanted": len(wanted.pool.slices),
             "error": wanted.error,
         }
 
@@ -127,8 +133,9 @@ class SlicePublisher:
 
     def _interfered(self, key: PoolKey) -> None:
         """Somebody wrote, or deleted; pools of nodes that are not ours are somebody else's."""
-        if key in self._wanted:
-            self._wanted[key].settled = False
+        wanted = self._wanted.get(key)
+        if wanted is not None:
+            wanted.settled, wanted.changes = False, wanted.changes + 1
             self._queue.add_after(key, self._sync_delay)
 
     async def _work(self) -> None:
@@ -145,13 +152,14 @@ class SlicePublisher:
 
     async def _process(self, key: PoolKey) -> None:
         wanted = self._wanted.get(key)
+        changes = wanted.changes if wanted is not None else 0
         try:
             if wanted is not None:
                 check_pool(self._release, self._driver, key.pool, wanted.pool)
             await self._sync(key)
         except PoolError as error:
             log.error("pool validation failed: %s", error)
-            self._settle(key, wanted, str(error))
+            self._settle(key, wanted, changes, str(error))
             return
         except _NodeMissingError:
             self._queue.add_after(key, _NODE_SECONDS)
@@ -159,18 +167,33 @@ class SlicePublisher:
         except (StatusError, *CONNECTION_ERRORS) as error:
             log.warning("processing ResourceSlice objects: pool %s: %s", key.pool, error)
             if isinstance(error, StatusError) and error.code == 422:
-                self._settle(key, wanted, error.message)
+                self._settle(key, wanted, changes, error.message)
                 self._queue.add_after(key, _REFUSED_SECONDS)
             else:
                 self._queue.add_rate_limited(key)
             return
         self._queue.forget(key)
-        self._settle(key, wanted, "")
+        self._settle(key, wanted, changes, "")
+        self._look_again(key)
 
-    def _settle(self, key: PoolKey, wanted: _Wanted | None, error: str) -> None:
+    def _settle(self, key: PoolKey, wanted: _Wanted | None, changes: int, error: str) -> None:
+        """Note how a look ended that knew of so many changes: of later ones the next look knows."""
         current = self._wanted.get(key)
         if current is not None and current is wanted:
-            current.settled, current.error = True, error
+            current.settled, current.error = current.changes == changes, error
+
+    def _look_again(self, key: PoolKey) -> None:
+        """Look once more when nothing that was created is believed in any longer without having been seen.
+
+        Every look asks for it: of several times for one pool the queue keeps the earliest alone.
+        """
+        if key not in self._created:
+            return
+        left = self._created[key] + WRITTEN_SECONDS - self._clock.monotonic()
+        if left < 0:
+            del self._created[key]
+        else:
+            self._queue.add_after(key, left + 1)
 
     # -- one pool
 
@@ -231,7 +254,7 @@ class SlicePublisher:
         }
         metadata = {"generateName": name, **({"ownerReferences": owners} if owners else {})}
         self._adopt(key, wanted, index, await self.stored.create({"metadata": metadata, "spec": spec}))
-        self._queue.add_after(key, WRITTEN_SECONDS + 1)  # does it still exist?
+        self._created[key] = self._clock.monotonic()
 
     def _adopt(self, key: PoolKey, wanted: _Wanted, index: int, stored: Object) -> None:
         """What the server did not keep is not wanted any more: it would be written again and again."""

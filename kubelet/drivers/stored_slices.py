@@ -1,7 +1,8 @@
 """The slices of a driver as the API server has them: seen through one watch, and what was written meanwhile.
 
 A slice that was just written counts although the watch has not told it yet, for a minute at most (upstream's
-mutation cache): a slice that was deleted before anybody saw it must not be believed in for ever.
+mutation cache): a slice that was deleted before anybody saw it must not be believed in for ever. Nor does it
+count if the watch is further than the write: then it has told what became of it.
 """
 
 from collections.abc import Callable
@@ -47,8 +48,9 @@ class StoredSlices:
         """The pool's slices, by name."""
         found = {obj["metadata"]["uid"]: obj for obj in self.informer.by_index("pool", _index(key))}
         oldest = self._clock.monotonic() - WRITTEN_SECONDS
+        told = int(self.informer.resource_version or 0)
         for uid, (when, obj) in [*self._written.get(key, {}).items()]:
-            if when < oldest:
+            if when < oldest or _revision(obj) <= told:
                 del self._written[key][uid]
             elif uid not in found or _revision(obj) > _revision(found[uid]):
                 found[uid] = obj

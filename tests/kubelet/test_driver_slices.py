@@ -124,6 +124,62 @@ async def test_what_others_do_is_undone(client, server, publish):
     assert publisher.pending() == []
 
 
+def around_creation(server, number, *, before=None, after=None):
+    """Have `before` or `after` happen around the creation of a slice, before its answer."""
+    creates, names = server._create, []
+
+    async def create(target, body):
+        if not target.collection.endswith("resourceslices"):
+            return await creates(target, body)
+        names.append(body)
+        is_meant = len(names) == number
+        if is_meant and before is not None:
+            await before()
+        made = await creates(target, body)
+        if is_meant and after is not None:
+            await after(made["metadata"]["name"])
+        return made
+
+    server._create = create
+
+
+async def test_a_slice_that_goes_before_its_creation_is_answered(client, server, publish):
+    """Whoever deletes it (a kubelet that starts wipes slices), it comes back, and the pool waits for that."""
+
+    async def wipe(name):
+        await asyncio.sleep(1)
+        await client.delete(SLICES, name)
+        await asyncio.sleep(1)
+
+    around_creation(server, 1, after=wipe)
+    publisher = await publish(pool("a"))
+
+    assert shape(await stored(client)) == [(["a"], 1, 1)]
+    (slice_,) = await stored(client)
+    assert [*publisher.state()["node-1"]["slices"].values()] == [slice_["metadata"]["uid"]]
+
+
+async def test_a_slice_that_the_watch_never_told_of(client, server, publish):
+    """A slice that goes before the watch has told of it comes back after a minute, whatever came before."""
+
+    async def label_the_other():
+        (first,) = await stored(client)
+        labelled = {**first["metadata"], "labels": {"seen": "by-others"}}
+        await client.update(SLICES, {**first, "metadata": labelled})
+        await asyncio.sleep(0.01)  # told, so that a look is due
+        server.outage = lambda request: ConnectionError() if "watch=" in request.target else None
+        await server.disconnect()
+
+    around_creation(server, 2, before=label_the_other)
+    await publish(pool("a", "b"))
+    _, second = await stored(client)
+    await client.delete(SLICES, second["metadata"]["name"])
+    server.compact()
+    await asyncio.sleep(70)
+
+    assert shape(await stored(client)) == [(["a"], 2, 2), (["b"], 2, 2)]
+
+
 async def test_a_restarted_driver_finds_its_slices(client, server, publish):
     """Nothing is written when all is as it should be, quantities by value."""
     devices = ({"name": "a", "capacity": {"memory": {"value": "1024Mi"}}},)
