@@ -24,7 +24,7 @@ from apiserver.options import ServerOptions
 _FILE = click.Path(exists=True, dir_okay=False)
 _FILES = frozenset(
     {
-        "tls_cert_file", "tls_private_key_file", "client_ca_file", "token_auth_file",
+        "cert_dir", "tls_cert_file", "tls_private_key_file", "client_ca_file", "token_auth_file",
         "service_account_signing_key_file", "kubelet_certificate_authority",
         "kubelet_client_certificate", "kubelet_client_key",
     }
@@ -52,6 +52,14 @@ _FILES = frozenset(
 )
 @click.option(
     "--advertise-address", default="127.0.0.1", show_default=True, help="The address told to the cluster."
+)
+@click.option(
+    "--cert-dir",
+    type=click.Path(file_okay=False),
+    default="apiserver.local.config/certificates",
+    show_default=True,
+    help="Where a self-signed certificate is kept (apiserver.crt, apiserver.key) if no --tls-cert-file is "
+    "given; in memory if empty.",
 )
 @click.option("--tls-cert-file", type=_FILE, default=None, help="The server's certificate.")
 @click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
@@ -202,13 +210,18 @@ def _path(path: str | None) -> str:
 
 async def _main(options: ServerOptions, world: World) -> None:
     from apiserver.server import serve
+    from apiserver.serving.self_signed import CertificateFilesError
     from apiserver.storage.failures import StorageError
 
     stop = asyncio.Event()
     stop_on_signals(stop)
     try:
         await serve(options, world, stop)
-    except (StorageError, OSError) as error:  # a broken database, a port or a file that cannot be had
+    except (
+        StorageError,
+        CertificateFilesError,
+        OSError,
+    ) as error:  # a broken database, a port or a file that cannot be had
         raise click.ClickException(f"{options.name} cannot run: {error}") from error
 
 

@@ -10,13 +10,14 @@ from apiserver.accounts import ISSUER
 class ServerOptions:
     """Upstream's flags, where they have one; paths may be empty.
 
-    Without a certificate the server speaks plain HTTP (in tests and behind something that speaks TLS).
+    Without a certificate, and a directory to make one in, the server speaks plain HTTP (in tests).
     """
 
     name: str = "apiserver"
     storage_url: str = "sqlite://"
     bind_address: str = "127.0.0.1"
     secure_port: int = 0
+    cert_dir: str | None = None  # for a certificate of its own, if none is given; empty: it keeps no files
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
     client_ca_file: str = ""

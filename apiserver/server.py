@@ -33,6 +33,7 @@ from apiserver.options import ServerOptions
 from apiserver.request import Handler, Lifetime, Request, Response
 from apiserver.services import Services
 from apiserver.serving.listener import Front, tls_context
+from apiserver.serving.self_signed import serving_pair
 from apiserver.storage.interfaces import Log, Store
 from apiserver.storage.records import ComponentEvent
 from apiserver.webhooks.client import WebhookClient
@@ -203,8 +204,9 @@ async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> No
 
     event_log = await SQLLog.open(options.storage_url, world.clock)
     async with await CachedStore.open(event_log, world.clock) as store:
-        server = APIServer(options, world, store, event_log)
-        await server.start()
+        with serving_pair(options, world.clock.now()) as options:
+            server = APIServer(options, world, store, event_log)
+            await server.start()
         settle_memory()
         await stop.wait()
         server.services.lifetime.stopping.set()  # not ready from here on

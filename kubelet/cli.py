@@ -55,6 +55,8 @@ def kubelet(
     credentials = None
     if tls_cert_file and tls_private_key_file and client_ca_file:
         credentials = Credentials(tls_cert_file, tls_private_key_file, client_ca_file)
+    elif tls_cert_file or tls_private_key_file or client_ca_file:
+        raise click.UsageError("--tls-cert-file, --tls-private-key-file and --client-ca-file go together")
     try:
         load_nodes(nodes_file)
     except NodesFileError as error:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import ssl
 import sys
 from pathlib import Path
 
@@ -18,13 +19,13 @@ pytestmark = pytest.mark.cluster
 
 
 async def started(directory: Path, port: int) -> tuple[asyncio.subprocess.Process, int]:
-    """A server process over plain HTTP, and its port, once it is ready."""
+    """A server process with a certificate of its own, and its port, once it is ready."""
     tokens = directory / "tokens.csv"
     tokens.write_text('secret,alice,1,"system:masters"\n')
     url = f"sqlite+aiosqlite:///{directory}/log.db"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "apiserver.cli", "--storage-url", url, "--secure-port", str(port),
-        "--token-auth-file", str(tokens), stderr=asyncio.subprocess.PIPE,
+        "--token-auth-file", str(tokens), "--cert-dir", str(directory), stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stderr is not None
     said = []
@@ -35,11 +36,17 @@ async def started(directory: Path, port: int) -> tuple[asyncio.subprocess.Proces
     raise AssertionError(f"the server ended before it was ready: {''.join(said)}")
 
 
-def session(port: int) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers={"Authorization": "Bearer secret"})
+def session(directory: Path, port: int) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        f"https://127.0.0.1:{port}",
+        headers={"Authorization": "Bearer secret"},
+        connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=directory / "apiserver.crt")),
+    )
 
 
-async def written_until_killed(process: asyncio.subprocess.Process, port: int, run: int) -> dict[str, str]:
+async def written_until_killed(
+    process: asyncio.subprocess.Process, http: aiohttp.ClientSession, run: int
+) -> dict[str, str]:
     """Eight writers create and update until SIGKILL: what was acknowledged, and by which verb last."""
     acknowledged: dict[str, str] = {}
     enough = asyncio.Event()
@@ -56,7 +63,7 @@ async def written_until_killed(process: asyncio.subprocess.Process, port: int, r
             if len(acknowledged) >= 60:
                 enough.set()
 
-    async with session(port) as http:
+    async with http:
         writers = [asyncio.create_task(write(http, writer)) for writer in range(8)]
         reached = asyncio.create_task(enough.wait())
         await asyncio.wait([reached, *writers], return_when=asyncio.FIRST_COMPLETED)
@@ -70,9 +77,9 @@ async def written_until_killed(process: asyncio.subprocess.Process, port: int, r
     return acknowledged
 
 
-async def listed(port: int) -> dict[str, str]:
+async def listed(session: aiohttp.ClientSession) -> dict[str, str]:
     """The verb that last wrote each config map."""
-    async with session(port) as http, http.get(MAPS) as answer:
+    async with session as http, http.get(MAPS) as answer:
         items = (await answer.json())["items"]
     return {item["metadata"]["name"]: item["data"]["by"] for item in items if "by" in item.get("data", {})}
 
@@ -88,11 +95,11 @@ async def killed_again_and_again(directory: Path, times: int) -> None:
     acknowledged: dict[str, str] = {}
     for run in range(times):
         process, port = await started(directory, 0)
-        check(acknowledged, await listed(port))
-        acknowledged |= await written_until_killed(process, port, run)
+        check(acknowledged, await listed(session(directory, port)))
+        acknowledged |= await written_until_killed(process, session(directory, port), run)
     process, port = await started(directory, 0)
     try:
-        check(acknowledged, await listed(port))
+        check(acknowledged, await listed(session(directory, port)))
     finally:
         process.send_signal(signal.SIGTERM)
         await process.communicate()
