@@ -4,13 +4,13 @@ Source: RFC 7515 … 7519; key ids as k8s.io/kubernetes/pkg/serviceaccount/jwt.g
 cryptography is imported when the first token comes: it is slow to import.
 """
 
-import base64
-import binascii
 import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
+
+from apimachinery import base64url
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
@@ -32,18 +32,22 @@ class Token(NamedTuple):
 
 
 def read(text: str) -> Token:
-    """The parts of a token, its signature not checked; raises WrongTokenError."""
+    """The parts of a token, its signature not checked; raises WrongTokenError.
+
+    What is signed is made anew of what was read, as go-jose does (jws.go, computeAuthData).
+    """
     parts = text.split(".")
     if len(parts) != 3:
         raise WrongTokenError("not three parts")
     try:
-        header, claims = (orjson.loads(_decode(part)) for part in parts[:2])
-        signature = _decode(parts[2])
-    except (ValueError, binascii.Error) as error:
+        head, payload, signature = map(base64url.decode, parts)
+        header, claims = orjson.loads(head), orjson.loads(payload)
+    except ValueError as error:
         raise WrongTokenError(str(error)) from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
         raise WrongTokenError("header and claims are not objects")
-    return Token(header, claims, f"{parts[0]}.{parts[1]}".encode(), signature)
+    signed = f"{base64url.encode(head)}.{base64url.encode(payload)}"
+    return Token(header, claims, signed.encode(), signature)
 
 
 class SigningKey:
@@ -63,8 +67,8 @@ class SigningKey:
     def sign(self, claims: dict[str, Any]) -> str:
         """The token of these claims."""
         header = {"alg": self.public.algorithm, "kid": self.public.id}
-        signed = f"{_encode(orjson.dumps(header))}.{_encode(orjson.dumps(claims))}"
-        return f"{signed}.{_encode(self._signature(signed.encode()))}"
+        signed = f"{base64url.encode(orjson.dumps(header))}.{base64url.encode(orjson.dumps(claims))}"
+        return f"{signed}.{base64url.encode(self._signature(signed.encode()))}"
 
     def _signature(self, data: bytes) -> bytes:
         from cryptography.hazmat.primitives import hashes
@@ -91,7 +95,7 @@ class VerifyingKey:
         self._key = key
         self.algorithm = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
         der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        self.id = _encode(hashlib.sha256(der).digest())
+        self.id = base64url.encode(hashlib.sha256(der).digest())
 
     @classmethod
     def load(cls, pem: bytes) -> "VerifyingKey":
@@ -134,7 +138,7 @@ class VerifyingKey:
         about = {"use": "sig", "kid": self.id}
         if isinstance(self._key, ec.EllipticCurvePublicKey):
             point = self._key.public_numbers()
-            x, y = (_encode(number.to_bytes(_HALF, "big")) for number in (point.x, point.y))
+            x, y = (base64url.encode(number.to_bytes(_HALF, "big")) for number in (point.x, point.y))
             return {**about, "kty": "EC", "alg": "ES256", "crv": "P-256", "x": x, "y": y}
         numbers = self._key.public_numbers()
         return {**about, "kty": "RSA", "alg": "RS256", "n": _number(numbers.n), "e": _number(numbers.e)}
@@ -159,13 +163,5 @@ def new_key() -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _encode(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _decode(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-
 def _number(value: int) -> str:
-    return _encode(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+    return base64url.encode(value.to_bytes((value.bit_length() + 7) // 8, "big"))

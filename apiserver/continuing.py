@@ -3,20 +3,17 @@
 Source: k8s.io/apiserver/pkg/storage/continue.go and storage/errors.go, 1.36.
 """
 
-import base64
 import posixpath
-import re
 from typing import NamedTuple
 
 import orjson
 
-from apimachinery import errors, json_syntax, shapes
+from apimachinery import base64url, errors, json_syntax, shapes
 from apimachinery.errors import Object, StatusError
 from apimachinery.schema import Field, Kind, Schema
 from apiserver.storage.records import Key
 
 _VERSION = "meta.k8s.io/v1"
-_NO_BASE64 = re.compile(r"[^A-Za-z0-9_-]")
 _TEXT, _NUMBER = Field(Schema(Kind.STRING)), Field(Schema(Kind.INTEGER, format="int64"))
 _TOKEN = Schema(Kind.OBJECT, name="storage.continueToken", fields={"v": _TEXT, "rv": _NUMBER, "start": _TEXT})
 _EXPIRED = (
@@ -39,7 +36,7 @@ def token(page_revision: int, last: Key, namespace: str | None) -> str:
     """The token that goes on after `last`; its start is relative to the namespace listed."""
     start = last.name if namespace or not last.namespace else f"{last.namespace}/{last.name}"
     data = {"v": _VERSION, "rv": page_revision, "start": f"{start}\0"}
-    return base64.urlsafe_b64encode(orjson.dumps(data)).decode().rstrip("=")
+    return base64url.encode(orjson.dumps(data))
 
 
 def position(text: str, resource: str, namespace: str | None) -> Position:
@@ -57,7 +54,7 @@ def position(text: str, resource: str, namespace: str | None) -> Position:
 
 def _decoded(text: str) -> tuple[int, str]:
     """Revision and start of a token; raises ValueError with upstream's text."""
-    data = _json(_bytes(text))
+    data = _json(base64url.decode(text))
     version, revision, start = data.get("v") or "", data.get("rv") or 0, data.get("start") or ""
     if version != _VERSION:
         raise ValueError(f"server does not recognize this encoded version {version}")
@@ -69,15 +66,6 @@ def _decoded(text: str) -> tuple[int, str]:
     if posixpath.normpath(key) != key:  # no way out of what is listed
         raise ValueError(start)
     return revision, start
-
-
-def _bytes(text: str) -> bytes:
-    """Base64 for URLs without padding, as strict as Go's."""
-    clean = re.sub(r"[\r\n]", "", text)
-    bad = _NO_BASE64.search(clean)
-    if bad is not None or len(clean) % 4 == 1:
-        raise ValueError(f"illegal base64 data at input byte {bad.start() if bad else len(clean) - 1}")
-    return base64.urlsafe_b64decode(clean + "=" * (-len(clean) % 4))
 
 
 def _json(data: bytes) -> Object:

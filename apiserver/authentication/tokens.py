@@ -3,11 +3,10 @@
 Source: k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go, 1.36.
 """
 
-import base64
-import binascii
 import csv
 from collections.abc import Iterable, Sequence
 
+from apimachinery import base64url
 from apiserver.authentication import Identity, TokenError
 from apiserver.request import Request
 from apiserver.user import User, authenticated
@@ -64,8 +63,10 @@ def websocket_token(request: Request) -> str:
     if tokens and len(protocols) == 1:
         raise TokenError("missing additional subprotocol")
     try:
-        return base64.urlsafe_b64decode(tokens[0] + "=" * (-len(tokens[0]) % 4)).decode() if tokens else ""
-    except (binascii.Error, ValueError):
+        return base64url.decode(tokens[0]).decode() if tokens else ""
+    except UnicodeDecodeError:
+        raise TokenError("invalid base64.bearer.authorization token") from None
+    except ValueError:
         raise TokenError("invalid base64.bearer.authorization token encoding") from None
 
 

@@ -6,6 +6,8 @@ k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go, 1.36.
 
 import asyncio
 import base64
+import binascii
+import logging
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -23,6 +25,8 @@ WEBSOCKET_PROTOCOLS = (
 )  # fmt: skip
 SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 _NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
+
+log = logging.getLogger(__name__)
 
 
 class Channels(Protocol):
@@ -59,18 +63,26 @@ class WebSocketChannels:
                     self._incoming.put_nowait(data)
                 elif channel == CLOSE and data[:1] == b"\0":
                     self._incoming.put_nowait(b"")
-        except (ConnectionError, ValueError):
-            pass  # as if it had gone
+        except ConnectionError:
+            pass
         finally:
             self._incoming.put_nowait(b"")
             self.gone.set()
 
-    def _opened(self, data: bytes) -> tuple[int, bytes]:
-        if not data:
+    def _opened(self, message: bytes) -> tuple[int, bytes]:
+        """The channel of a message, and its data; -1 if it is of none, or its base64 cannot be read."""
+        if not message:
             return -1, b""
-        if self._base64:
-            return data[0] - ord("0"), base64.b64decode(data[1:])
-        return data[0], data[1:]
+        if not self._base64:
+            return message[0], message[1:]
+        channel, text = message[0] - ord("0"), message[1:].translate(None, b"\r\n")
+        try:
+            if len(text) % 4:
+                raise binascii.Error("illegal base64 data")
+            return channel, base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            log.error("Unable to write frame (%d bytes) to %d: %s", len(message) - 1, channel, error)
+            return -1, b""
 
     async def read(self) -> bytes:
         return await self._incoming.get()

@@ -90,8 +90,11 @@ async def _serve_pair(view: NodeView, pod: Object, pair: dict[str, spdy.Stream])
 async def forward_websocket(
     view: NodeView, pod: Object, ports: list[int], socket: WebSocket, protocol: str
 ) -> None:
-    """Two channels per port, data and error; both begin with the port's number."""
-    channels = _PortChannels(socket, protocol)
+    """Two channels per port, data and error; both begin with the port's number.
+
+    The connection ends with the client, or with the last of the ports' connections.
+    """
+    channels = _PortChannels(socket, protocol, len(ports))
     for number, port in enumerate(ports):
         for channel in (2 * number, 2 * number + 1):
             await channels.write(channel, struct.pack("<H", port))
@@ -99,12 +102,16 @@ async def forward_websocket(
         asyncio.create_task(_serve_channel(view, pod, port, channels, 2 * number))
         for number, port in enumerate(ports)
     ]
+    reading = asyncio.create_task(channels.run())
+    served = asyncio.create_task(asyncio.wait(serving))
     try:
-        await channels.run()
+        await asyncio.wait({reading, served}, return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():  # nothing listens any more
+            await socket.close()
     finally:
-        for task in serving:
+        for task in [reading, served, *serving]:
             task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        await asyncio.gather(reading, served, *serving, return_exceptions=True)
 
 
 async def _serve_channel(
@@ -123,17 +130,25 @@ async def _serve_channel(
 
 
 class _PortChannels(WebSocketChannels):
-    """Any number of channels that are read."""
+    """The channels of `count` ports, of which those of data are read."""
 
-    def __init__(self, socket: WebSocket, protocol: str) -> None:
+    def __init__(self, socket: WebSocket, protocol: str, count: int) -> None:
         super().__init__(socket, protocol, stdin=False)
-        self._queues: dict[int, asyncio.Queue[bytes]] = {}
+        self._queues: dict[int, asyncio.Queue[bytes]] = {
+            2 * number: asyncio.Queue() for number in range(count)
+        }
 
     def queue(self, channel: int) -> asyncio.Queue[bytes]:
-        return self._queues.setdefault(channel, asyncio.Queue())
+        return self._queues[channel]
 
     async def run(self) -> None:
-        while (message := await self._socket.receive()) is not None:
-            channel, data = self._opened(message.data)
-            if data:
-                self.queue(channel).put_nowait(data)
+        try:
+            while (message := await self._socket.receive()) is not None:
+                channel, data = self._opened(message.data)
+                if data and channel in self._queues:
+                    self._queues[channel].put_nowait(data)
+        except ConnectionError:
+            pass
+        finally:
+            for queue in self._queues.values():
+                queue.put_nowait(b"")

@@ -5,7 +5,7 @@ A port answers if a container that runs declares it; in a pod that declares none
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -46,8 +46,17 @@ def respond(pod: Object, method: str, target: str, body: bytes = b"") -> bytes:
     return orjson.dumps(answer) + b"\n"
 
 
+class _Asked(NamedTuple):
+    """An HTTP request; `last` if the connection ends with its answer."""
+
+    method: str
+    target: str
+    body: bytes
+    last: bool
+
+
 async def serve_connection(pod: Object, read: Read, write: Write) -> None:
-    """Answer one connection until the client ends it."""
+    """Answer one connection until the client ends it, or asks for its end."""
     held = b""
     while True:
         data = await read()
@@ -59,19 +68,22 @@ async def serve_connection(pod: Object, read: Read, write: Write) -> None:
             held = b""
             continue
         while (found := _request(held)) is not None:
-            method, target, body, held = found
-            content = respond(pod, method, target, body)
+            asked, held = found
+            content = respond(pod, asked.method, asked.target, asked.body)
             head = (
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServer: kubeskew\r\n"
-                f"Content-Length: {len(content)}\r\n\r\n"
+                f"Content-Length: {len(content)}\r\n"
             )
-            await write(head.encode() + (b"" if method == "HEAD" else content))
+            head += "Connection: close\r\n\r\n" if asked.last else "\r\n"
+            await write(head.encode() + (b"" if asked.method == "HEAD" else content))
+            if asked.last:
+                return
         if len(held) > _LARGEST_HEAD:
             return
 
 
-def _request(data: bytes) -> tuple[str, str, bytes, bytes] | None:
-    """(method, target, body, what follows); None while it is not whole."""
+def _request(data: bytes) -> tuple[_Asked, bytes] | None:
+    """A request and what follows; None while it is not whole."""
     head, end, rest = data.partition(b"\r\n\r\n")
     if not end or not _HTTP.match(data):
         return None
@@ -79,5 +91,8 @@ def _request(data: bytes) -> tuple[str, str, bytes, bytes] | None:
     size = int(length[1]) if length else 0
     if len(rest) < size:
         return None
-    method, target = head.split(b"\r\n")[0].decode("latin-1").split(" ")[:2]
-    return method, target, rest[:size], rest[size:]
+    method, target, version = head.split(b"\r\n")[0].decode("latin-1").split(" ")[:3]
+    listed = re.findall(rb"(?i)\r\nconnection:([^\r\n]*)", head)
+    options = {option.strip().lower() for option in b",".join(listed).split(b",")}
+    last = b"close" in options or (version == "HTTP/1.0" and b"keep-alive" not in options)
+    return _Asked(method, target, rest[:size], last), rest[size:]

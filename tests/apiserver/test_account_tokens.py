@@ -162,6 +162,37 @@ async def test_in_a_secret(api):
     assert await who(api, text) == 401
 
 
+@pytest.mark.parametrize("part", [0, 1, 2])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda part: part + "=" * (-len(part) % 4 or 4),
+        lambda part: part + "=",
+        lambda part: part.replace("-", "+").replace("_", "/") if {*"-_"} & {*part} else f"{part}+",
+        lambda part: f"{part[:4]}!{part[4:]}",
+        lambda part: f"{part[:4]}\u00e9{part[4:]}",
+    ],
+    ids=["padded", "equals sign", "standard alphabet", "other characters", "beyond ASCII"],
+)
+def test_parts_are_base64_for_urls_without_padding(part, change):
+    """Padding, the standard alphabet and what is no base64 make a token no token, in each of its parts."""
+    key = SigningKey.generate()
+    parts = key.sign({"iss": "x", "text": "???>>>~~~"}).split(".")
+    assert verified(".".join(parts), [key.public]).claims["iss"] == "x"
+    parts[part] = change(parts[part])
+
+    with pytest.raises(WrongTokenError):
+        verified(".".join(parts), [key.public])
+
+
+async def test_a_padded_token_is_nobodys(api):
+    """A token that is the same but for its padding does not log in."""
+    text = await token(api)
+
+    assert await who(api, f"{text}==") == 401
+    assert (await who(api, text))["username"] == "system:serviceaccount:default:bot"
+
+
 async def test_a_browser(api):
     """A WebSocket carries its token among the protocols."""
     encoded = base64.urlsafe_b64encode((await token(api)).encode()).rstrip(b"=").decode()
@@ -171,7 +202,9 @@ async def test_a_browser(api):
     assert 'User "system:serviceaccount:default:bot"' in answer.body["message"]
     plain = await browser.get("/api/v1/nodes", sec_websocket_protocol=protocols)
     assert 'User "system:anonymous"' in plain.body["message"]
-    for wrong in (protocols.split(", ")[1], f"{protocols}, {protocols}", f"{protocols[:-3]}==="):
+    padded = protocols + "=" * (-len(encoded) % 4 or 4)
+    wrongs = (protocols.split(", ")[1], f"{protocols}, {protocols}", f"{protocols[:-3]}===", padded)
+    for wrong in wrongs:
         answer = await browser.get("/api/v1/nodes", sec_websocket_protocol=wrong, **upgrade)
         assert answer.status == 401
 

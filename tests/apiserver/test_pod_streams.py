@@ -1,6 +1,7 @@
 """Logs, exec, attach, port-forward and proxy: an API server and a node's server, joined over loopback."""
 
 import asyncio
+import base64
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from apimachinery.clock import SeededEntropy, SystemClock
 from apimachinery.component import Health
 from apimachinery.gates import FeatureGates
 from apimachinery.streaming import spdy
-from apimachinery.streaming.websocket import WebSocket
+from apimachinery.streaming.websocket import Opcode, WebSocket
 from apimachinery.versions import Version
 from apiserver.nodes.passing import passed_on
 from apiserver.request import Peer, Request, Upgrade
@@ -310,6 +311,57 @@ async def test_port_forward_over_websocket(bench: Bench):
     await socket.send(b"\0GET /x HTTP/1.1\r\nHost: y\r\n\r\n")
     assert b'"path":"/x"' in (await asyncio.wait_for(socket.receive(), 5)).data
     await socket.close()
+
+
+@pytest.mark.parametrize("end", ["1.1\r\nConnection: Close", "1.1\r\nConnection: x, close", "1.0"])
+async def test_the_end_of_a_forwarded_connection(bench: Bench, end: str):
+    """A request that asks for its connection's end is the last that is answered, and ends the WebSocket."""
+    socket = await bench.socket(f"{PODS}/p/portforward?ports=80", "v4.channel.k8s.io")
+    request = f"\0GET /x HTTP/{end}\r\nHost: y\r\n\r\nGET /next HTTP/1.1\r\nHost: y\r\n\r\n"
+    await socket.send(request.encode())
+    told = await messages(socket)
+
+    assert told[0].startswith(b"P\0HTTP/1.1 200 OK\r\n")
+    assert b"\r\nConnection: close\r\n" in told[0]
+    assert told[0].count(b"HTTP/1.1") == 1
+
+
+async def test_a_forward_that_nothing_answers_ends(bench: Bench):
+    """The WebSocket ends when the last of its ports has refused."""
+    socket = await bench.socket(f"{PODS}/p/portforward?ports=81&ports=82", "v4.channel.k8s.io")
+    told = await messages(socket)
+
+    assert [b"connection refused" in told[channel] for channel in range(4)] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "bad", [b"0%%%%", b"0R0VU=", b"0R0VUI", b"0R0VUIA=", b"5R0VUIA==", b"/R0VUIA==", b"0"]
+)
+async def test_messages_that_are_no_base64(bench: Bench, bad: bytes, caplog):
+    """They are dropped, as are those of a channel that is none; the connection goes on."""
+    socket = await bench.socket(f"{PODS}/p/portforward?ports=80", "v4.base64.channel.k8s.io")
+    await socket.send(bad, Opcode.TEXT)
+    await socket.send(b"0R0VUIC94IEhUVFAvMS4xDQpIb3N0OiB5DQoNCg==", Opcode.TEXT)
+    begun = [(await asyncio.wait_for(socket.receive(), 5)).data for _ in range(2)]
+    answer = (await asyncio.wait_for(socket.receive(), 5)).data
+    await socket.close()
+
+    assert begun == [b"0UAA=", b"1UAA="]
+    assert b'"path":"/x"' in base64.b64decode(answer[1:])
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_standard_input_that_is_no_base64(bench: Bench):
+    """A message that cannot be read does not end a command's standard input."""
+    target = (
+        f"{PODS}/p/exec?container=b&stdin=true&stdout=true&command=sh&command=-c&command=read+x%3Becho+$x"
+    )
+    socket = await bench.socket(target, "v4.base64.channel.k8s.io")
+    await socket.send(b"0aGVsb", Opcode.TEXT)
+    await socket.send(b"0aGVsbG8K", Opcode.TEXT)
+    told = await messages(socket)
+
+    assert base64.b64decode(told[ord("1")]) == b"hello\n"
 
 
 async def test_port_forward_through_a_tunnel(bench: Bench):
