@@ -20,6 +20,8 @@ _ZONE = (
 )
 _CONTROLLER_UID, _JOB_NAME = "controller-uid", "job-name"
 _PREFIX = "batch.kubernetes.io/"
+_PREFIXED_SINCE = 27  # before, the labels of a job's pods had no prefix, and the selector was of these
+_TRACKING_MARK_UNTIL = 26  # the last server that marks jobs whose pods are counted by finalizers
 
 
 class JobStatus(SpecKeptStatus):
@@ -38,29 +40,36 @@ class JobStrategy(Counted):
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         super().prepare_for_create(obj, ctx)
         spec, metadata = obj["spec"], obj["metadata"]
+        if ctx.version.minor <= _TRACKING_MARK_UNTIL:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), jobs.TRACKING: ""}
         if spec.get("manualSelector"):
             return
+        prefixes = ("", _PREFIX) if ctx.version.minor >= _PREFIXED_SINCE else ("",)
         labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
-        name = metadata.get("name", "")  # that it is required is said later
-        labels.setdefault(_JOB_NAME, name)
-        labels.setdefault(_CONTROLLER_UID, metadata["uid"])
-        labels.setdefault(_PREFIX + _JOB_NAME, name)
-        labels.setdefault(_PREFIX + _CONTROLLER_UID, metadata["uid"])
+        for prefix in prefixes:
+            labels.setdefault(
+                prefix + _JOB_NAME, metadata.get("name", "")
+            )  # that it is required is said later
+            labels.setdefault(prefix + _CONTROLLER_UID, metadata["uid"])
         selector = spec["selector"] = spec.get("selector") or {}
-        selector.setdefault("matchLabels", {}).setdefault(_PREFIX + _CONTROLLER_UID, metadata["uid"])
+        selector.setdefault("matchLabels", {}).setdefault(prefixes[-1] + _CONTROLLER_UID, metadata["uid"])
         if not metadata.get("labels"):  # the default that upstream applies when it reads the job back
             metadata["labels"] = dict(labels)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        return jobs.job_errors(obj, template_options(ctx), prefixed=True)
+        prefixed = ctx.version.minor >= _PREFIXED_SINCE
+        return jobs.job_errors(obj, template_options(ctx), prefixed=prefixed)
 
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         """The spec's faults are told twice, as upstream checks it twice."""
         options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
         labels = workloads.template_labels(old["spec"])
-        prefixed = all(jobs.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME))
+        prefixed = ctx.version.minor >= _PREFIXED_SINCE and all(
+            jobs.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME)
+        )
+        markable = ctx.version.minor > _TRACKING_MARK_UNTIL or jobs.is_marked(old)
         return [
-            *jobs.job_errors(new, options, prefixed=prefixed),
+            *jobs.job_errors(new, options, prefixed=prefixed, markable=markable),
             *jobs.spec_errors(spec, options),
             *job_changes.change_errors(spec, old["spec"], _allowed(old, ctx)),
         ]

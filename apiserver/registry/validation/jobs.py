@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, key, not_supported, required, too_long
+from apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required, too_long
 from apimachinery.validation import names
 from apimachinery.validation.domains import prefixed_path_errors
 from apiserver.registry.validation import job_policies, selectors
@@ -14,6 +14,7 @@ from apiserver.registry.validation.pod_spec import template_errors
 from apiserver.registry.validation.workloads import matches, template_labels
 
 PREFIX = "batch.kubernetes.io/"
+TRACKING = "batch.kubernetes.io/job-tracking"
 _LABELS = "spec.template.metadata.labels"
 _INDEXED = "Indexed"
 _MAX_INDEXED, _MAX_HALF = 100000, 10000
@@ -21,10 +22,23 @@ _MAX_MANAGER = 63
 _NEEDS_INDEXES = "requires indexed completion mode"
 
 
-def job_errors(job: Object, options: PodOptions, *, prefixed: bool) -> list[FieldError]:
-    """`prefixed`: the labels with a prefix must be there too, as in all but old jobs."""
+def is_marked(job: Object) -> bool:
+    """Whether a job has the annotation that its pods are counted by finalizers."""
+    return TRACKING in (job["metadata"].get("annotations") or {})
+
+
+def job_errors(
+    job: Object, options: PodOptions, *, prefixed: bool, markable: bool = True
+) -> list[FieldError]:
+    """The faults of a whole job.
+
+    `prefixed`: the labels with a prefix must be there too, as in all but old jobs. `markable`: the job may
+    have the annotation of `is_marked`.
+    """
     spec = job["spec"]
     errors = [*_generated(job, prefixed=prefixed), *spec_errors(spec, options)]
+    if not markable and is_marked(job):
+        errors.append(forbidden(key("metadata.annotations", TRACKING), "cannot add this annotation"))
     completions = spec.get("completions") or 0
     if spec.get("completionMode") == _INDEXED and completions > 0:
         name = job["metadata"].get("name") or ""
