@@ -149,7 +149,8 @@ class GarbageCollector(Controller):
             return
         live = await self._live(node.identity)
         if live is None or live["metadata"]["uid"] != node.identity.uid:
-            self._gone(node.identity.uid)
+            self._remember_absence(node.identity)
+            self._do(self._graph.absent(node.identity.uid))
             return
         if node.virtual:
             # It is there, but no event told of it yet.

@@ -40,6 +40,7 @@ class Node:
     virtual: bool = False
     being_deleted: bool = False
     deleting_dependents: bool = False  # deleted in the foreground
+    absent_at: set[Identity] = field(default_factory=set)  # where it was looked for in vain
 
     def blocks(self, owner_uid: str) -> bool:
         """Whether the owner's foreground deletion waits for this one."""
@@ -144,6 +145,37 @@ class Graph:
     def _is_waiting(self, uid: str) -> bool:
         node = self._nodes.get(uid)
         return node is not None and node.deleting_dependents
+
+    def absent(self, uid: str) -> Iterable[Work]:
+        """The server has no such object where an owner reference says: another reference may be right.
+
+        An object known from references alone is kept while one of them tells of a place where nobody has
+        looked: it is the link to the dependents that name it rightly.
+        """
+        node = self._nodes.get(uid)
+        if node is None or not node.virtual:
+            yield from self.remove(uid)
+            return
+        node.absent_at.add(node.identity)
+        told = {one.identity.uid: self._identities(one, uid) for one in self.dependents(node)}
+        others = sorted({identity for named in told.values() for identity in named} - node.absent_at)
+        if not others:
+            yield from self.remove(uid)
+            return
+        for dependent in sorted(told):
+            if node.identity in told[dependent]:
+                yield Work("delete", dependent)
+        node.identity = others[0]
+        yield Work("delete", uid)
+
+    def _identities(self, dependent: Node, uid: str) -> set[Identity]:
+        """Where the dependent says that its owner is."""
+        namespace = dependent.identity.namespace
+        return {
+            Identity(owner["apiVersion"], owner["kind"], namespace, owner["name"], uid)
+            for owner in dependent.owners
+            if owner["uid"] == uid
+        }
 
     def remove(self, uid: str) -> Iterable[Work]:
         """An object is gone: its dependents are to be looked at, and owners that wait for it."""

@@ -55,6 +55,41 @@ def test_a_reference_to_elsewhere_with_the_uid_of_an_owner_is_looked_up():
     assert put(graph, "parent") == [Work("delete", "child")]
 
 
+def misled(name, place):
+    """An object whose reference has the right uid and another name: `place`."""
+    made = obj(name, "parent")
+    made["metadata"]["ownerReferences"][0]["name"] = place
+    return Identity("v1", "K", "ns", name, name), made
+
+
+def test_an_owner_is_looked_for_wherever_it_is_said_to_be():
+    """A wrong reference that comes first costs the others nothing: they stay dependents of their owner."""
+    graph = Graph()
+    assert list(graph.put(*misled("astray", "nowhere"))) == [Work("delete", "parent")]
+    put(graph, "good", "parent")
+
+    assert list(graph.absent("parent")) == [Work("delete", "astray"), Work("delete", "parent")]
+    assert graph.node("parent").identity == Identity("v1", "K", "ns", "parent", "parent")
+    put(graph, "parent")
+    list(graph.remove("astray"))
+    assert list(graph.remove("parent")) == [Work("delete", "good")]
+
+
+def test_an_owner_that_is_nowhere_is_given_up():
+    """Once nothing is at any of the places, all that said so are looked at, and none is asked for again."""
+    graph = Graph()
+    for name, place in (("one", "a"), ("two", "b"), ("three", "a")):
+        list(graph.put(*misled(name, place)))
+
+    assert list(graph.absent("parent")) == [
+        Work("delete", "one"),
+        Work("delete", "three"),
+        Work("delete", "parent"),
+    ]
+    assert list(graph.absent("parent")) == [Work("delete", name) for name in ("one", "three", "two")]
+    assert graph.node("parent") is None
+
+
 def test_a_removed_owner_sends_us_to_its_dependents():
     """Each of them is to be looked at."""
     graph = Graph()
