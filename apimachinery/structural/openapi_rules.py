@@ -208,7 +208,8 @@ def _map_list(props: Object, keys: list[str], path: str) -> Iterator[FieldError]
             "must be object if parent array's x-kubernetes-list-type is map",
         )
     else:
-        for position, name in enumerate(keys):
+        seen: set[str] = set()
+        for name in keys:
             below = (items.get("properties") or {}).get(name)
             if below is None:
                 yield invalid(keys_at, keys, "entries must all be names of item properties")
@@ -218,8 +219,9 @@ def _map_list(props: Object, keys: list[str], path: str) -> Iterator[FieldError]
                     items["type"],
                     "must be a scalar type if parent array's x-kubernetes-list-type is map",
                 )
-            if name in keys[:position]:
+            if name in seen:
                 yield invalid(keys_at, keys, "must not contain duplicate entries")
+            seen.add(name)
 
 
 def _keyed_items(items: Object, list_type: str, keys: list[str], path: str) -> Iterator[FieldError]:

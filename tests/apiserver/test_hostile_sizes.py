@@ -128,3 +128,25 @@ async def test_formats_of_strings(api: Caller, text: str) -> None:
 
     assert answer.status == 422
     assert "spec.email in body must be of type email" in answer.body["message"]
+
+
+async def test_terms_and_values_that_repeat(api: Caller) -> None:
+    """Each of tens of thousands of repeated entries is refused where it is."""
+    path, count = "/apis/storage.k8s.io/v1/storageclasses", 20_000
+    kind = {"metadata": {"name": "a"}, "provisioner": "x"}
+
+    empty = await timed(api, "POST", path, {**kind, "allowedTopologies": [{}] * count})
+    values = [{"matchLabelExpressions": [{"key": "k", "values": [*map(str, range(count)), "0"]}]}]
+    repeated = await timed(api, "POST", path, {**kind, "allowedTopologies": values})
+    request = {
+        "metadata": {"name": "a"},
+        "spec": {"signerName": "x.io/y", "request": "", "usages": ["a"] * count},
+    }
+    usages = await timed(api, "POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", request)
+
+    places = {cause["field"] for cause in empty.body["details"]["causes"]}
+    assert places == {f"allowedTopologies[{n}].matchLabelExpressions" for n in range(count)}
+    assert repeated.body["details"]["causes"][0]["field"] == (
+        f"allowedTopologies[0].matchLabelExpressions[0].values[{count}]"
+    )
+    assert usages.status == 422

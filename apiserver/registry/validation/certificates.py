@@ -12,6 +12,7 @@ from apimachinery.errors import Object
 from apimachinery.field import FieldError
 from apimachinery.pem import blocks
 from apimachinery.validation import names
+from apiserver.registry.validation.repeats import repeats
 
 LEGACY = "kubernetes.io/legacy-unknown"
 DECIDED = ("Approved", "Denied")
@@ -43,12 +44,12 @@ def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
     if not usages:
         yield field.required("spec.usages")
     earlier = before.get("usages") or []
+    were_known = all(usage in _USAGES for usage in earlier)
     for position, usage in enumerate(usages):
-        if usage not in _USAGES and all(one in _USAGES for one in earlier):
+        if usage not in _USAGES and were_known:
             yield field.not_supported(f"spec.usages[{position}]", usage, _USAGES)
-    for position, usage in enumerate(usages):
-        if usage in usages[:position] and len(set(earlier)) == len(earlier):
-            yield field.duplicate(f"spec.usages[{position}]", usage)
+    for position in sorted(repeats(usages)) if not repeats(earlier) else ():
+        yield field.duplicate(f"spec.usages[{position}]", usages[position])
     signer, seconds = spec.get("signerName") or "", spec.get("expirationSeconds")
     if signer == LEGACY and before.get("signerName") != LEGACY:
         why = "the legacy signerName is not allowed via this API version"

@@ -3,6 +3,7 @@
 Source: pkg/apis/{scheduling,node,storage}/validation/validation.go, 1.36.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,12 +22,14 @@ from apimachinery.field import (
 from apimachinery.validation import names
 from apimachinery.validation.object_meta import IMMUTABLE
 from apiserver.registry.validation import amounts
+from apiserver.registry.validation.repeats import repeats
 from apiserver.registry.validation.tolerations import toleration_errors
 
 SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 _SYSTEM_PREFIX = "system-"
 _MAX_PRIORITY = 1000000000
 _PREEMPTION = ("Never", "PreemptLowerPriority")
+_MOST_REPEATED = 100_000  # faults of a storage class that say the same of equal terms, about
 _RECLAIM = ("Delete", "Retain")
 _BINDING = ("Immediate", "WaitForFirstConsumer")
 _MAX_PARAMETERS = 512
@@ -87,9 +90,8 @@ def _scheduling_errors(scheduling: Object, path: str) -> Iterator[FieldError]:
     tolerations = scheduling.get("tolerations") or []
     at = child(path, "tolerations")
     yield from toleration_errors(tolerations, at)
-    for position, toleration in enumerate(tolerations):
-        if toleration in tolerations[:position]:
-            yield duplicate(index(at, position), toleration)
+    for position in sorted(repeats(frozenset(toleration.items()) for toleration in tolerations)):
+        yield duplicate(index(at, position), tolerations[position])
 
 
 def runtime_class_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
@@ -130,9 +132,11 @@ def _parameter_errors(parameters: dict[str, str], path: str) -> Iterator[FieldEr
 def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError]:
     """Terms that differ, of keys that differ, of values that differ.
 
-    An empty term equals what upstream's list of those before begins with: one nil for each term.
+    An empty term equals what upstream's list of those before begins with: one nil for each term. So thousands
+    of empty terms have millions of equal faults: after many, each term is said once, as the message says it.
     """
-    before: list[dict[str, Any]] = [{} for _ in topologies]
+    before: Counter[frozenset[Any]] = Counter({frozenset(): len(topologies)})
+    told = 0
     for position, term in enumerate(topologies):
         at = child(index(path, position), "matchLabelExpressions")
         keys: set[str] = set()
@@ -143,22 +147,24 @@ def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError
             if name in keys:
                 yield duplicate(child(where, "key"), name)
             keys.add(name)
-        one = _canonical(term)
-        yield from (duplicate(at, "") for other in before if other == one)
-        before.append(one)
+        canonical = _canonical(term)
+        equal = before[canonical] if told < _MOST_REPEATED else min(before[canonical], 1)
+        yield from (duplicate(at, "") for _ in range(equal))
+        before[canonical] += 1
+        told += equal
 
 
 def _values_errors(values: list[str], path: str) -> Iterator[FieldError]:
     if not values:
         yield required(path)
-    for position, value in enumerate(values):
-        if value in values[:position]:
-            yield duplicate(index(path, position), value)
+    for position in sorted(repeats(values)):
+        yield duplicate(index(path, position), values[position])
 
 
-def _canonical(term: Object) -> dict[str, Any]:
-    found = term.get("matchLabelExpressions") or []
-    return {one.get("key") or "": sorted(one.get("values") or []) for one in found}
+def _canonical(term: Object) -> frozenset[Any]:
+    expressions = term.get("matchLabelExpressions") or []
+    by_key = {one.get("key") or "": tuple(sorted(one.get("values") or [])) for one in expressions}
+    return frozenset(by_key.items())
 
 
 def storage_class_update_errors(new: Object, old: Object) -> Iterator[FieldError]:

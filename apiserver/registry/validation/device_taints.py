@@ -10,6 +10,7 @@ from apimachinery.field import FieldError, child, duplicate, index, invalid, not
 from apimachinery.validation import names
 from apiserver.registry.validation import devices
 from apiserver.registry.validation.device_rules import DeviceRules
+from apiserver.registry.validation.repeats import repeats
 
 MAX_BINDING_CONDITIONS = 4
 
@@ -61,10 +62,11 @@ def binding_errors(holder: Object, path: str, rules: DeviceRules) -> Iterator[Fi
     yield from devices.each(good, MAX_BINDING_CONDITIONS, _label_name, at, rules)
     yield from devices.each(bad, MAX_BINDING_CONDITIONS, _label_name, at_bad, rules)
     yield from _repeats(good, at)
+    repeated, allowed = repeats(bad), frozenset(good)
     for position, condition in enumerate(bad):
-        if condition in bad[:position]:
+        if position in repeated:
             yield duplicate(index(at_bad, position), condition)
-        if condition in good:
+        if condition in allowed:
             text = "bindingFailureConditions must not overlap with bindingConditions"
             yield invalid(index(at_bad, position), condition, text)
     if bad and not good:
@@ -76,9 +78,8 @@ def binding_errors(holder: Object, path: str, rules: DeviceRules) -> Iterator[Fi
 
 
 def _repeats(conditions: list[str], path: str) -> Iterator[FieldError]:
-    for position, condition in enumerate(conditions):
-        if condition in conditions[:position]:
-            yield duplicate(index(path, position), condition)
+    for position in sorted(repeats(conditions)):
+        yield duplicate(index(path, position), conditions[position])
 
 
 def _label_name(value: str, path: str) -> Iterator[FieldError]:

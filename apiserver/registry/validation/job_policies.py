@@ -19,6 +19,7 @@ from apimachinery.field import (
 from apimachinery.validation import names
 from apiserver.registry.validation.amounts import NOT_NEGATIVE
 from apiserver.registry.validation.job_indexes import IndexesError, count, intervals
+from apiserver.registry.validation.repeats import repeats
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
@@ -84,10 +85,11 @@ def _codes(codes: Object, path: str, known: set[str | None]) -> Iterator[FieldEr
         yield invalid(at, codes.get("values"), "at least one value is required")
     elif len(values) > _MAX_CODES:
         yield too_many(at, len(values), _MAX_CODES)
+    repeated = repeats(values)
     for position, value in enumerate(values):
         if operator == "In" and value == 0:
             yield invalid(index(at, position), value, "must not be 0 for the In operator")
-        if value in values[:position]:
+        if position in repeated:
             yield duplicate(index(at, position), value)
     if values != sorted(values):
         yield invalid(at, values, "must be ordered")

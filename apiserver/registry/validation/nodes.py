@@ -7,6 +7,7 @@ from apimachinery.field import FieldError, child, duplicate, forbidden, index, i
 from apimachinery.validation import names
 from apiserver.registry.validation import addresses, amounts
 from apiserver.registry.validation.internal_values import node_address
+from apiserver.registry.validation.repeats import repeats
 from apiserver.registry.validation.tolerations import taint_errors
 
 _POSITIVE = "must be greater than zero"
@@ -41,9 +42,8 @@ def _cidr_errors(cidrs: list[str], path: str, *, strict: bool) -> Iterator[Field
     versions = [found.version for found in map(addresses.network, cidrs) if found is not None]
     if set(versions) != {4, 6} or len(cidrs) > 2:
         yield invalid(path, cidrs, "may specify no more than one CIDR for each IP family")
-    for position, cidr in enumerate(cidrs):
-        if cidr in cidrs[:position]:
-            yield duplicate(index(path, position), cidr)
+    for position in sorted(repeats(cidrs)):
+        yield duplicate(index(path, position), cidrs[position])
 
 
 def _amounts(status: Object) -> Iterator[FieldError]:

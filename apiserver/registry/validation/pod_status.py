@@ -13,6 +13,7 @@ from apiserver.registry.validation.addresses import ip_errors, is_dual_stack
 from apiserver.registry.validation.container_statuses import container_status_errors, transition_errors
 from apiserver.registry.validation.pod_annotations import annotation_change_errors
 from apiserver.registry.validation.pod_options import PodOptions
+from apiserver.registry.validation.repeats import repeats
 
 _PATH = "status.extendedResourceClaimStatus"
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
@@ -80,9 +81,8 @@ def _addresses(status: Object, before: Object, options: PodOptions) -> Iterator[
         if len(found) > 1 and (not is_dual_stack(found) or len(found) > 2):
             shown = [{"IP": text} for text in found]
             yield invalid(at, shown, "may specify no more than one IP for each IP family")
-        for position, text in enumerate(found):
-            if text in found[:position]:
-                yield duplicate(index(at, position), {"IP": text})
+        for position in sorted(repeats(found)):
+            yield duplicate(index(at, position), {"IP": found[position]})
 
 
 def _claim_statuses(statuses: list[Object], spec: Object) -> Iterator[FieldError]:

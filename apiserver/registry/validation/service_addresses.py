@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from apimachinery.errors import Object
 from apimachinery.field import FieldError, duplicate, index, invalid, not_supported, required
 from apiserver.registry.validation import addresses
+from apiserver.registry.validation.repeats import repeats
 from apiserver.registry.validation.service_options import ServiceOptions
 
 _FAMILIES = ("IPv4", "IPv6")
@@ -28,10 +29,11 @@ def cluster_ip_errors(spec: Object, before: Object, options: ServiceOptions) -> 
     elif several and not single:
         yield invalid(_IPS, several, "must be empty when `clusterIP` is not specified")
     families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
+    repeated = repeats(families)
     for position, family in enumerate(families):
         if family not in _FAMILIES:
             yield not_supported(index(_FAMILY_PATH, position), family, _FAMILIES)
-        if family in families[:position]:
+        if position in repeated:
             yield duplicate(index(_FAMILY_PATH, position), family)
     if policy is not None and policy not in _POLICIES:
         yield not_supported(_POLICY, policy, _POLICIES)

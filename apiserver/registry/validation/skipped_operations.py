@@ -6,6 +6,7 @@ Source: pkg/apis/resource/validation/validation.go (validateSkipNodeOperations),
 from collections.abc import Iterator
 
 from apimachinery.field import FieldError, duplicate, index, invalid, not_supported
+from apiserver.registry.validation.repeats import repeats
 
 _ALL, _PREPARE, _UNPREPARE = "*", "NodePrepareResources", "NodeUnprepareResources"
 _SUPPORTED = (_ALL, _PREPARE, _UNPREPARE)
@@ -16,8 +17,9 @@ def skipped_operation_errors(operations: list[str] | None, path: str) -> Iterato
     listed = operations or []
     if _PREPARE in listed and _UNPREPARE not in listed and _ALL not in listed:
         yield invalid(path, listed, _TEXT)
+    repeated = repeats(listed)
     for position, operation in enumerate(listed):
         if operation not in _SUPPORTED:
             yield not_supported(index(path, position), operation, _SUPPORTED)
-        if operation in listed[:position]:
+        if position in repeated:
             yield duplicate(index(path, position), operation)

@@ -22,6 +22,7 @@ from apimachinery.validation import names
 from apimachinery.validation.object_meta import IMMUTABLE
 from apiserver.registry.validation import persistent_volumes, selectors
 from apiserver.registry.validation.amounts import NOT_NEGATIVE
+from apiserver.registry.validation.repeats import repeats
 
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 _MODES = ("Persistent", "Ephemeral")
@@ -101,10 +102,11 @@ def node_errors(spec: Object) -> Iterator[FieldError]:
 
 
 def _key_errors(keys: list[str], path: str) -> Iterator[FieldError]:
+    repeated = repeats(keys)
     for position, key in enumerate(keys):
         if not key:
             yield required(path)
-        if key in keys[:position]:
+        if position in repeated:
             yield duplicate(path, key)
         yield from (invalid(path, key, text) for text in names.qualified_name(key))
 

@@ -1,0 +1,14 @@
+"""Entries of a list that occur in it before."""
+
+from collections.abc import Hashable, Iterable
+
+
+def repeats(values: Iterable[Hashable]) -> frozenset[int]:
+    """The positions of values that stand further in front too, found in one pass: lists may be long."""
+    seen: set[Hashable] = set()
+    found = set()
+    for position, value in enumerate(values):
+        if value in seen:
+            found.add(position)
+        seen.add(value)
+    return frozenset(found)
