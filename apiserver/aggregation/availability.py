@@ -19,6 +19,7 @@ from apiserver.request_info import parse
 from apiserver.storage.failures import StorageError
 from apiserver.storage.records import Key
 from apiserver.user import MASTERS_GROUP, SERVER, User
+from apiserver.wakeups import Wakeups
 from apiserver.webhooks.endpoints import ResolutionError
 
 if TYPE_CHECKING:
@@ -51,26 +52,21 @@ class Availability:
     def __init__(self, services: "Services", dispatch: Handler) -> None:
         self._services = services
         self._dispatch = dispatch
-        self._changed = asyncio.Event()
+        self._wakeups = Wakeups()
         self._remote: set[str] = set()  # names of those that had a service when they were last looked at
         for resource in _FOLLOWED:
-            services.store.follow(resource, lambda _: self._changed.set())
+            services.store.follow(resource, self._wakeups.wake)
 
     async def run(self) -> None:
         """Check whenever something has changed; endless."""
         while True:
-            self._changed.clear()
+            self._wakeups.begin()
             try:
                 await self.check_all()
             except StorageError as error:
                 log.warning("APIServices cannot be looked at: %s", error)
-            try:
-                async with asyncio.timeout(
-                    _EVERY_SECONDS if self._services.registered.get().remotes else None
-                ):
-                    await self._changed.wait()
-            except TimeoutError:
-                continue
+                self._wakeups.fail()
+            await self._wakeups.wait(_EVERY_SECONDS if self._services.registered.get().remotes else None)
 
     async def check_all(self) -> None:
         """Look at every remote APIService once, and at those that were remote."""
@@ -97,8 +93,9 @@ class Availability:
         request.user = SERVER
         try:
             await self._dispatch(request)
-        except StatusError as error:  # somebody else was faster: the change wakes this up again
+        except StatusError as error:
             log.info("status of APIService %s not written: %s", name, error.message)
+            self._wakeups.fail()
 
     def _find_service(self, remote: Remote) -> Finding | None:
         """What is wrong with the service, None if it looks well."""

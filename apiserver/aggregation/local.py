@@ -4,7 +4,6 @@ Source: k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go and kube-aggr
 controller, 1.36. Priorities of a few groups are from memory.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from apiserver.request_info import parse
 from apiserver.storage.failures import StorageError
 from apiserver.storage.records import Key
 from apiserver.user import SERVER
+from apiserver.wakeups import Wakeups
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -101,22 +101,26 @@ class LocalServices:
     def __init__(self, services: "Services", dispatch: Handler) -> None:
         self._services = services
         self._dispatch = dispatch
-        self._changed = asyncio.Event()
+        self._wakeups = Wakeups()
+        self._has_started = False
         for resource in ("customresourcedefinitions.apiextensions.k8s.io", RESOURCE):
-            services.store.follow(resource, lambda _: self._changed.set())
+            services.store.follow(resource, self._wakeups.wake)
 
     async def run(self) -> None:
         """Follow the definitions; endless."""
-        await self._let_go(_ON_START, set(self._groups(custom=False)))
         while True:
-            self._changed.clear()
+            self._wakeups.begin()
             try:
                 await self._follow()
             except StorageError as error:
                 log.warning("APIServices cannot be kept: %s", error)
-            await self._changed.wait()
+                self._wakeups.fail()
+            await self._wakeups.wait()
 
     async def _follow(self) -> None:
+        if not self._has_started:
+            await self._let_go(_ON_START, set(self._groups(custom=False)))
+            self._has_started = not self._wakeups.failed
         wanted = set(self._groups(custom=True))
         for group, version in sorted(wanted):
             if self._get(f"{version}.{group}") is None:
@@ -153,3 +157,4 @@ class LocalServices:
         except StatusError as error:
             if error.reason not in {"AlreadyExists", "NotFound", "Conflict"}:
                 log.warning("%s %s: %s", method, path, error.message)
+                self._wakeups.fail()

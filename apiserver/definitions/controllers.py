@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from apimachinery.errors import Object, StatusError
 from apiserver.definitions import approval, conditions, naming
-from apiserver.definitions.finalizing import Finalizer
+from apiserver.definitions.finalizing import Finalizer, is_everyday
 from apiserver.definitions.resource import GROUP, PLURAL, STORED_AS, Definition
 from apiserver.encoding import dumps
 from apiserver.request import Handler, Request
@@ -36,6 +36,10 @@ _APPROVALS = {
 }
 
 
+class _RefusedError(Exception):
+    """What no change will tell of has to be tried again."""
+
+
 class DefinitionControllers:
     """The duty of one server. Several servers may do it at once: every write names the revision it knows."""
 
@@ -43,6 +47,7 @@ class DefinitionControllers:
         self._services = services
         self._dispatch = dispatch
         self._finalizing: dict[str, asyncio.Task[None]] = {}
+        self._told: dict[str, str] = {}  # why writes of definitions were refused
 
     async def run(self) -> None:
         """Look at every definition, then at those of a group in which one has changed."""
@@ -52,6 +57,8 @@ class DefinitionControllers:
                     await self._follow()
                 except StorageError as error:
                     logger.warning("definitions cannot be looked at: %s", error)
+                except _RefusedError:
+                    logger.debug("definitions are looked at again")
                 except Exception:  # of one definition: the others still need their names
                     logger.exception("definitions cannot be looked at")
                 await self._services.world.clock.sleep(_RETRY_SECONDS)
@@ -77,10 +84,12 @@ class DefinitionControllers:
         for name in names:
             groups.setdefault(name.partition(".")[2], []).append(name)
         results = await asyncio.gather(*map(self._settle_group, groups.values()), return_exceptions=True)
-        for failure in filter(None, results):
+        for failure in sorted(filter(None, results), key=lambda one: isinstance(one, _RefusedError)):
             raise failure
 
     async def _settle_group(self, names: Iterable[str]) -> None:
+        """Do all that can be done; raises _RefusedError if a write was refused that has to come again."""
+        refused = False
         for name in names:
             for step in (self._name, self._establish, self._approve, self._finish):
                 definition = self._services.table.stored.get().get(name)
@@ -89,8 +98,17 @@ class DefinitionControllers:
                 try:
                     await step(definition)
                 except StatusError as error:
-                    if error.code not in {404, 409}:  # those come again with the change that caused them
-                        logger.warning("definition %s: %s", name, error.message)
+                    if not is_everyday(error):
+                        refused = True
+                        self._tell(name, error.message)
+        if refused:
+            raise _RefusedError
+
+    def _tell(self, name: str, why: str) -> None:
+        """Log a reason once: it is met again every second."""
+        if self._told.get(name) != why:
+            self._told[name] = why
+            logger.warning("definition %s: %s", name, why)
 
     async def _name(self, definition: Definition) -> None:
         if naming.is_settled(definition.obj):

@@ -14,6 +14,7 @@ from apiserver.definitions.strategy import FINALIZER
 from apiserver.registry import deleting
 from apiserver.registry.writes import Write
 from apiserver.services import Services
+from apiserver.storage.failures import StorageError
 from apiserver.storage.records import Author
 from apiserver.user import SERVER
 
@@ -40,6 +41,11 @@ _NOT_GONE = conditions.condition(
 WriteStatus = Callable[[Definition, Callable[[Object], None]], Awaitable[None]]
 
 
+def is_everyday(error: Exception) -> bool:
+    """Whether somebody else was faster: what he did comes as a change."""
+    return isinstance(error, StatusError) and error.code in {404, 409}
+
+
 class Finalizer:
     """Finishes definitions that are being deleted."""
 
@@ -61,10 +67,12 @@ class Finalizer:
                 if not told and clock.monotonic() - began > _WAITED_SECONDS:
                     told = True
                     await self._tell(definition, _NOT_GONE)
-            except StatusError as error:
-                if error.code not in {404, 409} and error.message != failure:
-                    failure = error.message
+            except (StatusError, StorageError) as error:
+                if not is_everyday(error) and str(error) != failure:
+                    failure = str(error)
                     await self._fail(definition, failure)
+            except Exception:  # whatever it is, the objects do not go by themselves
+                logger.exception("objects of definition %s cannot be deleted", name)
             await clock.sleep(_AGAIN_SECONDS)
 
     async def _advance(self, definition: Definition) -> bool:

@@ -19,6 +19,7 @@ from apiserver.request import Handler, Request
 from apiserver.request_info import parse
 from apiserver.storage.failures import StorageError
 from apiserver.user import SERVER
+from apiserver.wakeups import Wakeups
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -38,19 +39,20 @@ class TypeChecking:
     def __init__(self, services: "Services", dispatch: Handler) -> None:
         self._services = services
         self._dispatch = dispatch
-        self._changed = asyncio.Event()
-        services.store.follow(_RESOURCE, lambda _: self._changed.set())
+        self._wakeups = Wakeups()
+        services.store.follow(_RESOURCE, self._wakeups.wake)
 
     async def run(self) -> None:
         """Look at every policy whose spec has changed since; endless."""
         while True:
-            self._changed.clear()
+            self._wakeups.begin()
             for entry in self._services.store.list(_RESOURCE).entries:
                 try:
                     await self._look_at(self._services.codec.current(entry.value, entry.revision))
-                except (StatusError, StorageError) as error:  # changed meanwhile: that wakes this up again
+                except (StatusError, StorageError) as error:
                     log.info("status of policy %s not written: %s", entry.key.name, error)
-            await self._changed.wait()
+                    self._wakeups.fail()
+            await self._wakeups.wait()
 
     async def _look_at(self, policy: Object) -> None:
         status, generation = policy.get("status") or {}, policy["metadata"].get("generation") or 0

@@ -1,0 +1,44 @@
+"""When a duty of the server looks again: something has changed, or it failed and a while has passed.
+
+A write that was refused (the database is full, a webhook does not answer) comes with no change that would
+wake anybody up: without this it would not be tried again before the server starts anew.
+"""
+
+import asyncio
+
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 30.0
+
+
+class Wakeups:
+    """Of one duty, which calls `begin` before it looks, `fail` for what went wrong, and then `wait`."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+        self.failed = False  # since the last `begin`
+        self._retry_seconds = FIRST_RETRY_SECONDS
+
+    def wake(self, *_: object) -> None:
+        """Something has changed."""
+        self._changed.set()
+
+    def fail(self) -> None:
+        """Something was not done, and no change will tell when it can be."""
+        self.failed = True
+
+    def begin(self) -> None:
+        """What changes from now on is not seen by the look that begins."""
+        self._changed.clear()
+        self.failed = False
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Return when something has changed; after so many `seconds`, or sooner after a failure."""
+        if self.failed:
+            seconds = min(self._retry_seconds, seconds or MAX_RETRY_SECONDS)
+            self._retry_seconds = min(2 * self._retry_seconds, MAX_RETRY_SECONDS)
+        else:
+            self._retry_seconds = FIRST_RETRY_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
