@@ -5,15 +5,18 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-_LONGEST_NAME = 8  # of a node, in the paths of its sockets
+_LONGEST_NAME = 7  # of a node, in the paths of its sockets, which are to be as short as upstream's
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLayout:
-    """The directories of a node. Those under `sockets` have upstream's names below /var/lib/kubelet."""
+    """The directories of a node. Those under `sockets` have upstream's names below /var/lib/kubelet, but for
+    the registry in a short directory: what plugins call their sockets there is the longest.
+    """
 
     node: Path
     sockets: Path
+    registry: Path  # where plugins show themselves by a socket
 
     @classmethod
     def under(cls, root: Path, node_name: str, sockets: Path | None = None) -> "NodeLayout":
@@ -21,7 +24,10 @@ class NodeLayout:
         it they lie where upstream has them, beside the kubelet's checkpoints.
         """
         node = root / node_name
-        return cls(node, node / "kubelet" if sockets is None else sockets / _short(node_name))
+        if sockets is None:
+            return cls(node, node / "kubelet", node / "kubelet" / "plugins_registry")
+        short = sockets / _short(node_name)
+        return cls(node, short, short / "registry")
 
     @property
     def runtime(self) -> Path:
@@ -42,11 +48,6 @@ class NodeLayout:
     def plugins(self) -> Path:
         """Drivers' own sockets, in a directory each."""
         return self.sockets / "plugins"
-
-    @property
-    def registry(self) -> Path:
-        """Where plugins show themselves by a socket."""
-        return self.sockets / "plugins_registry"
 
     @property
     def device_plugins(self) -> Path:

@@ -91,7 +91,7 @@ def driver(
 
     \b
     kubeskew driver --kubeconfig .kubeskew/kubeconfig --driver-name gpu.example.com --node-name node-1 \\
-        --kubelet-registrar-directory-path …/plugins_registry --num-devices 8
+        --kubelet-registrar-directory-path …/registry --num-devices 8
     kubeskew driver --kubeconfig .kubeskew/kubeconfig --device-plugin example.com/gpu --node-name node-1 \\
         --kubelet-device-plugins-directory-path …/device-plugins --devices 2
     """

@@ -289,7 +289,7 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
     device_plugin.LIST_AND_WATCH.serve(plugin, devices)
     registration.GET_INFO.serve(shown, info)
     registration.NOTIFY.serve(shown, notified)
-    socket = node.sockets / "node-1" / "plugins_registry" / "gpu-reg.sock"
+    socket = node.sockets / "node-1" / "registry" / "gpu-reg.sock"
     calling.listen(plugin, endpoint)
     calling.listen(shown, socket)
     await plugin.start()

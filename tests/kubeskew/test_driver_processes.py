@@ -56,7 +56,7 @@ def test_its_file_names_its_nodes_and_where_they_look_for_it(tmp_path, state):
     first, second = written(tmp_path, state)["nodes"]
 
     assert (first["name"], first["devices"], second["profile"]) == ("a", 2, "a100-mig")
-    assert first["registrarDir"] == "/short/a/plugins_registry"
+    assert first["registrarDir"] == "/short/a/registry"
     assert first["cdiDir"] == str(tmp_path / "kubelet" / "a" / "cdi")
     assert first["dataDir"] == str(tmp_path / "kubelet" / "a" / "kubelet" / "plugins" / DRIVER)
 
