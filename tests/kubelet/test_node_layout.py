@@ -6,7 +6,7 @@ from kubelet.layout import NodeLayout
 
 
 def test_paths_of_sockets_stay_short_however_the_node_is_called():
-    """What fits into 107 bytes below upstream's registry, with a rolling update's UID in the name, fits here."""
+    """A name that fits below upstream's registry, a rolling update's UID in it, fits into 107 bytes."""
     layout = NodeLayout.under(Path("/state"), "n" * 63, Path("/tmp/ks-12345678"))
     uid = "3f9e2c52-6ef0-4d0c-9e6e-2f5f9f0e1a11"
     assert len(str(layout.registry / f"compute-domain.nvidia.com-{uid}-reg.sock")) <= 107
