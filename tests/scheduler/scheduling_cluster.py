@@ -28,7 +28,7 @@ class Cluster:
         clock, entropy = LoopClock(), SeededEntropy(7)
         self.server = FakeServer(clock, entropy)
         self.client = self.server.client()
-        world = World(self.version, FeatureGates(self.version, gates), clock, entropy)
+        world = self.world = World(self.version, FeatureGates(self.version, gates), clock, entropy)
         self.registry = CollectorRegistry()
         self.connection = self.server.client()  # the scheduler's
         self.service = SchedulerService(world, self.connection, self.registry, settings=settings)

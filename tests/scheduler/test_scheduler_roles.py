@@ -1,0 +1,39 @@
+"""What the scheduler follows, it may read."""
+
+import pytest
+from scheduling_cluster import Cluster
+
+from apiserver.authorization.default_roles import DefaultRoles
+from apiserver.authorization.rules import rules_of
+
+USER = "system:kube-scheduler"
+
+
+def rules_for_the_scheduler(roles: DefaultRoles) -> list:
+    bound = {
+        binding["roleRef"]["name"]
+        for binding in roles.cluster_role_bindings()
+        if any(subject["name"] == USER for subject in binding.get("subjects", []))
+    }
+    return [
+        rule for role in roles.cluster_roles() if role["metadata"]["name"] in bound for rule in rules_of(role)
+    ]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("gates", [{}, {"AllAlpha": True, "AllBeta": True}], ids=["default", "all"])
+@pytest.mark.parametrize("minor", range(26, 38))
+async def test_the_default_roles_let_the_scheduler_read_what_it_follows(minor, gates):
+    """At every release, whatever the gates, for a scheduler that may not list something never begins."""
+    cluster = Cluster(f"1.{minor}", **gates)
+    followed = {informer.ref for informer in cluster.service._informers._informers.values()}
+    world = cluster.world
+    rules = rules_for_the_scheduler(DefaultRoles(world.version, world.gates))
+    unreadable = [
+        (str(ref), verb)
+        for ref in followed
+        for verb in ("list", "watch")
+        if not any(rule.allows_kind(verb, ref.group, ref.plural, "") for rule in rules)
+    ]
+    assert followed
+    assert unreadable == []
