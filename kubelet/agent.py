@@ -175,6 +175,7 @@ class NodeAgent:
     async def _bring_up(self, turns: Turns) -> None:
         self._layout.make()
         self._runtime.load()
+        self._spawn("programs", self._runtime.run_programs())
         self._dra.restore()
         self._plugins.restore(self._runtime.running())
         await self._listen()

@@ -1,23 +1,25 @@
-"""What goes on inside a container: its files, what its program writes, commands that run beside it."""
+"""What goes on inside a container: its files, its program, commands that run beside it."""
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from apimachinery.clock import Clock
+from kubelet.images import has_unknown_programs
 from kubelet.sandbox import Container, Sandbox
 from kubelet.shell import interpreter
 from kubelet.shell.files import File, FileSystem, Mount, Tree
-from kubelet.shell.interpreter import BreakError
 from kubelet.shell.process import ExitError, Input, LiveInput, Machine, Output, Process
 from kubelet.shell.simulating import STDERR, STDOUT, Ending, Line, Simulation
+from kubelet.shell.statements import BreakError, ReturnError
+from kubelet.shell.tasks import Tasks
 
-_FORESEEN_STEPS = 1_000  # a program that has not ended by then is taken to run until it is stopped
-_FORESEEN_TIME = timedelta(days=3650)
 _OVERFLOWN = 139  # 128 + SIGSEGV: the stack is full
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_FIRST_COMMAND_PID = 101  # of commands that run beside the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,20 @@ class Setting:
     stdin: bool = False
     tty: bool = False
     devices: Sequence[str] = ()  # paths of device files beside those that every container has
+    image: str = ""
 
     def variables(self) -> dict[str, str]:
         """The whole environment: what every container has, and what its spec says."""
         common = {"PATH": _PATH, "HOSTNAME": self.hostname, **({"TERM": "xterm"} if self.tty else {})}
         return {**common, **self.environment, "HOME": self.environment.get("HOME", "/root")}
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the program is one that the fake containers have, and not one of the image."""
+        return bool(self.argv) and interpreter.knows(self.argv[0])
+
+
+_DIRECTORIES = ("tmp", "root", "bin", "home", "proc", "sys", "usr/bin", "var/log", "var/run", "opt", "mnt")
 
 
 def new_files(setting: Setting, mounts: Sequence[Mount], now: datetime) -> FileSystem:
@@ -53,27 +64,32 @@ def new_files(setting: Setting, mounts: Sequence[Mount], now: datetime) -> FileS
         "dev/null": "",
     }
     root = Tree({path: text.encode() for path, text in known.items()}, now.timestamp())
-    for path in ("tmp", "root", "bin", "home", "proc", "sys", "usr/bin", "var/log", "var/run", "opt", "mnt"):
+    for path in _DIRECTORIES:
         root.put(path, File(None, 0o755, now.timestamp()))
     for path in setting.devices:
         root.put(path.strip("/"), File(b"", 0o666, now.timestamp()))
     for mount in mounts:
         root.put(mount.path.strip("/"), File(None, 0o755, now.timestamp()))
+    if setting.directory.strip("/") and setting.directory.strip("/") not in root.entries:
+        root.put(setting.directory.strip("/"), File(None, 0o755, now.timestamp()))
     return FileSystem(root, [*mounts])
 
 
-def foresee(setting: Setting, files: FileSystem, now: datetime) -> Ending | None:
-    """How and when the program ends by itself; None if it runs on, as far as can be seen."""
-    if not setting.argv or not interpreter.knows(setting.argv[0]):
-        return None
-    simulation = _simulation(setting, files, now)
-    simulation.advance(now + _FORESEEN_TIME, _FORESEEN_STEPS)
-    return simulation.ending
+def new_simulation(setting: Setting, files: FileSystem, started_at: datetime) -> Simulation:
+    """The program of a container, not yet begun."""
 
-
-def _simulation(setting: Setting, files: FileSystem, started_at: datetime) -> Simulation:
-    async def program(simulation: Simulation) -> int:
-        machine = Machine(setting.hostname, files, lambda: simulation.now, is_main=True)
+    def program(simulation: Simulation) -> Coroutine[Any, Any, int]:
+        tasks = Tasks(lambda: simulation.now)
+        simulation.tasks = tasks
+        machine = Machine(
+            setting.hostname,
+            files,
+            lambda: simulation.now,
+            tasks,
+            is_main=True,
+            assumes_programs=has_unknown_programs(setting.image),
+            listed=lambda: listed_tasks(tasks),
+        )
         process = Process(
             machine,
             setting.variables(),
@@ -83,16 +99,26 @@ def _simulation(setting: Setting, files: FileSystem, started_at: datetime) -> Si
             setting.directory,
             is_terminal=setting.tty,
         )
-        return await run_program(process, setting.argv)
+        return run_program(process, setting.argv)
 
     return Simulation(program, started_at, tty=setting.tty)
 
 
+def listed_tasks(tasks: Tasks) -> list[tuple[int, str]]:
+    """(pid, command) of each."""
+    return [(task.pid, task.name) for task in tasks.running()]
+
+
 async def run_program(process: Process, argv: Sequence[str]) -> int:
-    """A command from its beginning to its end, whatever it raises on the way."""
+    """A command from its beginning to its end, and all that it puts into the background till then."""
+    return await process.machine.tasks.run(_run_whole(process, argv), " ".join(argv))
+
+
+async def _run_whole(process: Process, argv: Sequence[str]) -> int:
+    """A command, whatever it raises on the way."""
     try:
         return await interpreter.run(process, [*argv])
-    except ExitError as end:
+    except (ExitError, ReturnError) as end:
         return end.code
     except RecursionError:
         return _OVERFLOWN
@@ -109,35 +135,76 @@ class Inside:
     setting: Setting
     files: FileSystem
     clock: Clock
-    ended: Callable[[Ending], None]  # the program ended by itself where that could not be foreseen
+    ended: Callable[[Ending], None]  # the program ended by itself
+    catch_up: Callable[[], None] = lambda: None  # have all programs of the pod run up to now
+    on_input: Callable[[bytes], None] = lambda _: None  # bytes were given to the program
     simulation: Simulation | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     stdin_closed: bool = False
+    commands: list[Tasks] = field(default_factory=list)  # that run beside the program
+    _signals: list[tuple[datetime, str]] = field(default_factory=list)
+    _next_pid: int = _FIRST_COMMAND_PID
 
     def __post_init__(self) -> None:
-        if self.setting.argv and interpreter.knows(self.setting.argv[0]):
-            self.simulation = _simulation(self.setting, self.files, self.container.started_at)
+        if self.setting.runs_here:
+            self.simulation = new_simulation(self.setting, self.files, self.container.started_at)
+
+    # -- the program
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When there is something to do next; None if nothing is, before something comes from outside."""
+        if self.simulation is None or self.simulation.is_closed:
+            return None
+        moments = [self.simulation.wakes_at, self.container.ends_at, *(at for at, _ in self._signals[:1])]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def run_until(self, until: datetime) -> None:
+        """Let the program run up to a moment, or to the container's end."""
+        simulation = self.simulation
+        if simulation is None or simulation.is_closed:
+            return
+        before, ends_at = simulation.steps, self.container.ends_at
+        limit = until if ends_at is None else min(until, ends_at)
+        while self._signals and self._signals[0][0] <= limit:
+            at, name = self._signals.pop(0)
+            simulation.advance(at)
+            simulation.signal(name, at)
+        simulation.advance(limit)
+        if simulation.ending is not None:
+            self.ended(simulation.ending)
+        elif ends_at is not None and ends_at <= until:
+            simulation.close()
+        if simulation.steps != before or simulation.is_closed:
+            self.tell()
+
+    def handles(self, signal: str) -> bool:
+        """Whether the program has a trap for it."""
+        tasks = self.simulation.tasks if self.simulation is not None else None
+        return tasks is not None and signal in tasks.main_traps
+
+    def signal(self, name: str, at: datetime) -> None:
+        """Send the program a signal that it has a trap for, at some moment."""
+        self._signals.append((at, name))
+        self._signals.sort()
 
     def advance(self) -> None:
-        """Let the program run up to now, or to the container's end."""
-        if self.simulation is None:
-            return
-        now, ends_at = self.clock.now(), self.container.ends_at
-        self.simulation.advance(now if ends_at is None else min(now, ends_at))
-        if ends_at is not None and ends_at <= now:
-            self.simulation.close()
-        elif self.simulation.ending is not None:
-            self.ended(self.simulation.ending)
+        """Let the programs of the pod run up to now."""
+        self.catch_up()
 
     def feed(self, data: bytes) -> None:
         """Bytes for the program's standard input; empty is its end. If it does not read, they are lost."""
         self.advance()
+        self.on_input(data)
+        self.take_input(data, self.clock.now())
+
+    def take_input(self, data: bytes, now: datetime) -> None:
         if not data:
             self.stdin_closed = True
         if self.simulation is not None and self.simulation.waits_for_input:
-            self.simulation.feed(data, self.clock.now())
+            self.simulation.feed(data, now)
             while self.stdin_closed and self.simulation.waits_for_input:
-                self.simulation.feed(b"", self.clock.now())
+                self.simulation.feed(b"", now)
             if self.simulation.ending is not None:
                 self.ended(self.simulation.ending)
         self.tell()
@@ -149,17 +216,47 @@ class Inside:
             return []
         return [*self.simulation.lines, *self.simulation.pending()]
 
-    def process(self, stdin: Input, stdout: Output, stderr: Output, *, tty: bool) -> Process:
+    # -- commands beside it
+
+    def process(
+        self, stdin: Input, stdout: Output, stderr: Output, *, tty: bool, files: FileSystem | None = None
+    ) -> Process:
         """What a command run beside the program has."""
         environment = self.setting.variables() | ({"TERM": "xterm"} if tty else {})
-        machine = Machine(self.setting.hostname, self.files, self.clock.now, terminate=self._terminate)
+        tasks = Tasks(self.clock.now, self._next_pid)
+        self._next_pid += 10
+        machine = Machine(
+            self.setting.hostname,
+            files or self.files,
+            self.clock.now,
+            tasks,
+            terminate=self._terminate,
+            assumes_programs=False,
+            listed=lambda: [*self._listed(), *listed_tasks(tasks)],
+        )
         return Process(machine, environment, stdin, stdout, stderr, self.setting.directory, is_terminal=tty)
 
-    def _terminate(self) -> None:
+    def recording(self, changed: Callable[[Tree, str], None]) -> FileSystem:
+        """The container's files for a command from outside, whose changes are told."""
+        return replace(self.files, changed=changed)
+
+    def _listed(self) -> list[tuple[int, str]]:
+        if self.simulation is not None and self.simulation.tasks is not None:
+            return listed_tasks(self.simulation.tasks)
+        return [(1, " ".join(self.setting.argv) or "(container)")]
+
+    def _terminate(self, signal: str) -> None:
+        now = self.clock.now()
+        if self.handles(signal):
+            self.signal(signal, now)
+            self.advance()
+            return
         lives = self.container.stops_after
         if lives is not None:
-            self.ended(Ending(self.clock.now() + timedelta(seconds=lives), 0))
+            self.ended(Ending(now + timedelta(seconds=lives), 0))
             self.tell()
+
+    # -- news
 
     def tell(self) -> None:
         """Wake those who wait for `changed`."""
@@ -172,14 +269,13 @@ class Inside:
 
     async def changed(self, most_seconds: float = 3600.0) -> None:
         """Until the program may have written something, or the container has ended."""
-        moments = [self.container.ends_at]
-        if self.simulation is not None:
-            moments.append(self.simulation.wakes_at)
+        news = self.news
+        moments = [self.container.ends_at, self.due_at]
         soonest = min((moment for moment in moments if moment is not None), default=None)
         seconds = most_seconds
         if soonest is not None:
             seconds = min(seconds, max(0.001, (soonest - self.clock.now()).total_seconds()))
-        waiting = asyncio.ensure_future(self.news.wait())
+        waiting = asyncio.ensure_future(news.wait())
         sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
         try:
             await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)

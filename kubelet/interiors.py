@@ -1,29 +1,24 @@
-"""The insides of one node's containers: made when somebody looks, and the files they share.
+"""The insides of one node's containers: their programs run as time passes."""
 
-What a container's program does is found again from its start. What others did to its files (`exec`, `cp`) is
-kept in a file per container, and laid over them.
-"""
-
-import base64
-import functools
+import asyncio
+import heapq
+import math
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
-
 from apimachinery.clock import Clock
-from kubelet import insides
-from kubelet.files import read_kept, write_atomically
-from kubelet.host_files import host_tree
-from kubelet.insides import Inside, Setting
+from kubelet.insides import Inside
+from kubelet.pod_interior import PodInterior
 from kubelet.sandbox import Container, Sandbox
-from kubelet.shell import interpreter
-from kubelet.shell.files import File, Mount, Tree
+from kubelet.shell.files import FileSystem, Tree
 from kubelet.shell.simulating import Ending
+
+_EXACT_STEPS = 100  # a program that goes on for longer is looked at once a second
 
 
 class Interiors:
-    """`ended` is told when a program ended that could not be foreseen to. Kept files lie in `directory`."""
+    """`ended` is told when a program ended by itself. What was done from outside is kept in `directory`."""
 
     def __init__(
         self, directory: Path, clock: Clock, ended: Callable[[Sandbox, Container, Ending], None]
@@ -31,109 +26,100 @@ class Interiors:
         self._directory = directory
         self._clock = clock
         self._ended = ended
-        self._insides: dict[str, Inside] = {}  # by container id
-        self._volumes: dict[str, dict[str, Tree]] = {}  # pod → volume → its files
+        self._pods: dict[str, PodInterior] = {}
+        self._agenda: list[tuple[datetime, str]] = []  # a heap of moments at which a pod has something to do
+        self._planned: dict[str, datetime] = {}
+        self._sooner = asyncio.Event()
 
-    def foresee(self, sandbox: Sandbox, container: Container) -> None:
-        """When the container's program will have ended, if it does so by itself."""
-        setting = _setting(sandbox, container)
-        if not (setting.argv and interpreter.knows(setting.argv[0])):
+    async def run(self) -> None:
+        """Let the programs run as time passes, until cancelled."""
+        while True:
+            self._sooner.clear()
+            now = self._clock.now()
+            while self._agenda and self._agenda[0][0] <= now:
+                moment, uid = heapq.heappop(self._agenda)
+                if self._planned.get(uid) == moment:
+                    del self._planned[uid]
+                    self._pods[uid].advance()
+                    await self._clock.sleep(0)
+            await self._until_next()
+
+    async def _until_next(self) -> None:
+        if not self._agenda:
+            await self._sooner.wait()
             return
-        mounts = self._mounts(sandbox, container, copied=True)
-        files = insides.new_files(setting, mounts, container.started_at)
-        ending = insides.foresee(setting, files, container.started_at)
-        container.ends_at = None if ending is None else ending.time
-        container.exit_code = 0 if ending is None else ending.code
+        seconds = (self._agenda[0][0] - self._clock.now()).total_seconds()
+        if seconds <= 0:
+            return
+        waiting = asyncio.ensure_future(self._sooner.wait())
+        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            sleeping.cancel()
+
+    def _plan(self, pod: PodInterior) -> None:
+        """Note when the pod's programs have something to do."""
+        due, uid = pod.due_at, pod.sandbox.pod_uid
+        if due is None:
+            self._planned.pop(uid, None)
+            return
+        if pod.steps > _EXACT_STEPS:
+            due = datetime.fromtimestamp(math.ceil(due.timestamp()), UTC)
+        planned = self._planned.get(uid)
+        if planned == due:
+            return
+        self._planned[uid] = due
+        heapq.heappush(self._agenda, (due, uid))
+        if self._agenda[0] == (due, uid):
+            self._sooner.set()
+
+    # -- pods
+
+    def pod(self, sandbox: Sandbox) -> PodInterior:
+        """The pod's insides; after a restart of the kubelet, as they have become in the meantime."""
+        pod = self._pods.get(sandbox.pod_uid)
+        if pod is None:
+            path = self._directory / f"{sandbox.pod_uid}.jsonl"
+            pod = PodInterior(sandbox, self._clock, path, self._ended, self._plan)
+            self._pods[sandbox.pod_uid] = pod
+            pod.restore()
+        return pod
+
+    def start(self, sandbox: Sandbox, container: Container) -> None:
+        """Begin the container's program."""
+        pod = self.pod(sandbox)
+        pod.advance()
+        pod.add(container)
+        pod.advance()
 
     def inside(self, sandbox: Sandbox, container: Container) -> Inside:
-        found = self._insides.get(container.id)
-        if found is None:
-            setting = _setting(sandbox, container)
-            mounts = self._mounts(sandbox, container)
-            files = insides.new_files(setting, mounts, container.started_at)
-            self._restore(container, files.root)
-            ended = functools.partial(self._ended, sandbox, container)
-            found = Inside(sandbox, container, setting, files, self._clock, ended)
-            self._insides[container.id] = found
-        return found
+        return self.pod(sandbox).inside(container)
 
-    def tell(self, container: Container) -> None:
-        """The container's end has changed."""
-        if container.id in self._insides:
-            self._insides[container.id].tell()
-
-    # -- volumes
-
-    def set_volumes(self, pod_uid: str, volumes: Mapping[str, Tree]) -> None:
-        known = self._volumes.setdefault(pod_uid, {})
-        for name, tree in volumes.items():
-            if name not in known:
-                known[name] = tree
-            elif tree.read_only:
-                known[name].entries = tree.entries  # what an object holds now
-                known[name].read_only = True
-
-    def _mounts(self, sandbox: Sandbox, container: Container, *, copied: bool = False) -> list[Mount]:
-        """The container's mounts; `copied`: what is written there touches nobody else."""
-        volumes = self._volumes.setdefault(sandbox.pod_uid, {})
-        found = []
-        for mount in container.mounts:
-            tree = volumes.setdefault(mount["name"], Tree())
-            if copied:
-                tree = Tree(read_only=tree.read_only)
-                tree.entries = dict(volumes[mount["name"]].entries)
-            top = str(mount.get("subPath") or "").strip("/")
-            path = "/" + mount["mountPath"].strip("/")
-            found.append(Mount(path, tree, bool(mount.get("readOnly")) or tree.read_only, top))
-        for host in container.host_mounts:
-            path = "/" + host["path"].strip("/")
-            found.append(Mount(path, host_tree(Path(host["host_path"])), host["read_only"]))
-        return found
-
-    # -- what is kept
+    def recording(self, inside: Inside) -> FileSystem:
+        """The container's files for a command from outside; `keep_files` then keeps what it changed."""
+        return self.pod(inside.sandbox).recording(inside)
 
     def keep_files(self, inside: Inside) -> None:
-        """Write down what is in the container's own files and was not when it was made."""
-        container = inside.container
-        fresh = insides.new_files(inside.setting, inside.files.mounts, container.started_at).root.entries
-        entries = inside.files.root.entries
-        changed = {path: file for path, file in entries.items() if fresh.get(path) != file}
-        kept: dict[str, dict[str, object] | None] = {path: _kept(file) for path, file in changed.items()}
-        kept |= {path: None for path in fresh if path not in entries}
-        path = self._path(container)
-        if kept or path.exists():
-            write_atomically(path, orjson.dumps(kept))
+        self.pod(inside.sandbox).keep_files()
 
-    def _restore(self, container: Container, root: Tree) -> None:
-        content = read_kept(self._path(container))
-        for path, file in orjson.loads(content).items() if content else ():
-            if file is None:
-                root.entries.pop(path, None)
-            else:
-                data = None if file["data"] is None else base64.b64decode(file["data"])
-                root.put(path, File(data, file["mode"], file["changed"], file["target"]))
+    def end_changed(self, sandbox: Sandbox, container: Container) -> None:
+        """The container's end has changed."""
+        pod = self.pod(sandbox)
+        pod.inside(container).tell()
+        self._plan(pod)
 
-    def _path(self, container: Container) -> Path:
-        return self._directory / f"{container.id}.json"
+    def set_volumes(self, sandbox: Sandbox, volumes: Mapping[str, Tree]) -> None:
+        self.pod(sandbox).set_volumes(volumes)
 
-    def forget(self, container: Container) -> None:
+    def forget(self, sandbox: Sandbox, container: Container) -> None:
         """The container is no more."""
-        self._insides.pop(container.id, None)
-        self._path(container).unlink(missing_ok=True)
+        self.pod(sandbox).forget(container)
 
     def forget_pod(self, sandbox: Sandbox) -> None:
-        self._volumes.pop(sandbox.pod_uid, None)
-        for container in sandbox.containers:
-            self.forget(container)
-
-
-def _kept(file: File) -> dict[str, object]:
-    data = None if file.data is None else base64.b64encode(file.data).decode()
-    return {"data": data, "mode": file.mode, "changed": file.changed, "target": file.target}
-
-
-def _setting(sandbox: Sandbox, container: Container) -> Setting:
-    return Setting(
-        container.argv, container.env, sandbox.hostname or sandbox.name, container.directory,
-        sandbox.ip, container.stdin, container.tty, [node["path"] for node in container.device_nodes],
-    )  # fmt: skip
+        pod = self._pods.pop(sandbox.pod_uid, None) or PodInterior(
+            sandbox, self._clock, self._directory / f"{sandbox.pod_uid}.jsonl", self._ended, lambda _: None
+        )
+        pod.remove()
+        self._planned.pop(sandbox.pod_uid, None)

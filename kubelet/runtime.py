@@ -1,9 +1,10 @@
 """The fake container runtime of one node: sandboxes and containers that run apart from the kubelet.
 
-There are no processes. A container is a record of when it began and when it ends, so it goes on
-"running" while no kubelet looks, survives the kubelet's restart, upgrade and kill, and its state at any
-moment is a function of the clock. One file per pod, `<directory>/<pod uid>.json`, holds the sandbox and
-its containers.
+There are no processes. A container is a record of when it began and when it ended, so it goes on
+"running" while no kubelet looks, and survives the kubelet's restart, upgrade and kill. What the shell of
+`kubelet/shell` understands of its command is run as time passes (`kubelet/interiors.py`), and after a restart
+again from its start: its state at any moment is a function of the clock and of what was done to it. One file
+per pod, `<directory>/<pod uid>.json`, holds the sandbox and its containers.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ from kubelet.insides import Inside
 from kubelet.interiors import Interiors
 from kubelet.program import Program
 from kubelet.sandbox import Container, Sandbox, full_image_name, sandbox_from
-from kubelet.shell.files import Tree
+from kubelet.shell.files import FileSystem, Tree
 from kubelet.shell.simulating import Ending
 
 Object = dict[str, Any]
@@ -68,7 +69,11 @@ class FakeRuntime:
         return [*self._sandboxes.values()]
 
     def sandbox(self, pod_uid: str) -> Sandbox | None:
-        return self._sandboxes.get(pod_uid)
+        """A pod's sandbox, with what became of its containers while no kubelet ran."""
+        sandbox = self._sandboxes.get(pod_uid)
+        if sandbox is not None:
+            self._interiors.pod(sandbox)
+        return sandbox
 
     def running(self) -> frozenset[tuple[str, str]]:
         """(pod UID, container) of all that run now."""
@@ -129,35 +134,49 @@ class FakeRuntime:
             device_nodes=[node._asdict() for node in devices.nodes],
             host_mounts=[mount._asdict() for mount in devices.mounts],
             annotations=dict(devices.annotations),
+            is_fixed=program.is_fixed,
             **_inner(spec or {}, env or {}),
         )
-        if not program.is_fixed:
-            self._interiors.foresee(sandbox, container)
+        self._interiors.pod(sandbox).advance()
         sandbox.containers.append(container)
         oldest = container.attempt - _KEPT_ATTEMPTS + 1
         for old in [c for c in sandbox.containers if c.name == name and c.attempt < oldest]:
             sandbox.containers.remove(old)
-            self._interiors.forget(old)
+            self._interiors.forget(sandbox, old)
         self._save(sandbox)
+        self._interiors.start(sandbox, container)
         return container
 
     # -- inside
 
+    async def run_programs(self) -> None:
+        """Let the containers' programs run as time passes, until cancelled."""
+        await self._interiors.run()
+
     def set_volumes(self, pod_uid: str, volumes: Mapping[str, Tree]) -> None:
         """The files of a pod's volumes; those that are there already stay."""
-        self._interiors.set_volumes(pod_uid, volumes)
+        sandbox = self._sandboxes.get(pod_uid)
+        if sandbox is not None:
+            self._interiors.set_volumes(sandbox, volumes)
 
     def inside(self, sandbox: Sandbox, container: Container) -> Inside:
         """What goes on inside a container."""
         return self._interiors.inside(sandbox, container)
 
+    def recording(self, inside: Inside) -> FileSystem:
+        """A container's files for a command from outside; `keep_files` then keeps what it changed."""
+        return self._interiors.recording(inside)
+
     def keep_files(self, inside: Inside) -> None:
-        """What was changed in a container's files outlives the kubelet."""
+        """Have what commands from outside changed in a container's files outlive the kubelet."""
         self._interiors.keep_files(inside)
 
     def _ended(self, sandbox: Sandbox, container: Container, ending: Ending) -> None:
+        if container.is_fixed and container.ends_at is not None:
+            return
         if container.ends_at is None or ending.time < container.ends_at:
-            container.ends_at, container.exit_code = ending.time, ending.code
+            container.ends_at = ending.time
+            container.exit_code = container.exit_code if container.is_fixed else ending.code
             self._save(sandbox)
             self.on_end(sandbox.pod_uid)
 
@@ -168,6 +187,12 @@ class FakeRuntime:
 
         Returns at once: when the container ends is known from then on.
         """
+        pod = self._interiors.pod(sandbox)
+        pod.advance()
+        if pod.inside(container).handles("TERM") and not container.is_fixed and delay < grace:
+            self.kill_container(sandbox, container, grace)
+            pod.signal(container, "TERM", self._clock.now() + timedelta(seconds=delay))
+            return
         lives = None if container.stops_after is None else delay + container.stops_after
         if lives is None or lives > grace:
             self.kill_container(sandbox, container, grace)
@@ -183,7 +208,7 @@ class FakeRuntime:
         if container.ends_at is None or ends_at < container.ends_at:
             container.ends_at, container.exit_code = ends_at, exit_code
             self._save(sandbox)
-            self._interiors.tell(container)
+            self._interiors.end_changed(sandbox, container)
 
     def stop_sandbox(self, sandbox: Sandbox) -> None:
         """The sandbox gives up its network; its dead containers stay readable."""

@@ -31,6 +31,9 @@ class Container:
     device_nodes: list[Object] = field(default_factory=list)  # as devices.DeviceNode
     host_mounts: list[Object] = field(default_factory=list)  # as devices.HostMount
     annotations: dict[str, str] = field(default_factory=dict)  # for the runtime, not of the API
+    is_fixed: bool = False  # the pod's annotations say when it ends, whatever its program does
+    reason: str = ""  # why it ended, where that is neither Completed nor Error
+    message: str = ""
 
     def running(self, now: datetime) -> bool:
         return self.ends_at is None or self.ends_at > now

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from apimachinery.errors import Object
 from kubelet.insides import Inside, run_program
 from kubelet.server.channels import STDERR, STDOUT, Channels
-from kubelet.server.view import ServerError
+from kubelet.server.view import NodeView, ServerError
 from kubelet.shell import interpreter
 from kubelet.shell.driving import drive
 from kubelet.shell.files import FileError
@@ -38,8 +38,11 @@ class StreamOptions:
         return cls(stdin, stdout, stderr and not tty, tty)
 
 
-async def execute(inside: Inside, argv: list[str], options: StreamOptions, channels: Channels) -> None:
+async def execute(
+    view: NodeView, inside: Inside, argv: list[str], options: StreamOptions, channels: Channels
+) -> None:
     """Run a command, and tell its exit code."""
+    inside.advance()
     if not _is_there(inside, argv):
         await channels.finish(_internal(_not_started(argv)))
         return
@@ -49,9 +52,11 @@ async def execute(inside: Inside, argv: list[str], options: StreamOptions, chann
         return _Writer(written, channel if not options.tty else STDOUT, tty=options.tty)
 
     async def flush() -> None:
+        view.runtime.keep_files(inside)
         while written:
             channel, data = written.pop(0)
             await channels.write(channel, data)
+        inside.advance()
 
     terminal = _TerminalInput(channels) if options.tty and options.stdin else None
 
@@ -60,7 +65,8 @@ async def execute(inside: Inside, argv: list[str], options: StreamOptions, chann
             return b""
         return await (terminal.read() if terminal is not None else channels.read())
 
-    process = inside.process(LiveInput(), writer(STDOUT), writer(STDERR), tty=options.tty)
+    files = view.runtime.recording(inside)
+    process = inside.process(LiveInput(), writer(STDOUT), writer(STDERR), tty=options.tty, files=files)
     try:
         code = await drive(run_program(process, argv), inside.clock, receive, flush)
     except Interrupted:

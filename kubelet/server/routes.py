@@ -85,12 +85,9 @@ class Routes:
         inside = await self._inside(parts)
         options = _stream_options(request.rel_url.query)
         argv = request.rel_url.query.getall("command", [])
-        try:
-            return await self._session(
-                request, options, lambda channels: commands.execute(inside, argv, options, channels)
-            )
-        finally:
-            self._view.runtime.keep_files(inside)
+        return await self._session(
+            request, options, lambda channels: commands.execute(self._view, inside, argv, options, channels)
+        )
 
     async def _attach(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
         inside = await self._inside(parts)
@@ -110,7 +107,8 @@ class Routes:
         inside = await self._inside(parts)
         collected = _Collected()
         argv = request.rel_url.query.get("cmd", "").split(" ")
-        await commands.execute(inside, argv, StreamOptions(False, True, True, False), collected)
+        options = StreamOptions(False, True, True, False)
+        await commands.execute(self._view, inside, argv, options, collected)
         return web.Response(body=bytes(collected.data), content_type="text/plain")
 
     async def _session(

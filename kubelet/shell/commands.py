@@ -5,15 +5,14 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from kubelet.shell.file_commands import FILE_COMMANDS
+from kubelet.shell.job_commands import JOB_COMMANDS, seconds_of
 from kubelet.shell.process import ExitError, Process, sleep
 from kubelet.shell.text_commands import TEXT_COMMANDS
 from kubelet.shell.variable_commands import VARIABLE_COMMANDS
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 
-_ENDING = {"TERM", "15", "INT", "2", "QUIT", "3", "HUP", "1"}  # signals, as a program takes them
 _AT_ONCE = 1 << 14  # numbers between two turns
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "0": "\0", "e": "\x1b"}
 
 
@@ -36,13 +35,10 @@ async def _exit(process: Process, argv: list[str]) -> int:
 async def _sleep(process: Process, argv: list[str]) -> int:
     total = 0.0
     for word in argv[1:]:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", word)
-        if word in {"infinity", "inf"}:
-            total = float("inf")
-        elif found is None:
+        seconds = seconds_of(word)
+        if seconds is None:
             return process.complain(f"sleep: invalid number '{word}'")
-        else:
-            total += float(found[1]) * _UNITS[found[2]]
+        total += seconds
     if len(argv) == 1:
         return process.complain("sleep: missing operand")
     await sleep(total)
@@ -146,42 +142,6 @@ async def _printenv(process: Process, argv: list[str]) -> int:
     return int(len(found) != len(argv) - 1)
 
 
-async def _set(process: Process, argv: list[str]) -> int:
-    for number, word in enumerate(argv[1:], 1):
-        if word == "--" or word[:1] not in {"-", "+"}:
-            process.arguments[1:] = argv[number + (word == "--") :]
-            break
-        flags = process.variables.get("-", "")
-        if word.startswith("-"):
-            process.variables["-"] = flags + word[1:]
-        elif word.startswith("+"):
-            process.variables["-"] = "".join(flag for flag in flags if flag not in word)
-    return 0
-
-
-async def _shift(process: Process, argv: list[str]) -> int:
-    count = int(argv[1]) if len(argv) > 1 and argv[1].isdigit() else 1
-    process.arguments[1 : 1 + count] = []
-    return 0
-
-
-async def _read(process: Process, argv: list[str]) -> int:
-    """One line; what came behind it is kept for the next."""
-    held = process.variables.pop(" held", "")
-    while "\n" not in held:
-        data = await process.stdin.read()
-        if not data:
-            break
-        held += data.decode("utf-8", "replace")
-    line, newline, rest = held.partition("\n")
-    process.variables[" held"] = rest
-    names = [word for word in argv[1:] if not word.startswith("-")] or ["REPLY"]
-    words = line.strip().split(None, len(names) - 1)
-    for number, name in enumerate(names):
-        process.assign(name, words[number] if number < len(words) else "")
-    return 0 if newline else 1
-
-
 async def _hostname(process: Process, _argv: list[str]) -> int:
     process.out(f"{process.machine.hostname}\n")
     return 0
@@ -230,19 +190,6 @@ async def _ps(process: Process, _argv: list[str]) -> int:
     return 0
 
 
-async def _kill(process: Process, argv: list[str]) -> int:
-    """There is the container's program alone, which SIGKILL from inside its own namespace does not reach."""
-    words, signal = [word for word in argv[1:] if word != "-s"], "TERM"
-    if words and not words[0].isdecimal():
-        signal = words.pop(0).removeprefix("-").removeprefix("SIG")
-    for number in words:
-        if number != "1":
-            return process.complain(f"sh: can't kill pid {number}: No such process")
-    if words and signal in _ENDING and process.machine.terminate is not None:
-        process.machine.terminate()
-    return 0
-
-
 async def _tty(process: Process, _argv: list[str]) -> int:
     process.out("/dev/pts/0\n" if process.is_terminal else "not a tty\n")
     return int(not process.is_terminal)
@@ -269,21 +216,14 @@ async def _seq(process: Process, argv: list[str]) -> int:
     return 0
 
 
-async def _timeout(process: Process, argv: list[str]) -> int:
-    words = [word for word in argv[1:] if not word.startswith("-")]
-    if len(words) < 2 or process.run is None:
-        return process.complain("timeout: missing operand")
-    return await process.run(process, words[1:])
-
-
 COMMANDS: dict[str, Command] = {
     **TEXT_COMMANDS,
     **FILE_COMMANDS,
     **VARIABLE_COMMANDS,
-    "true": _true, "false": _false, ":": _true, "exit": _exit, "sleep": _sleep, "wait": _true, "trap": _true,
-    "echo": _echo, "printf": _printf, "cd": _cd, "pwd": _pwd, "env": _env, "printenv": _printenv,
-    "set": _set, "shift": _shift, "read": _read, "hostname": _hostname,
+    **JOB_COMMANDS,
+    "true": _true, "false": _false, ":": _true, "exit": _exit, "sleep": _sleep, "echo": _echo,
+    "printf": _printf, "cd": _cd, "pwd": _pwd, "env": _env, "printenv": _printenv, "hostname": _hostname,
     "date": _date, "id": _id, "whoami": _whoami, "uname": _uname, "nproc": _nproc, "ps": _ps, "tty": _tty,
-    "which": _which, "seq": _seq, "timeout": _timeout, "sync": _true, "ulimit": _true, "umask": _true,
-    "kill": _kill, "return": _exit, "clear": _true, "stty": _true,
+    "which": _which, "seq": _seq, "sync": _true, "ulimit": _true, "umask": _true, "clear": _true,
+    "stty": _true,
 }  # fmt: skip

@@ -5,28 +5,59 @@ import re
 
 from kubelet.shell.arithmetic import ExpressionError, evaluate
 from kubelet.shell.files import FileError, join
-from kubelet.shell.parsing import Command, parse
+from kubelet.shell.parameters import Parameter, parameter_value, variable
 from kubelet.shell.process import MEMORY_SPENT, ExitError, Process, gather
 from kubelet.shell.words import Part, Word
 
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})  # assign without splitting
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_PATTERN_SIGNS = re.compile(r"[*?\[]")
+_BRACES = re.compile(r"\{([^{}\s]*(?:,|\.\.)[^{}\s]*)\}")
 _MOST_CHARACTERS, _MOST_WORDS = 1 << 22, 1 << 18
 
 
 async def expand(process: Process, words: list[Word]) -> list[str]:
     """Words as arguments: expanded, split where unquoted, with file names for patterns."""
     found: list[str] = []
-    declares = bool(words) and len(words[0]) == 1 and words[0][0].text in _DECLARING
-    for word in words:
-        if declares and _is_assignment(word):
+    first = words[0][0].text if words and len(words[0]) == 1 else ""
+    if first == "[[":
+        return [await expand_one(process, word) for word in words]
+    for word in words if process.shell != "bash" else _with_braces(words):
+        if first in _DECLARING and _is_assignment(word):
             found.append(await expand_one(process, word))
             continue
-        for text, quoted in await _fields(process, word):
-            matches = [] if quoted or not re.search(r"[*?\[]", text) else _matches(process, text)
+        for text, pattern in await _fields(process, word):
+            matches = _matches(process, pattern) if _PATTERN_SIGNS.search(pattern) else []
             found += matches or [text]
         _afford(found)
     return found
+
+
+def _with_braces(words: list[Word]) -> list[Word]:
+    """`a{b,c}` and `{1..3}` as several words, which is bash's own."""
+    found: list[Word] = []
+    for word in words:
+        at = next((n for n, part in enumerate(word) if part.kind == "literal" and not part.quoted
+                   and _BRACES.search(part.text)), None)  # fmt: skip
+        if at is None:
+            found.append(word)
+            continue
+        match = _BRACES.search(word[at].text)
+        assert match is not None  # noqa: S101 - it was found above
+        head, tail = word[at].text[: match.start()], word[at].text[match.end() :]
+        for choice in _choices(match[1]):
+            part = word[at]._replace(text=head + choice + tail)
+            found += _with_braces([(*word[:at], part, *word[at + 1 :])])
+    return found
+
+
+def _choices(text: str) -> list[str]:
+    numbers = re.fullmatch(r"(-?\d{1,6})\.\.(-?\d{1,6})", text)
+    if numbers is None:
+        return text.split(",") if "," in text else ["{" + text.replace("..", "\0") + "}"]
+    first, last = int(numbers[1]), int(numbers[2])
+    step = 1 if first <= last else -1
+    return [str(number) for number in range(first, last + step, step)]
 
 
 def _is_assignment(word: Word) -> bool:
@@ -37,7 +68,24 @@ async def expand_one(process: Process, word: Word) -> str:
     """A word where it is not split: assignments and redirects."""
     parts = [await _value(process, part) for part in word]
     _afford(parts)
-    return "".join(parts)
+    return _with_home(process, word, "".join(parts))
+
+
+async def expand_pattern(process: Process, word: Word) -> str:
+    """A word as a pattern, whose quoted characters stand for themselves."""
+    texts = [await _value(process, part) for part in word]
+    return "".join(_literal(text) if part.quoted else text for text, part in zip(texts, word, strict=True))
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", text)
+
+
+def _with_home(process: Process, word: Word, text: str) -> str:
+    first = word[0] if word else None
+    if first is None or first.kind != "literal" or first.quoted or not re.match(r"~(/|$)", first.text):
+        return text
+    return process.environment.get("HOME", "/root") + text[1:]
 
 
 def _afford(texts: list[str]) -> None:
@@ -46,32 +94,75 @@ def _afford(texts: list[str]) -> None:
         raise ExitError(MEMORY_SPENT)
 
 
-async def _fields(process: Process, word: Word) -> list[tuple[str, bool]]:
-    """(text, whether any of it was quoted) of each field."""
-    if len(word) == 2 and word[0].text == "" and word[1] == Part("variable", "@", quoted=True):
-        return [(argument, True) for argument in process.arguments[1:]]
-    if len(word) == 1 and word[0].kind == "variable" and word[0].text == "@" and word[0].quoted:
-        return [(argument, True) for argument in process.arguments[1:]]
-    fields: list[tuple[str, bool]] = []
-    current, begun, quoted = "", False, False
-    for part in word:
-        text = await _value(process, part)
-        if part.kind == "literal" or part.quoted:
-            current, begun, quoted = current + text, True, quoted or part.quoted
+class _Fields:
+    """The fields of one word as they come about: text, and the same as a pattern."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, str]] = []
+        self._text = self._pattern = ""
+        self._begun = False
+
+    def add(self, text: str, *, quoted: bool) -> None:
+        self._text += text
+        self._pattern += _literal(text) if quoted else text
+        self._begun = True
+
+    def end(self) -> None:
+        if self._begun:
+            self.done.append((self._text, self._pattern))
+        self._text = self._pattern = ""
+        self._begun = False
+
+    def add_split(self, text: str, separators: str) -> None:
+        """Unquoted text: every run of white space ends a field, and every other separator."""
+        blank = "".join(char for char in separators if char in " \t\n")
+        for piece in re.findall(_splitter(separators, blank), text):
+            if piece.strip(separators):
+                self.add(piece, quoted=False)
+            elif piece.strip(blank):
+                self._begun = True
+                self.end()
+            else:
+                self.end()
+
+
+def _splitter(separators: str, blank: str) -> str:
+    inner, white = re.escape(separators), re.escape(blank)
+    hard = "".join(char for char in separators if char not in blank)
+    between = f"[{white}]*[{re.escape(hard)}][{white}]*" if hard and blank else f"[{re.escape(hard)}]"
+    soft = f"|[{white}]+" if blank else ""
+    return f"[^{inner}]+" + (f"|{between}" if hard else "") + soft
+
+
+async def _fields(process: Process, word: Word) -> list[tuple[str, str]]:
+    """(text, pattern) of each field."""
+    fields = _Fields()
+    separators = variable(process, "IFS")
+    separators = " \t\n" if separators is None else separators
+    for number, part in enumerate(word):
+        if part.kind == "variable" and part.text == "@" and part.quoted and not part.operator:
+            for count, argument in enumerate(process.arguments[1:]):
+                if count:
+                    fields.end()
+                fields.add(argument, quoted=True)
             continue
-        pieces = text.split()
-        if text[:1].isspace() and begun and current:
-            fields.append((current, quoted))
-            current, begun = "", False
-        for number, piece in enumerate(pieces):
-            if number:
-                fields.append((current, quoted))
-                current = ""
-            current, begun = current + piece, True
-        if text[-1:].isspace() and pieces:
-            fields.append((current, quoted))
-            current, begun = "", False
-    return [*fields, (current, quoted)] if begun else fields
+        text = await _value(process, part)
+        if part.kind == "literal" and not part.quoted and not number:
+            text = _with_home(process, word, text)
+        if part.kind == "literal" and not part.text and part.quoted and _holds_arguments(word):
+            continue
+        if part.kind == "literal" or part.quoted or not separators:
+            if text or part.kind == "literal" or part.quoted:
+                fields.add(text, quoted=part.quoted)
+        else:
+            fields.add_split(text, separators)
+    fields.end()
+    return fields.done
+
+
+def _holds_arguments(word: Word) -> bool:
+    """Whether `"$@"` is in it, which may come to no field at all."""
+    return any(part.kind == "variable" and part.text == "@" and part.quoted for part in word)
 
 
 async def _value(process: Process, part: Part) -> str:
@@ -81,74 +172,31 @@ async def _value(process: Process, part: Part) -> str:
         collected = bytearray()
         if process.run_text is not None:
             process.status = await process.run_text(process.child(stdout=gather(collected)), part.text)
-        return collected.decode("utf-8", "replace").rstrip("\n")
+        return collected.decode("utf-8", "surrogateescape").replace("\0", "").rstrip("\n")
     if part.kind == "arithmetic":
-        try:
-            return str(evaluate(part.text, lambda name: variable(process, name) or "0"))
-        except ExpressionError as error:
-            process.complain(f"sh: arithmetic: {error}")
-            raise ExitError(2) from None
-    return await _variable(process, part)
+        return await _arithmetic(process, part.text)
+    argument = Parameter(part.text, part.operator, part.argument)
+    return await parameter_value(process, argument, _expand_text, _arithmetic)
 
 
-async def _variable(process: Process, part: Part) -> str:
-    value, operator = variable(process, part.text), part.operator
-    if operator == "length":
-        return str(len(value or ""))
-    if operator in {"#", "##", "%", "%%"}:
-        return _trimmed(value or "", operator, await _argument(process, part))
-    missing = value is None or (operator.startswith(":") and not value)
-    kind = operator[-1:]
-    if kind == "+":
-        return "" if missing else await _argument(process, part)
-    if not missing or not kind:
-        return value or ""
-    argument = await _argument(process, part)
-    if kind == "=":
-        process.assign(part.text, argument)
-    if kind == "?":
-        process.complain(f"sh: {part.text}: {argument or 'parameter not set'}")
-        raise ExitError(2)
-    return argument
+async def _arithmetic(process: Process, text: str) -> str:
+    if "$" in text or "`" in text:
+        text = await _expand_text(process, text)
+    try:
+        return str(evaluate(text, lambda name: variable(process, name) or "0", process.assign))
+    except ExpressionError as error:
+        process.complain(f"{process.shell}: {error}")
+        raise ExitError(1 if process.shell == "bash" else 2) from None
 
 
-async def _argument(process: Process, part: Part) -> str:
-    text = part.argument.replace('"', "")
-    script = parse(f'echo "{text}"') if text else None
-    if script is None:
-        return ""
-    command = script.pipelines[0].statements[0]
-    assert isinstance(command, Command)  # noqa: S101 - as it was written above
-    return await expand_one(process, command.words[1])
+async def _expand_text(process: Process, text: str, *, is_pattern: bool = False) -> str:
+    """What stands in braces after an operator, with what is in it expanded."""
+    from kubelet.shell.words import WordReader
 
-
-def _trimmed(value: str, operator: str, pattern: str) -> str:
-    cuts = range(len(value) + 1)
-    if operator in {"##", "%"}:
-        cuts = reversed(cuts)  # type: ignore[assignment] # both are walked once
-    for cut in cuts:
-        part, rest = (value[:cut], value[cut:]) if operator[0] == "#" else (value[cut:], value[:cut])
-        if fnmatch.fnmatchcase(part, pattern):
-            return rest
-    return value
-
-
-def variable(process: Process, name: str) -> str | None:
-    """A variable, a positional or special parameter; None if there is none."""
-    if name.isdigit():
-        number = int(name)
-        return process.arguments[number] if number < len(process.arguments) else None
-    special = {
-        "?": str(process.status),
-        "#": str(max(0, len(process.arguments) - 1)),
-        "$": "1" if process.machine.is_main else "7",
-        "@": " ".join(process.arguments[1:]),
-        "*": " ".join(process.arguments[1:]),
-        "PWD": process.directory,
-    }
-    if name in special:
-        return special[name]
-    return process.variables.get(name, process.environment.get(name))
+    reader = WordReader("")
+    reader.set_text(text)
+    word = reader.whole()
+    return await (expand_pattern if is_pattern else expand_one)(process, word)
 
 
 def _matches(process: Process, pattern: str) -> list[str]:

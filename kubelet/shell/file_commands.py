@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from kubelet.shell.archive import tar
 from kubelet.shell.files import File, FileError, join
+from kubelet.shell.options import options_of
 from kubelet.shell.process import Process
-from kubelet.shell.text_commands import options_of
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 
@@ -135,19 +135,19 @@ async def _chmod(process: Process, argv: list[str]) -> int:
         found = process.machine.files.look(process.path(path))
         if found is None:
             return process.complain(f"chmod: {path}: No such file or directory")
+        mode = found.mode
         if words[0].isdigit():
-            found.mode = int(words[0], 8)
+            mode = int(words[0], 8)
         elif "x" in words[0]:
-            found.mode = found.mode & ~0o111 if "-" in words[0] else found.mode | 0o111
+            mode = mode & ~0o111 if "-" in words[0] else mode | 0o111
+        process.machine.files.change_mode(process.path(path), mode)
     return 0
 
 
 async def _ln(process: Process, argv: list[str]) -> int:
     _, words = options_of(argv)
     if len(words) == 2:
-        process.machine.files.root.put(
-            process.path(words[1]).strip("/"), File(b"", changed=process.timestamp(), target=words[0])
-        )
+        process.machine.files.link(process.path(words[1]), words[0], process.timestamp())
     return 0
 
 

@@ -1,11 +1,12 @@
 """The files that a fake container sees: a tree in memory, with volumes mounted into it."""
 
 import posixpath
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 DIRECTORY_MODE, FILE_MODE = 0o755, 0o644
 _LARGEST_FILE = 64 << 20
+_MOST_LINKS = 8
 
 
 class FileError(OSError):
@@ -70,16 +71,12 @@ class FileSystem:
 
     root: Tree
     mounts: list[Mount] = field(default_factory=list)
+    changed: Callable[[Tree, str], None] | None = None  # told of each change
 
     def look(self, path: str) -> File | None:
         """What is at a path, links followed."""
-        for _ in range(8):
-            mount, inner = self._at(path)
-            found = mount.tree.entries.get(inner)
-            if found is None or not found.target:
-                return found
-            path = join(posixpath.dirname(path), found.target)
-        raise FileError("Too many levels of symbolic links")
+        mount, inner = self._at(self.resolved(path))
+        return mount.tree.entries.get(inner)
 
     def read(self, path: str) -> bytes:
         found = self.look(path)
@@ -102,6 +99,7 @@ class FileSystem:
         return sorted({*mount.tree.children(inner), *mounted})
 
     def write(self, path: str, data: bytes, now: float, *, append: bool = False, mode: int = 0) -> None:
+        path = self.resolved(path)
         mount, inner = self._writable(path)
         found = mount.tree.entries.get(inner)
         if found is not None and found.is_directory:
@@ -115,7 +113,7 @@ class FileSystem:
         kept = found.mode if found is not None else FILE_MODE
         if len(before) + len(data) > _LARGEST_FILE:
             raise FileError("No space left on device")
-        mount.tree.entries[inner] = File(before + data, mode or kept, now)
+        self._put(mount.tree, inner, File(before + data, mode or kept, now))
 
     def make_directory(self, path: str, now: float, *, parents: bool = False) -> None:
         if parents and path not in {"", "/"} and self.look(posixpath.dirname(path)) is None:
@@ -128,7 +126,43 @@ class FileSystem:
         if self.look(posixpath.dirname(path)) is None:
             raise FileError("No such file or directory")
         mount, inner = self._writable(path)
-        mount.tree.entries[inner] = File(None, DIRECTORY_MODE, now)
+        self._put(mount.tree, inner, File(None, DIRECTORY_MODE, now))
+
+    def link(self, path: str, target: str, now: float) -> None:
+        """Make a symbolic link."""
+        mount, inner = self._writable(path)
+        if inner in mount.tree.entries:
+            raise FileError("File exists")
+        if self.look(posixpath.dirname(path)) is None:
+            raise FileError("No such file or directory")
+        self._put(mount.tree, inner, File(b"", 0o777, now, target))
+
+    def change_mode(self, path: str, mode: int) -> None:
+        file = self.look(path)
+        if file is None:
+            raise FileError("No such file or directory")
+        mount, inner = self._writable(self.resolved(path))
+        self._put(mount.tree, inner, replace(file, mode=mode))
+
+    def resolved(self, path: str) -> str:
+        """The path with links at its end followed."""
+        for _ in range(_MOST_LINKS):
+            mount, inner = self._at(path)
+            file = mount.tree.entries.get(inner)
+            if file is None or not file.target:
+                return path
+            path = join(posixpath.dirname(path), file.target)
+        raise FileError("Too many levels of symbolic links")
+
+    def link_at(self, path: str) -> File | None:
+        """What is at a path, without following a link there."""
+        mount, inner = self._at(path)
+        return mount.tree.entries.get(inner)
+
+    def _put(self, tree: Tree, inner: str, file: File) -> None:
+        tree.entries[inner] = file
+        if self.changed is not None:
+            self.changed(tree, inner)
 
     def remove(self, path: str) -> None:
         """A file, or a directory and all in it."""
@@ -139,6 +173,8 @@ class FileSystem:
             raise FileError("Device or resource busy")
         for name in [n for n in mount.tree.entries if n == inner or n.startswith(f"{inner}/")]:
             del mount.tree.entries[name]
+            if self.changed is not None:
+                self.changed(mount.tree, name)
 
     def walk(self, path: str) -> Iterator[tuple[str, File]]:
         """The path and all below it."""

@@ -6,7 +6,7 @@ from kubelet.shell.process import ExitError, Process
 
 async def converse(process: Process) -> int:
     """Run line by line, until the input ends or `exit`; gives the code."""
-    from kubelet.shell.interpreter import run_tree
+    from kubelet.shell.statements import run_tree
 
     held, text = "", ""
     while True:
@@ -23,7 +23,7 @@ async def converse(process: Process) -> int:
             script = parsing.parse(text)
         except parsing.ShellSyntaxError as error:
             if not _may_go_on(str(error)):
-                process.complain(f"sh: {error}")
+                process.complain(f"{process.shell}: {error}")
                 process.status, text = 2, ""
             continue
         text = ""

@@ -1,15 +1,19 @@
 """A running command: what it has, and how it waits.
 
-A command is a coroutine that waits for two things only, `Sleep` and `Receive`. Whoever drives it decides what
-that means: an `exec` waits for real, the program of a container is run ahead in its own time.
+A command is a coroutine that waits for three things only, `Sleep`, `Receive` and `Until`. The tasks of one
+program take turns (`kubelet/shell/tasks.py`); whoever drives the program decides what the first two mean: an
+`exec` waits for real, the program of a container runs in its own time.
 """
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kubelet.shell.files import FileSystem, join
+
+if TYPE_CHECKING:
+    from kubelet.shell.tasks import Task, Tasks
 
 
 class Sleep(NamedTuple):
@@ -19,10 +23,19 @@ class Sleep(NamedTuple):
 
 
 class Receive(NamedTuple):
-    """The next bytes of the standard input from outside; empty at its end."""
+    """The next bytes of the standard input from outside; empty at its end, None when the time is over."""
+
+    seconds: float = float("inf")
 
 
-Request = Sleep | Receive
+class Until(NamedTuple):
+    """Wait until something holds, but no longer than so many seconds; gives whether it does."""
+
+    check: Callable[[], bool]
+    seconds: float = float("inf")
+
+
+Request = Sleep | Receive | Until
 
 
 class _Wait:
@@ -33,6 +46,11 @@ class _Wait:
         return (yield self._request)
 
 
+async def wait_for(request: Request) -> Any:
+    """Wait; gives what the driver answers."""
+    return await _Wait(request)
+
+
 async def sleep(seconds: float) -> None:
     """Wait; zero lets others have a turn."""
     await _Wait(Sleep(seconds))
@@ -40,6 +58,10 @@ async def sleep(seconds: float) -> None:
 
 class Input(Protocol):
     """A standard input."""
+
+    def unread(self, data: bytes) -> None:
+        """Give back bytes that were read too many."""
+        ...
 
     async def read(self) -> bytes:
         """The next bytes; empty at the end."""
@@ -49,16 +71,28 @@ class Input(Protocol):
 class LiveInput:
     """What comes from outside."""
 
+    def __init__(self) -> None:
+        self._held = b""
+
+    def unread(self, data: bytes) -> None:
+        self._held = data + self._held
+
     async def read(self) -> bytes:
-        data: bytes = await _Wait(Receive())
-        return data
+        if self._held:
+            data, self._held = self._held, b""
+            return data
+        received: bytes = await _Wait(Receive())
+        return received
 
 
 class BytesInput:
-    """What is known beforehand: a file, or the output of the command before in a pipe."""
+    """What is known beforehand: a file, or a text."""
 
     def __init__(self, data: bytes = b"") -> None:
         self._data = data
+
+    def unread(self, data: bytes) -> None:
+        self._data = data + self._data
 
     async def read(self) -> bytes:
         data, self._data = self._data, b""
@@ -76,8 +110,11 @@ class Machine:
     hostname: str
     files: FileSystem
     now: Callable[[], datetime]
-    is_main: bool = False  # the container's own program: an unknown command runs until it is stopped
-    terminate: Callable[[], None] | None = None  # SIGTERM for the container's own program
+    tasks: "Tasks"
+    is_main: bool = False  # the container's own program
+    terminate: Callable[[str], None] | None = None  # a signal for the container's own program
+    assumes_programs: bool = True  # a program that the fake does not have is taken to be in the image
+    listed: Callable[[], list[tuple[int, str]]] = list  # (pid, command) of all that runs in the container
 
 
 class ExitError(Exception):
@@ -119,6 +156,12 @@ class Process:
     run: Runner | None = None  # how a command runs another one
     run_text: Callable[["Process", str], Awaitable[int]] | None = None  # how a substitution runs its script
     is_terminal: bool = False
+    traps: dict[str, str] = field(default_factory=dict)  # signal or EXIT → the script to run
+    functions: dict[str, Any] = field(default_factory=dict)  # name → its parsing.Function
+    locals: dict[str, str | None] = field(default_factory=dict)  # what `local` variables were before
+    depth: int = 0  # of calls
+    conditions: int = 0  # in how many conditions we are, where failures end nothing
+    jobs: "list[Task]" = field(default_factory=list)  # what was put into the background
     shell: str = "sh"  # the name by which the shell was called: sh, bash, …
     unset_exports: set[str] = field(default_factory=set)  # exported by name, without a value yet
 
@@ -129,6 +172,10 @@ class Process:
             "variables": dict(self.variables),
             "arguments": [*self.arguments],
             "unset_exports": set(self.unset_exports),
+            "functions": dict(self.functions),
+            "traps": {},
+            "jobs": [],
+            "locals": {},
         }
         return replace(self, **{**copied, **changes})
 

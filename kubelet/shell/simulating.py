@@ -1,7 +1,7 @@
 """A container's own program, run in its own time.
 
-It is run up to a moment whenever somebody asks, and does the same again after a restart of the kubelet: what
-a container has written is a function of its start and the clock, as its state is.
+It is run up to a moment, again and again, and does the same anew after a restart of the kubelet: what a
+container has done is a function of its start, the clock, and what was done to it from outside.
 """
 
 from collections import deque
@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from kubelet.shell.process import Request, Sleep
+from apimachinery.clock import later
+from kubelet.shell.process import Receive, Request, Sleep
+from kubelet.shell.tasks import Tasks
 
 STDOUT, STDERR = "stdout", "stderr"
 KEPT_LINES = 20_000
 KEPT_BYTES = 10 << 20  # containerLogMaxSize
+MOST_STEPS = 50_000  # at once
 _LONGEST_PIECE = 16 << 10  # of a line, that the runtime writes at once
 _EAGER_TURNS = 200  # turns without time passing; then each takes a moment, lest a busy loop never end
 _MOMENT = timedelta(milliseconds=10)
@@ -52,7 +55,10 @@ class Simulation:
         self.listeners: list[Callable[[str, bytes], None]] = []
         self._tty = tty
         self._turns = 0
+        self.steps = 0
         self._open: dict[str, Line] = {}  # lines without an end yet
+        self.tasks: Tasks | None = None  # what the program runs
+        self.is_closed = False
         self._program = make(self)
 
     # -- from the program
@@ -81,38 +87,51 @@ class Simulation:
 
     # -- from outside
 
-    def advance(self, until: datetime, most_steps: int = 1_000_000) -> None:
-        """Run up to a moment."""
-        while self.wakes_at is not None and self.wakes_at <= until and most_steps > 0:
+    def advance(self, until: datetime, most_steps: int = MOST_STEPS) -> None:
+        """Run up to a moment. What takes more steps goes on later, as after a suspension."""
+        last = self.steps + most_steps
+        while self.wakes_at is not None and self.wakes_at <= until:
+            if self.steps >= last:
+                self.wakes_at = until + _MOMENT
+                return
             self.now = max(self.now, self.wakes_at)
-            most_steps -= 1
             self._step(None)
+
+    def signal(self, name: str, now: datetime) -> None:
+        """A signal for which the program has a trap: it looks again at what it waits for."""
+        if self.is_closed or self.tasks is None:
+            return
+        self.now = max(self.now, now)
+        self.tasks.signals.append(name)
+        if self.tasks.waits:
+            self._step(None)
+        self.advance(now)
 
     def feed(self, data: bytes, now: datetime) -> None:
         """Give the program what it waits for on its standard input; empty is the end of it."""
         self.now = max(self.now, now)
-        self.waits_for_input = False
         self._step(data)
         self.advance(now)
 
     def _step(self, value: bytes | None) -> None:
         self.wakes_at = None
+        self.waits_for_input = False
+        self.steps += 1
         try:
             request: Request = self._program.send(value)
         except StopIteration as done:
             self.ending = Ending(self.now, done.value)
             self.close()
             return
-        if isinstance(request, Sleep):
+        self.waits_for_input = isinstance(request, Receive)
+        if isinstance(request, Sleep | Receive):
             self._sleep(request.seconds)
-        else:
-            self.waits_for_input = True
 
     def _sleep(self, seconds: float) -> None:
         if seconds > 0:
             self._turns = 0
             if seconds < 1e9:
-                self.wakes_at = self.now + timedelta(seconds=seconds)
+                self.wakes_at = later(self.now, seconds)
             return
         self._turns += 1
         # Ever longer, so that the turns grow with the square root of the time: all of it is run at a look.
@@ -122,6 +141,8 @@ class Simulation:
         """Nothing more is written."""
         self._program.close()
         self.wakes_at = None
+        self.waits_for_input = False
+        self.is_closed = True
         for line in self._open.values():
             self._keep(line)
         self._open.clear()

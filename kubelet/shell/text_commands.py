@@ -4,29 +4,10 @@ import re
 from collections.abc import Awaitable, Callable
 
 from kubelet.shell.files import FileError
+from kubelet.shell.options import options_of
 from kubelet.shell.process import Process, sleep
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
-
-
-def options_of(argv: list[str], with_value: str = "") -> tuple[dict[str, str], list[str]]:
-    """({letter: its value}, the other words); letters in `with_value` take the rest or the next word."""
-    options: dict[str, str] = {}
-    words = [*argv[1:]]
-    rest: list[str] = []
-    while words:
-        word = words.pop(0)
-        if word == "--":
-            return options, [*rest, *words]
-        if not word.startswith("-") or word == "-" or word.startswith("--"):
-            rest.append(word)
-            continue
-        for number, letter in enumerate(word[1:], 2):
-            if letter in with_value:
-                options[letter] = word[number:] or (words.pop(0) if words else "")
-                break
-            options[letter] = ""
-    return options, rest
 
 
 async def inputs(process: Process, name: str, paths: list[str]) -> tuple[list[tuple[str, bytes]], int]:
@@ -62,16 +43,33 @@ async def _cat(process: Process, argv: list[str]) -> int:
 
 
 async def _head(process: Process, argv: list[str]) -> int:
+    """Reads no more than it shows, so that what writes without end is ended."""
     if len(argv) > 1 and re.fullmatch(r"-\d+", argv[1]):
         argv = [argv[0], "-n", argv[1][1:], *argv[2:]]
     options, paths = options_of(argv, "nc")
+    if not paths or paths == ["-"]:
+        count = int(options.get("c") or options.get("n") or "10")
+        if count >= 0:
+            await _head_of_input(process, count, of_bytes="c" in options)
+            return 0
     found, code = await inputs(process, "head", paths)
-    for _, data in found:
+    for number, (path, data) in enumerate(found):
+        if len(paths) > 1 and "q" not in options:
+            process.out(f"{chr(10) if number else ''}==> {path} <==\n")
         if "c" in options:
             process.stdout(data[: int(options["c"] or 0)])
         else:
             process.stdout(b"".join(data.splitlines(keepends=True)[: int(options.get("n", "10"))]))
     return code
+
+
+async def _head_of_input(process: Process, count: int, *, of_bytes: bool) -> None:
+    while count > 0 and (data := await process.stdin.read()):
+        shown = data[:count] if of_bytes else b"".join(data.splitlines(keepends=True)[:count])
+        count -= len(shown) if of_bytes else shown.count(b"\n")
+        process.stdout(shown)
+        if len(shown) < len(data):
+            process.stdin.unread(data[len(shown) :])
 
 
 async def _tail(process: Process, argv: list[str]) -> int:
@@ -214,11 +212,13 @@ async def _sed(process: Process, argv: list[str]) -> int:
 
 async def _tee(process: Process, argv: list[str]) -> int:
     options, paths = options_of(argv)
-    data = await process.read_all()
-    process.stdout(data)
+    files = process.machine.files
     for path in paths:
-        files = process.machine.files
-        files.write(process.path(path), data, process.timestamp(), append="a" in options)
+        files.write(process.path(path), b"", process.timestamp(), append="a" in options)
+    while data := await process.stdin.read():
+        process.stdout(data)
+        for path in paths:
+            files.write(process.path(path), data, process.timestamp(), append=True)
     return 0
 
 

@@ -5,8 +5,14 @@ from typing import NamedTuple
 
 _OPERATORS = (";;", "&&", "||", ";", "&", "|", "\n", "(", ")")
 _BARE = re.compile(r"[^\s;&|()<>\"'$`]+")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9?#$@*!]")
-_BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9?#$@*!])(:?[-=+?]|##?|%%?)?(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9?#$@*!-]")
+_BRACED = re.compile(
+    r"(!?[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[?#$@*!-])(:?[-=+?]|##?|%%?|//?|\^\^?|,,?|:)?(.*)", re.DOTALL
+)
+_ANSI_C = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_ANSI_C_CHARACTERS = {
+    "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v",
+}  # fmt: skip
 _WORD_ENDS = " \t\r\n;&|()<>"
 
 
@@ -31,7 +37,7 @@ class WordReader:
     """Reads a script from its beginning on."""
 
     def __init__(self, text: str) -> None:
-        self._text = text.replace("\\\n", "")
+        self._text = _joined(text)
         self._at = 0
 
     def rest(self) -> str:
@@ -94,6 +100,8 @@ class WordReader:
             elif char == "\\":
                 parts.append(Part("literal", text[self._at + 1 : self._at + 2], quoted=True))
                 self._at += 2
+            elif text.startswith("$'", self._at):
+                parts.append(self._ansi_c())
             elif char in "$`":
                 parts.append(self._expansion(quoted=False))
             else:
@@ -104,11 +112,42 @@ class WordReader:
                 self._at = end
         return tuple(parts)
 
+    def _ansi_c(self) -> Part:
+        """`$'…'`, with escapes as in C."""
+        end = self._at + 2
+        while self._text[end : end + 1] != "'":
+            if end >= len(self._text):
+                raise ShellSyntaxError("syntax error: unterminated quoted string")
+            end += 2 if self._text[end] == "\\" else 1
+        text, self._at = self._text[self._at + 2 : end], end + 1
+        return Part("literal", _ANSI_C.sub(_ansi_c_character, text), quoted=True)
+
     def _find(self, char: str, start: int) -> int:
         end = self._text.find(char, start)
         if end < 0:
             raise ShellSyntaxError("syntax error: unterminated quoted string")
         return end
+
+    def set_text(self, text: str) -> None:
+        """Read this from its beginning on, as it is."""
+        self._text, self._at = text, 0
+
+    def whole(self) -> Word:
+        """All of the text as one word, in which blanks and operators stand for themselves."""
+        parts: list[Part] = []
+        while self._at < len(self._text):
+            word = self._word(adjacent=True)
+            parts += word
+            if not word:
+                parts.append(Part("literal", self._text[self._at]))
+                self._at += 1
+        return tuple(parts)
+
+    def double_quoted(self) -> list[Part]:
+        """What stands before the next double quote, as it would between two."""
+        parts: list[Part] = []
+        self._double_quoted(parts)
+        return parts
 
     def _double_quoted(self, parts: list[Part]) -> None:
         parts.append(Part("literal", "", quoted=True))
@@ -135,9 +174,13 @@ class WordReader:
     def _expansion(self, *, quoted: bool) -> Part:
         text, start = self._text, self._at
         if text[start] == "`":
-            end = self._find("`", start + 1)
+            end = start + 1
+            while text[end : end + 1] != "`":
+                if end >= len(text):
+                    raise ShellSyntaxError("syntax error: EOF in backquote substitution")
+                end += 2 if text[end] == "\\" else 1
             self._at = end + 1
-            return Part("command", text[start + 1 : end], quoted)
+            return Part("command", re.sub(r"\\([`$\\])", r"\1", text[start + 1 : end]), quoted)
         if text.startswith("$((", start):
             end = self._balanced(start + 1)
             self._at = end + 1
@@ -147,7 +190,7 @@ class WordReader:
             self._at = end + 1
             return Part("command", text[start + 2 : end], quoted)
         if text.startswith("${", start):
-            end = self._find("}", start)
+            end = self._closing_brace(start + 2)
             self._at = end + 1
             return _braced(text[start + 2 : end], quoted)
         found = _VARIABLE.match(text, start + 1)
@@ -157,22 +200,49 @@ class WordReader:
         self._at = found.end()
         return Part("variable", found[0], quoted)
 
+    def _closing_brace(self, start: int) -> int:
+        """Where the brace closes that opened before `start`."""
+        return self._closing(start, "{", "}", "syntax error: unterminated ${")
+
     def _balanced(self, start: int) -> int:
         """Where the parenthesis that opens at `start` closes."""
-        depth, quote = 0, ""
-        for at in range(start, len(self._text)):
+        return self._closing(start + 1, "(", ")", "syntax error: unterminated $(")
+
+    def _closing(self, at: int, opening: str, closing: str, complaint: str) -> int:
+        depth, quote = 1, ""
+        while at < len(self._text):
             char = self._text[at]
-            if quote:
+            if char == "\\" and quote != "'":
+                at += 1
+            elif quote:
                 quote = "" if char == quote else quote
             elif char in "'\"":
                 quote = char
-            elif char == "(":
-                depth += 1
-            elif char == ")":
+            elif char == closing:
                 depth -= 1
                 if not depth:
                     return at
-        raise ShellSyntaxError("syntax error: unterminated $(")
+            elif char == opening and (opening == "(" or self._text[at - 1] == "$"):
+                depth += 1
+            at += 1
+        raise ShellSyntaxError(complaint)
+
+
+def _joined(text: str) -> str:
+    """With lines joined that end with a backslash, but for those in single quotes."""
+    if "\\\n" not in text:
+        return text
+    pieces = re.split(r"('[^']*')", text)
+    return "".join(piece if piece.startswith("'") else piece.replace("\\\n", "") for piece in pieces)
+
+
+def _ansi_c_character(found: re.Match[str]) -> str:
+    escape = found[1]
+    if escape[0] == "x":
+        return chr(int(escape[1:], 16))
+    if escape[0] in "01234567":
+        return chr(int(escape, 8) & 0xFF)
+    return _ANSI_C_CHARACTERS.get(escape, escape if escape in "\\'\"?" else f"\\{escape}")
 
 
 def _braced(text: str, quoted: bool) -> Part:

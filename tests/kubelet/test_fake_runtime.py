@@ -210,7 +210,7 @@ SECONDS = [
     (["sh", "-c", "exec sleep 1"], 1, 0),
     (["echo", "hello"], 0, 0),
     (["sh", "-c", "while true; do sleep 1; done"], None, 0),
-    (["sh", "-c", "echo 'unfinished"], None, 0),
+    (["sh", "-c", "echo 'unfinished"], 0, 2),
     (["sleep", "infinity"], None, 0),
     (["nginx", "-g", "daemon off;"], None, 0),
     ([], None, 0),
@@ -218,11 +218,30 @@ SECONDS = [
 
 
 @pytest.mark.parametrize(("argv", "seconds", "code"), SECONDS, ids=lambda value: str(value))
-def test_a_command_says_how_it_ends(argv, seconds, code):
-    """Known commands have an end; all others run until stopped."""
-    program = program_of({"metadata": {}}, {"name": "main", "command": argv[:1], "args": argv[1:]})
+def test_a_container_ends_as_its_program_does(open_runtime, clock, argv, seconds, code):
+    """Its program runs as time passes, whether or not anybody looks; what is not known runs until stopped."""
+    runtime = open_runtime()
+    sandbox = runtime.run_sandbox(POD)
+    program = program_of({"metadata": {}}, {"name": "main", "command": argv})
+    container = runtime.start_container(sandbox, "main", "app", program, spec={"command": argv})
+    clock.step(600)
+    runtime.inside(sandbox, container).advance()
+    lasted = container.ends_at and (container.ends_at - container.started_at).total_seconds()
 
-    assert (program.runs_for, program.exit_code) == (seconds, code)
+    assert (lasted, container.exit_code) == (seconds, code)
+
+
+def test_a_chatty_program_is_bounded(open_runtime, clock):
+    """Of an endless log no more is kept than the kubelet's limit."""
+    runtime = open_runtime()
+    sandbox = runtime.run_sandbox(POD)
+    argv = ["sh", "-c", "while true; do echo x; sleep 0.1; done"]
+    container = runtime.start_container(sandbox, "main", "app", Program(), spec={"command": argv})
+    inside = runtime.inside(sandbox, container)
+    clock.step(3000)
+
+    assert len(inside.lines()) <= 20_000
+    assert inside.simulation.dropped > 0
 
 
 @pytest.mark.parametrize(

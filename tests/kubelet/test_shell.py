@@ -16,7 +16,7 @@ FAR = START + timedelta(days=1)
 
 def run(*argv: str, until: datetime = FAR, mounts: tuple[Mount, ...] = ()) -> Simulation:
     setting = Setting(argv, {"NAME": "value"}, "host", "/")
-    simulation = insides._simulation(setting, insides.new_files(setting, mounts, START), START)
+    simulation = insides.new_simulation(setting, insides.new_files(setting, mounts, START), START)
     simulation.advance(until)
     return simulation
 

@@ -1,0 +1,175 @@
+"""Programs of containers: they run as time passes, on files that others see, and go on after a restart."""
+
+import pytest
+
+from kubelet.insides import run_program
+from kubelet.shell.driving import drive
+from kubelet.shell.process import BytesInput
+
+pytestmark = pytest.mark.looptime
+
+
+def container(script, name="main", **more):
+    return {"name": name, "image": "busybox", "command": ["sh", "-c", script], **more}
+
+
+SHARED = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+VOLUMES = [{"name": "shared", "emptyDir": {}}]
+
+
+def inside(node, name="main"):
+    runtime = node.agent._runtime
+    [sandbox] = runtime.sandboxes()
+    return runtime.inside(sandbox, sandbox.latest(name))
+
+
+async def execute(node, script, name="main"):
+    """(exit code, output) of a script run as `kubectl exec` does."""
+    looked_into, written = inside(node, name), bytearray()
+    files = node.agent._runtime.recording(looked_into)
+    process = looked_into.process(BytesInput(), written.extend, written.extend, tty=False, files=files)
+
+    async def flush():
+        node.agent._runtime.keep_files(looked_into)
+
+    async def receive():
+        return b""
+
+    code = await drive(run_program(process, ["sh", "-c", script]), node.clock, receive, flush)
+    return code, written.decode()
+
+
+async def test_a_command_sees_what_the_program_wrote(node):
+    """The files are there though nobody has read the log."""
+    await node.start()
+    await node.create(containers=[container("echo x > /tmp/a && sleep 3600")])
+    await node.running()
+    assert await execute(node, "cat /tmp/a") == (0, "x\n")
+
+
+async def test_init_containers_leave_files_for_the_next(node):
+    """What an init container wrote to an emptyDir is there for the main container, and for a command."""
+    await node.start()
+    await node.create(
+        initContainers=[container("sleep 2; hostname > /shared/from-init", "first", **SHARED)],
+        containers=[container("cat /shared/from-init || exit 9; sleep 100", **SHARED)],
+        volumes=VOLUMES,
+    )
+    await node.running()
+    assert await execute(node, "cat /shared/from-init") == (0, "pod-1\n")
+    assert [line.data for line in inside(node).lines()] == [b"pod-1\n"]
+
+
+async def test_containers_of_a_pod_meet_in_a_volume(node):
+    """One waits for a file that the other writes later, and ends when it is there."""
+    await node.start()
+    await node.create(
+        containers=[
+            container("until [ -f /shared/go ]; do sleep 1; done; cat /shared/go; exit 3", **SHARED),
+            container("sleep 5; echo now > /shared/go; sleep 100", "writer", **SHARED),
+        ],
+        volumes=VOLUMES,
+        restartPolicy="Never",
+    )
+    pod = await node.until_pod(lambda status: _ended(status, "main"))
+    ended = _ended(pod["status"], "main")
+    assert (ended["exitCode"], ended["reason"]) == (3, "Error")
+
+
+def _ended(status, name):
+    states = {one["name"]: one["state"] for one in status.get("containerStatuses") or []}
+    return states.get(name, {}).get("terminated")
+
+
+async def test_a_program_reacts_to_what_a_command_wrote(node):
+    """A file that `kubectl exec` makes ends the program that waits for it."""
+    await node.start()
+    script = "while ! [ -e /tmp/stop ]; do sleep 1; done; exit 4"
+    await node.create(containers=[container(script)], restartPolicy="Never")
+    await node.running()
+    await node.clock.sleep(7)
+    await execute(node, "touch /tmp/stop")
+    pod = await node.until_pod(lambda status: _ended(status, "main"))
+    assert _ended(pod["status"], "main")["exitCode"] == 4
+
+
+async def test_files_outlive_the_kubelet(node):
+    """After a restart all is as it was: what the program wrote, once, and what a command wrote since."""
+    await node.start()
+    script = "echo begun >> /shared/log; sleep 20; cat /shared/more >> /shared/log; sleep 1000"
+    await node.create(containers=[container(script, **SHARED)], volumes=VOLUMES)
+    await node.running()
+    await node.clock.sleep(10)
+    await execute(node, "echo more > /shared/more; echo own > /tmp/own")
+    await node.kill()
+    await node.clock.sleep(20)
+    await node.start()
+    assert await execute(node, "cat /shared/log /tmp/own") == (0, "begun\nmore\nown\n")
+
+
+async def test_a_program_that_ended_while_no_kubelet_ran(node):
+    """Its end is reported as of when it was, with the exit code."""
+    await node.start()
+    pod = await node.create(containers=[container("sleep 30; exit 5")], restartPolicy="Never")
+    await node.running()
+    await node.kill()
+    await node.clock.sleep(100)
+    await node.start()
+    pod = await node.until_pod(lambda status: _ended(status, "main"))
+    ended = _ended(pod["status"], "main")
+    assert ended["exitCode"] == 5
+    assert pod["status"]["phase"] == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "seconds"),
+    [
+        ("trap 'exit 0' TERM; sleep 9999 & wait", 0, 0),
+        ("trap 'echo bye; exit 7' TERM; sleep 9999 & wait", 7, 0),
+        ("trap 'sleep 3; exit 1' TERM; sleep 9999 & wait $!", 1, 3),
+        ("trap '' TERM; sleep 9999", 137, 30),
+        ("trap 'exit 0' TERM; sleep 9999", 137, 30),
+        ("trap 'exit 2' TERM; while true; do sleep 10; done", 2, 7),
+        ("trap 'echo done' EXIT; sleep 9999", 0, 0),
+    ],
+)
+async def test_a_program_handles_sigterm(node, script, code, seconds):
+    """A trap runs when the shell waits or the command in front has ended; SIGKILL ends what does not end."""
+    await node.start()
+    await node.create(containers=[container(script)])
+    await node.running()
+    await node.clock.sleep(3)
+    looked_into = inside(node)
+    before = node.clock.now()
+    await node.delete()
+    await node.until(lambda: not looked_into.running)
+    ended = looked_into.container
+    assert ended.exit_code == code
+    assert (ended.ends_at - before).total_seconds() == pytest.approx(seconds, abs=1)
+
+
+def _restarts(status):
+    return sum(one["restartCount"] for one in status.get("containerStatuses") or [])
+
+
+async def test_a_crashing_program_backs_off(node):
+    """Its exit code is told, and it is restarted ever later, each time with files of its own."""
+    await node.start()
+    await node.create(containers=[container("ls /tmp; touch /tmp/x; exit 3")])
+    pod = await node.until_pod(lambda status: _restarts(status) == 2)
+    [status] = pod["status"]["containerStatuses"]
+    assert status["lastState"]["terminated"]["exitCode"] == 3
+    assert inside(node).lines() == []
+
+
+async def test_the_sides_of_a_pipe_run_at_once(node):
+    """What one writes the other has before the first has ended."""
+    await node.start()
+    await node.create(containers=[container("while true; do echo tick; sleep 1; done | tee /tmp/log")])
+    await node.running()
+    await node.clock.sleep(3.5)
+    code, text = await execute(
+        node, "cat /tmp/log; while true; do echo y; done | head -n 2; (sleep 1; echo late) & wait; echo $!"
+    )
+    assert (code, text.split()[:3]) == (0, ["tick"] * 3)
+    assert text.endswith("y\ny\nlate\n103\n")
