@@ -36,6 +36,8 @@ R = TypeVar("R")
 
 COMPONENTS_PATH = "/kubeskew/v1/components"
 ANNOUNCE_RETRY_SECONDS = 0.2
+STOP_SECONDS = 8.0  # what a component may take to stop; whoever sent it the signal waits a little longer
+_ANNOUNCE_SECONDS = 2.0  # a server that does not answer misses it
 
 log = logging.getLogger(__name__)
 
@@ -119,8 +121,9 @@ class ComponentContext:
         from apimachinery.client.rest import CONNECTION_ERRORS  # an import that the API server does without
 
         try:
-            await self._post(component, what, client or self.client)
-        except (StatusError, *CONNECTION_ERRORS) as error:
+            async with asyncio.timeout(_ANNOUNCE_SECONDS):
+                await self._post(component, what, client or self.client)
+        except (StatusError, TimeoutError, *CONNECTION_ERRORS) as error:
             log.warning("cannot announce %s of %s: %s", what, component, error)
 
     async def announce_start(self) -> None:
@@ -293,6 +296,13 @@ def settle_memory() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
+def end_on_signals() -> None:
+    """SIGTERM and SIGINT end the process at once: for the time in which it holds nothing yet."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, os._exit, 128 + number)
+
+
 def stop_on_signals(stop: asyncio.Event) -> None:
     """SIGTERM and SIGINT set `stop`; a second one ends the process at once."""
     loop = asyncio.get_running_loop()
@@ -305,6 +315,28 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, received, number)
+
+
+async def until_stopped(work: Awaitable[None], stop: asyncio.Event) -> None:
+    """Await `work`, which returns once `stop` is set; if it does not within STOP_SECONDS, cancel it.
+
+    A server that takes connections and never answers, or a start that waits for something, holds nobody.
+    """
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            await asyncio.wait({working}, timeout=STOP_SECONDS)
+        if not working.done():
+            log.warning("not stopped after %.0f s: giving up what is under way", STOP_SECONDS)
+            working.cancel()
+            await asyncio.wait({working})
+            return
+        working.result()
+    finally:
+        stopping.cancel()
+        working.cancel()
 
 
 def _agent(name: str) -> str:
@@ -346,7 +378,7 @@ async def _run(
         try:
             settle_memory()
             announcing = asyncio.create_task(ctx.announce_start()) if announce else None
-            await main(ctx)
+            await until_stopped(main(ctx), stop)
             if announcing is not None:
                 announcing.cancel()
                 await ctx.announce(name, "stopped")

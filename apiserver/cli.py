@@ -9,6 +9,7 @@ import click
 
 from apimachinery.component import (
     World,
+    end_on_signals,
     gates_option,
     parse_gates,
     run_loop,
@@ -214,9 +215,9 @@ async def _main(options: ServerOptions, world: World) -> None:
     from apiserver.storage.failures import StorageError
 
     stop = asyncio.Event()
-    stop_on_signals(stop)
+    end_on_signals()  # another process may hold the storage for long, and there is nothing to lose yet
     try:
-        await serve(options, world, stop)
+        await serve(options, world, stop, lambda: stop_on_signals(stop))
     except (
         StorageError,
         CertificateFilesError,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -197,18 +198,36 @@ def _authenticator(
     return UnionAuthenticator(certificates, tokens, keys.audiences, anonymous=options.anonymous_auth)
 
 
-async def serve(options: ServerOptions, world: World, stop: asyncio.Event) -> None:
-    """Open the storage, serve until `stop` is set, and shut down in order."""
+async def _starts(server: APIServer, stop: asyncio.Event) -> bool:
+    """Start the server; False if it is to stop before it has started."""
+    starting, stopping = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        return starting.done()
+    finally:
+        for task in (starting, stopping):
+            task.cancel()
+        await asyncio.gather(starting, stopping, return_exceptions=True)
+
+
+async def serve(
+    options: ServerOptions, world: World, stop: asyncio.Event, opened: Callable[[], None] = lambda: None
+) -> None:
+    """Open the storage, call `opened`, serve until `stop` is set, and shut down in order."""
     from apiserver.storage.sql_log import SQLLog
     from apiserver.storage.store import CachedStore
 
     event_log = await SQLLog.open(options.storage_url, world.clock)
     async with await CachedStore.open(event_log, world.clock) as store:
+        opened()
         with serving_pair(options, world.clock.now()) as options:
             server = APIServer(options, world, store, event_log)
-            await server.start()
-        settle_memory()
-        await stop.wait()
+            started = await _starts(server, stop)
+        if started:
+            settle_memory()
+            await stop.wait()
         server.services.lifetime.stopping.set()  # not ready from here on
         await world.clock.sleep(options.shutdown_delay_seconds)
         await server.stop()

@@ -6,6 +6,7 @@ A lease in `kube-node-lease`, renewed every ten seconds (component-helpers, node
 import logging
 from typing import Any
 
+from apimachinery.client.failure_log import FailureLog
 from apimachinery.client.refs import LEASES
 from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from apimachinery.clock import Clock, micro_timestamp
@@ -30,6 +31,7 @@ class NodeLease:
         self._node_name = node_name
         self._node_uid = node_uid
         self._lease: Object | None = None
+        self._failures = FailureLog(log, clock)
 
     async def run(self) -> None:
         """Renew for ever."""
@@ -38,7 +40,11 @@ class NodeLease:
             try:
                 await self._renew()
             except (StatusError, *CONNECTION_ERRORS) as error:
-                log.debug("cannot renew the lease of node %s: %s", self._node_name, error)
+                text = f"Failed to update lease of node {self._node_name}: {error}"
+                if isinstance(error, StatusError) and error.code != 409:
+                    self._failures.failed(text)
+                else:
+                    log.debug("%s", text)
                 self._lease = None
                 await self._clock.sleep(delay)
                 delay = min(delay * 2, _LONGEST_RETRY_SECONDS)

@@ -147,10 +147,8 @@ class SchedulerService:
         await self._informers.synced()
 
     async def lead(self, ended: asyncio.Event) -> None:
-        """Schedule until `ended` is set; what is being bound then is finished."""
-        await self.synced()
-        self.leading = True
-        running = asyncio.create_task(self.scheduler.run(), name="scheduler")
+        """Schedule once everything is listed, until `ended` is set; what is being bound then is finished."""
+        running = asyncio.create_task(self._run(), name="scheduler")
         ending = asyncio.create_task(ended.wait())
         try:
             await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -159,6 +157,11 @@ class SchedulerService:
             ending.cancel()
             running.cancel()
             await asyncio.gather(running, ending, return_exceptions=True)
+
+    async def _run(self) -> None:
+        await self.synced()
+        self.leading = True
+        await self.scheduler.run()
 
     async def stop(self) -> None:
         await asyncio.gather(*(recorder.close() for recorder in self._recorders.values()))

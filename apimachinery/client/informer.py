@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from apimachinery.client.failure_log import FailureLog
 from apimachinery.client.refs import Ref
 from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
 from apimachinery.clock import Clock, Entropy
@@ -104,6 +105,7 @@ class Informer:
         self._task: asyncio.Task[None] | None = None
         self._resource_version = ""
         self._backoff = FIRST_BACKOFF_SECONDS
+        self._failures = FailureLog(log, clock)
 
     # -- reading
 
@@ -188,6 +190,7 @@ class Informer:
                 await self._recover(error)
 
     async def _recover(self, error: Exception) -> None:
+        listing = not self._resource_version
         self._unserved = isinstance(error, StatusError) and (
             error.code == 404 or (error.code == 500 and _UNDECODABLE in error.message)
         )
@@ -198,8 +201,16 @@ class Informer:
             if error.code == 410:
                 log.debug("%s: relisting: %s", self.ref, error)
                 return
+        if isinstance(error, StatusError):
+            self._report(error, listing)
         log.debug("%s: retrying in %.2f s: %s", self.ref, self._backoff, error)
         await self._pause()
+
+    def _report(self, error: StatusError, listing: bool) -> None:
+        """Log a refusal in the words of client-go's reflector, for which a list is part of a watch."""
+        kind = f"*{self.ref.version}.{self.ref.kind}"
+        failed = f"failed to list {kind}: " if listing else ""
+        self._failures.failed(f"Failed to watch {kind}: {failed}{error}")
 
     async def _pause(self) -> None:
         # Between half of the backoff and all of it, so that many informers do not come back as one.
@@ -227,6 +238,7 @@ class Informer:
         async for kind, obj in events:
             if quiet:
                 quiet, self._backoff = False, FIRST_BACKOFF_SECONDS
+                self._failures.succeeded()
             self._resource_version = obj["metadata"]["resourceVersion"]
             if kind == "DELETED":
                 self._remove(object_key(obj), obj)

@@ -9,7 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from apimachinery.client.failure_log import FailureLog
 from apimachinery.client.refs import LEASES
 from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
 from apimachinery.clock import Clock, micro_timestamp
@@ -58,6 +60,7 @@ class LeaderElector:
         self._timing = timing or LeaseTiming()
         self._observed: Object = {}  # the last lease spec seen
         self._observed_at = 0.0  # monotonic
+        self._failures = FailureLog(log, clock)
 
     async def run(self, stop: asyncio.Event, lead: Callable[[asyncio.Event], Awaitable[None]]) -> None:
         """Wait for the lease, then `await lead(ended)` while renewing it.
@@ -102,13 +105,15 @@ class LeaderElector:
         stopping = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
-                held = await self._try()
+                trying = asyncio.create_task(self._try())
+                await _first(trying, stopping)
+                if trying.cancelled():
+                    return False
+                held = trying.result()
                 if held:
                     return True
                 pause = _UNANSWERED_RETRY_SECONDS if held is None else self._timing.retry_period
-                waiting = asyncio.create_task(self._clock.sleep(pause))
-                await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+                await _first(asyncio.create_task(self._clock.sleep(pause)), stopping)
         finally:
             stopping.cancel()
         return False
@@ -130,8 +135,16 @@ class LeaderElector:
             async with asyncio.timeout(self._timing.renew_deadline):
                 return await self._take_or_renew()
         except _FAILURES as error:
-            log.debug("error retrieving or updating lease %s/%s: %s", self._namespace, self._name, error)
+            self._report(error)
             return None
+
+    def _report(self, error: Exception) -> None:
+        """Log what the server refuses; that another was faster, or that no server answers, is everyday."""
+        text = f"error retrieving or updating lease {self._namespace}/{self._name}: {error}"
+        if isinstance(error, StatusError) and error.code != 409:
+            self._failures.failed(text)
+        else:
+            log.debug("%s", text)
 
     async def _take_or_renew(self) -> bool:
         now = self._clock.now()
@@ -209,3 +222,13 @@ class LeaderElector:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._spec(now, None, 0),
         }
+
+
+async def _first(work: asyncio.Task[Any], stopping: asyncio.Task[Any]) -> None:
+    """Return when `work` is done; cancel it if the component is to stop before."""
+    try:
+        await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)

@@ -183,7 +183,12 @@ class EventRecorder:
                 log.debug("event not written yet: %s", error)
                 await self._clock.sleep(_RETRY_SECONDS)
             except StatusError as error:
-                log.debug("event rejected: %s", error)
+                everyday = error.code in (404, 409) or "because it is being terminated" in error.message
+                log.log(
+                    logging.DEBUG if everyday else logging.ERROR,
+                    "Server rejected event (will not retry!): %s",
+                    error,
+                )
                 return
             else:
                 return
