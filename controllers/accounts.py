@@ -44,6 +44,11 @@ _ACCOUNTS = {
 _OWN = frozenset({"serviceaccount-token-controller"})
 
 
+def account_of(controller: str) -> str | None:
+    """The service account that a controller runs as; None for those that run as the manager itself."""
+    return None if controller in _OWN else _ACCOUNTS.get(controller, controller)
+
+
 class AccountClients:
     """Makes the client of each controller. `root` is the manager's own, which asks for tokens."""
 
@@ -57,9 +62,9 @@ class AccountClients:
 
     def of(self, controller: str) -> APIClient:
         """The client of a controller, by its name."""
-        if controller in _OWN:
+        account = account_of(controller)
+        if account is None:
             return self._root
-        account = _ACCOUNTS.get(controller, controller)
         client = self._clients.get(account)
         if client is None:
             transport = AccountTransport(self._root, self._transport, self._clock, account)

@@ -22,11 +22,13 @@ _CONTROLLER_UID, _JOB_NAME = "controller-uid", "job-name"
 _PREFIX = "batch.kubernetes.io/"
 _PREFIXED_SINCE = 27  # before, the labels of a job's pods had no prefix, and the selector was of these
 _TRACKING_MARK_UNTIL = 26  # the last server that marks jobs whose pods are counted by finalizers
+_INTERIM_SINCE = 31  # the minor from which a job that ends has an interim condition first
 
 
 class JobStatus(SpecKeptStatus):
     def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        return list(job_status.status_errors(new, old, strict=ctx.gates.enabled("JobManagedBy")))
+        strict, interim = ctx.gates.enabled("JobManagedBy"), ctx.version.minor >= _INTERIM_SINCE
+        return list(job_status.status_errors(new, old, strict=strict, interim=interim))
 
 
 class JobStrategy(Counted):

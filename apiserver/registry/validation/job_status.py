@@ -32,8 +32,11 @@ class _Job:
         return self.status.get(name)
 
 
-def status_errors(new: Object, old: Object, *, strict: bool) -> Iterator[FieldError]:
-    """`strict`: all that holds once others may manage jobs (gate JobManagedBy)."""
+def status_errors(new: Object, old: Object, *, strict: bool, interim: bool) -> Iterator[FieldError]:
+    """`strict`: all that holds once others may manage jobs (gate JobManagedBy).
+
+    `interim`: a job gets an interim condition before its final one (1.31 and later; from memory).
+    """
     job, before = _Job(new), _Job(old)
     for name in _COUNTS:
         number = job.status.get(name) or 0
@@ -43,7 +46,8 @@ def status_errors(new: Object, old: Object, *, strict: bool) -> Iterator[FieldEr
     if strict:
         changed = {name for name in {*job.status, *before.status} if job[name] != before[name]}
         turned = job.true ^ before.true
-        yield from _ending(job, changed, turned, ended=job.finished != before.finished)
+        ended = job.finished != before.finished
+        yield from _ending(job, changed, turned, ended=ended, interim=interim)
         yield from _indexes(job, changed)
         if {"ready", "active"} & changed and (job.status.get("ready") or 0) > (job.status.get("active") or 0):
             yield invalid("status.ready", job["ready"], "cannot set more ready pods than active")
@@ -72,16 +76,28 @@ def _uncounted(pods: Object) -> Iterator[FieldError]:
             seen.add(uid)
 
 
-def _ending(job: _Job, changed: set[str], turned: set[str], *, ended: bool) -> Iterator[FieldError]:
+def _interim(job: _Job, turned: set[str]) -> Iterator[FieldError]:
+    """A final condition needs the interim one that announces it."""
+    if {"Failed", "FailureTarget"} & turned and "Failed" in job.true and "FailureTarget" not in job.true:
+        yield _condition("cannot set Failed=True condition without the FailureTarget=true condition")
+    if (
+        {"Complete", "SuccessCriteriaMet"} & turned
+        and "Complete" in job.true
+        and "SuccessCriteriaMet" not in job.true
+    ):
+        yield _condition("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
+
+
+def _ending(
+    job: _Job, changed: set[str], turned: set[str], *, ended: bool, interim: bool
+) -> Iterator[FieldError]:
     complete = "Complete" in job.true
     for other in ("Failed", "FailureTarget"):
         if complete and other in job.true and {"Complete", other} & turned:
             yield _condition(f"cannot set Complete=True and {other}=true conditions")
     yield from _completion_time(job, changed, complete=complete, turned="Complete" in turned)
-    if {"Failed", "FailureTarget"} & turned and "Failed" in job.true and "FailureTarget" not in job.true:
-        yield _condition("cannot set Failed=True condition without the FailureTarget=true condition")
-    if {"Complete", "SuccessCriteriaMet"} & turned and complete and "SuccessCriteriaMet" not in job.true:
-        yield _condition("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
+    if interim:
+        yield from _interim(job, turned)
     if not job.finished:
         return
     active, terminating = job.status.get("active") or 0, job.status.get("terminating") or 0
