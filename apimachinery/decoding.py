@@ -139,6 +139,8 @@ def decode(
         fitting = resource.structural if gvk == expected else Structural.of(None)
         return decode_value(parsed, gvk, resource.schema, validation, structural=fitting)
     if gvk != expected:
+        if not gvk.version:
+            raise cannot_handle(gvk, expected.kind, missing_version(body))
         _refuse_other_kind(gvk, expected, table)
     if isinstance(resource, Resource):
         schema = resource.schema
@@ -264,7 +266,7 @@ def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersio
         raise unrecognized(expected.kind, why, body)
     api_version, kind = value.get("apiVersion") or "", value.get("kind") or expected.kind
     group, _, version = api_version.rpartition("/")
-    if not group and not version:
+    if not version and group in ("", expected.group):
         group, version = expected.group, expected.version
     return GroupVersionKind(group, version, kind)
 
@@ -291,6 +293,11 @@ def _other_version(api_version: str, expected: GroupVersionKind) -> StatusError:
         f"the API version in the data ({api_version}) does not match the expected API version "
         f"({expected.api_version})"
     )
+
+
+def missing_version(text: bytes) -> str:
+    """Why an object cannot be read whose apiVersion ends with its slash."""
+    return f"Object 'apiVersion' is missing in '{text.decode(errors='replace')}'"
 
 
 def no_object(value: Any) -> str:

@@ -57,8 +57,12 @@ def metadata(obj: Object) -> Object:
 
 
 def who(obj: Object) -> str:
+    """Namespace, name and kind as Go prints them; what is no text counts as none."""
     found = metadata(obj)
-    return f"{found.get('namespace') or ''}/{found.get('name') or ''}; {gvk(obj)}"
+    namespace, name = (
+        value if isinstance(value := found.get(key), str) else "" for key in ("namespace", "name")
+    )
+    return f"{namespace}/{name}; {gvk(obj)}"
 
 
 def gvk(obj: Object) -> str:

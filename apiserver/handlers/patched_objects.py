@@ -16,6 +16,7 @@ from apimachinery.patching.merge_patch import apply_merge_patch
 from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Schema
 from apimachinery.structural import Structural
+from apiserver import bodies
 from apiserver.encoding import dumps
 from apiserver.media_types import JSON_PATCH
 from apiserver.request import Request
@@ -23,7 +24,6 @@ from apiserver.services import Scope
 
 _IGNORE, _STRICT, _WARN = "Ignore", "Strict", "Warn"
 _SCHEME = 'scheme "pkg/api/legacyscheme/scheme.go:30"'
-_NAMELESS = "the name of the object ({} based on URL) was undeterminable: name must be provided"
 
 
 def patched(live: Object, body: bytes, content_type: str, validation: str) -> tuple[Any, list[str]]:
@@ -44,11 +44,31 @@ def decoded(request: Request, scope: Scope, value: Any, validation: str, told: S
     why = decoding.fault_of_head(value)
     if why is not None:
         raise unreadable(value, why)
-    (_check_custom_kind if resource.custom else _check_kind)(scope, value)
-    found = decode(value, resource.gvk, resource.schema, validation, told, resource.structural)
+    if resource.custom:
+        return _custom(request, scope, value, validation, told)
+    _check_kind(request, scope, value)
+    found = decode(value, resource.gvk, resource.schema, validation, told)
     request.warnings.extend(found.warnings)
     found.object.setdefault("metadata", {})
     return scope.services.codec.default(found.object, resource)
+
+
+def _custom(request: Request, scope: Scope, value: Object, validation: str, told: Sequence[str]) -> Object:
+    """A patched custom resource, with the apiVersion and kind that the patch gave it.
+
+    Its metadata is read whatever it is, the rest only of what is of the resource's group and kind.
+    """
+    resource = scope.resource
+    api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
+    if not kind:
+        raise unreadable(value, f"Object 'Kind' is missing in '{dumps(value).decode()}'")
+    is_own = (api_version.rpartition("/")[0], kind) == (resource.group, resource.kind)
+    structural = resource.structural if is_own else Structural.of(None)
+    found = decode(value, resource.gvk, resource.schema, validation, told, structural)
+    request.warnings.extend(found.warnings)
+    found.object.setdefault("metadata", {})
+    obj = scope.services.codec.default(found.object, resource)
+    return {**obj, "apiVersion": api_version, "kind": kind}
 
 
 def decode(
@@ -90,12 +110,14 @@ def unreadable(value: Any, why: str) -> StatusError:
     return errors.invalid(errors.GroupKind("", ""), "", [problem])
 
 
-def _check_kind(scope: Scope, value: Object) -> None:
+def _check_kind(request: Request, scope: Scope, value: Object) -> None:
     """Raise if the patch made the object one of another kind. A kind that is missing is the resource's."""
     resource = scope.resource
     group, _, version = (value.get("apiVersion") or "").rpartition("/")
-    if not version:  # read as the internal version, whose fields have other names
-        raise errors.bad_request(_NAMELESS.format((value.get("metadata") or {}).get("name") or ""))
+    if not version and group not in ("", resource.group):
+        raise unreadable(value, decoding.missing_version(dumps(value)))
+    if not version:  # read as the internal version, whose fields have other names: it has no metadata.name
+        bodies.check_name({"metadata": {}}, request.info.name)
     gvk = GroupVersionKind(group, version, value.get("kind") or resource.kind)
     if (gvk.group, gvk.kind) == (resource.group, resource.kind) and scope.services.table.by_kind(*gvk):
         return
@@ -107,13 +129,14 @@ def _check_kind(scope: Scope, value: Object) -> None:
     raise unreadable(value, why)
 
 
-def _check_custom_kind(scope: Scope, value: Object) -> None:
-    """Raise if the patch made a custom resource one of another kind, or of none."""
+def check_custom_kind(scope: Scope, obj: Object) -> None:
+    """Raise if the patch made a custom resource one of another kind, or of no version.
+
+    Upstream does so when it validates: after the metadata was read and the name checked.
+    """
     resource = scope.resource
-    api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
-    if not kind:
-        raise unreadable(value, f"Object 'Kind' is missing in '{dumps(value).decode()}'")
-    if not api_version:  # (from memory)
+    api_version, kind = obj["apiVersion"], obj["kind"]
+    if not api_version:  # BeforeUpdate asks for its kind (from memory)
         raise errors.internal("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     problems = []
     if kind != resource.kind:
@@ -121,6 +144,5 @@ def _check_custom_kind(scope: Scope, value: Object) -> None:
     if api_version != resource.api_version:
         problems.append(field.invalid("apiVersion", api_version, f"must be {resource.api_version}"))
     if problems:
-        name = (value.get("metadata") or {}).get("name", "")
         group_kind = errors.GroupKind(api_version.rpartition("/")[0], kind)
-        raise errors.invalid(group_kind, name, problems)
+        raise errors.invalid(group_kind, obj["metadata"].get("name", ""), problems)

@@ -102,6 +102,8 @@ def _patched(
     new = patcher(live)
     bodies.check_namespace(new, scope, request.info.namespace)
     bodies.check_name(new, request.info.name)
+    if scope.resource.custom:
+        patched_objects.check_custom_kind(scope, new)
     deduplicate(new, request.warnings)
     return managed(request, scope, live, new, write, options.field_manager)
 
