@@ -32,11 +32,11 @@ _RESERVED = frozenset(
         "while",
     ]
 )
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _PART = re.compile(r"__|[.\-/]")
 _BACK = {escaped: plain for plain, escaped in _ESCAPED.items()}
-_SEQUENCE = re.compile(r"__(?:underscores|dot|dash|slash)__")
+_SEQUENCE = re.compile(r"__[^_]+__")
 
 
 @remembered(8192)
@@ -51,12 +51,14 @@ def escape(name: str) -> str | None:
 
 @remembered(8192)
 def unescape(identifier: str) -> str | None:
-    """The property of an identifier; None if it is no escaped name."""
-    if not _NAME.fullmatch(identifier):
-        return None
-    if identifier.startswith("__") and identifier.endswith("__") and identifier[2:-2] in _RESERVED:
+    """The property of an identifier; None if a sequence in it means nothing.
+
+    Underscores that are part of no sequence stand for themselves: not all that comes back was escaped.
+    """
+    sequences = _SEQUENCE.findall(identifier)
+    if sequences == [identifier] and identifier[2:-2] in _RESERVED:
         return identifier[2:-2]
-    if "__" in _SEQUENCE.sub("", identifier):
+    if not _BACK.keys() >= set(sequences):
         return None
     return _SEQUENCE.sub(lambda found: _BACK[found.group()], identifier)
 

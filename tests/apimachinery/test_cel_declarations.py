@@ -1,10 +1,11 @@
 """Structural schemas as declared types: what expressions see of them, and what that may cost."""
 
 import gc
+import re
 import weakref
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apimachinery import cel
@@ -188,13 +189,49 @@ def test_a_bad_format_fails_when_read():
         _program("self.at.getHours() == 0").evaluate({"self": value})
 
 
-@given(st.from_regex(r"[A-Za-z_][A-Za-z0-9_./-]{0,20}", fullmatch=True))
+@example("_/_")
+@example("_____")
+@example("-_._/__")
+@example("/a")
+@example("a__dot__a")
+@given(st.from_regex(r"[A-Za-z_./-][A-Za-z0-9_./-]{0,20}", fullmatch=True))
 def test_escaped_names_come_back(name):
     """Every name that can be escaped comes back as it was."""
     escaped = cel.escape(name)
 
     assert escaped is not None
+    assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", escaped)
     assert cel.unescape(escaped) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"),
+    [
+        ("a._a", "a__dot___a"),
+        ("_/_", "___slash___"),
+        ("a.-/__a", "a__dot____dash____slash____underscores__a"),
+        ("a____a", "a__underscores____underscores__a"),
+        ("a___a", "a__underscores___a"),
+        ("-a", "__dash__a"),
+        ("namespace", "__namespace__"),
+        ("_if", "_if"),
+        ("1up", None),
+        ("@", None),
+        ("", None),
+    ],
+)
+def test_escaped_names(name, escaped):
+    """Names are escaped from the left, two underscores at a time; one that begins with a digit cannot be."""
+    assert cel.escape(name) == escaped
+
+
+@pytest.mark.parametrize(
+    ("identifier", "name"),
+    [("__int__extra", None), ("__illegal__", None), ("__if__extra", None), ("a__", "a__"), ("__a", "__a")],
+)
+def test_odd_identifiers(identifier, name):
+    """An identifier with a sequence that means nothing is no name; other underscores mean themselves."""
+    assert cel.unescape(identifier) == name
 
 
 def test_programs_go_with_their_environment():
