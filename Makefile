@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STATE ?= .kubeskew
 
-.PHONY: run test test-slow check up down kubectl node bench clean
+.PHONY: run test test-slow test-random check up down kubectl node bench clean
 
 run: $(STAMP)  ## The main job: the matrix, with a report in report/
 	$(BIN)/kubeskew matrix --report report
@@ -15,6 +15,10 @@ test: check kubectl node  ## Static checks and the whole test suite
 
 test-slow: $(STAMP) kubectl  ## The long tests
 	$(BIN)/pytest -q -m slow --timeout 900
+
+# For longer: make test-random RANDOM_FLAGS="--seconds 600 --examples 1000"; --seed N repeats a round.
+test-random: $(STAMP)  ## The tests that draw their cases, with other ones each time
+	hack/test-random $(RANDOM_FLAGS)
 
 check: $(STAMP)  ## Formatting, lint, types, layers
 	$(BIN)/ruff format --check -q .

@@ -4,6 +4,27 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, is_hypothesis_test, settings
+from randomness import examples
+
+# Everybody's `make test` tries the same examples, however slow the machine; `make test-random` others.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("random", settings.get_profile("repeatable"), derandomize=False, print_blob=True)
+settings.load_profile("repeatable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as random what draws its examples."""
+    for item in items:
+        if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+            item.add_marker("random")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from randomness import examples
 
 from apimachinery import cel
 
@@ -215,7 +216,7 @@ _ATOMS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=50)  # celpy's parser takes its time
+@settings(max_examples=examples(50))  # celpy's parser takes its time
 @given(
     st.recursive(
         _ATOMS,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from randomness import examples
 
 from apimachinery.catalogue import catalogue_for
 from apimachinery.conversion import convert
@@ -102,7 +103,7 @@ def _bare_device(device: Any) -> None:
 
 
 @pytest.mark.parametrize(("minor", "kind", "one", "other"), pairs())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 1 << 30))
 def test_round_trips(minor: int, kind: str, one: str, other: str, seed: int) -> None:
     """From either version to the other and back nothing is lost but what upstream loses."""

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from protobuf_writing import envelope, field, message, varint
+from randomness import examples
 
 from apimachinery import protobuf
 from apimachinery.catalogue import catalogue_for
@@ -77,7 +78,7 @@ def value(schema, depth):
             return st.nothing() if schema.name in values.SCHEMA_UNIONS else JSON
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_there_and_back(data):
     """Random objects of every kind come out of their messages as they went in."""
@@ -89,7 +90,7 @@ def test_there_and_back(data):
     assert normalise(found, schema) == normalise(sent, schema)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_hostile_bytes(data):
     """Whatever the bytes, there is an object that normalising takes, or a WireError."""

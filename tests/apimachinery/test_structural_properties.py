@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from randomness import examples
 
 from apimachinery.catalogue.types import OBJECT_META, types_of
 from apimachinery.structural import (
@@ -93,7 +94,7 @@ OBJECTS = VALUES.map(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(ROOTS, OBJECTS)
 def test_pruning_and_defaulting_end(root: dict[str, Any], obj: dict[str, Any]):
     """Doing it again changes nothing, and nothing unknown is left."""
@@ -108,7 +109,7 @@ def test_pruning_and_defaulting_end(root: dict[str, Any], obj: dict[str, Any]):
     assert obj == once
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(ROOTS, OBJECTS, OBJECTS)
 def test_any_object_is_judged(root: dict[str, Any], obj: dict[str, Any], old: dict[str, Any]):
     """Validation finds faults, never fails; what did not change at all has none but those always told."""
@@ -121,7 +122,7 @@ def test_any_object_is_judged(root: dict[str, Any], obj: dict[str, Any], old: di
     validate_update(obj, old, schema)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(ROOTS)
 def test_any_schema_is_judged_published_and_bridged(root: dict[str, Any]):
     """Whatever a definition says, it gets an answer."""

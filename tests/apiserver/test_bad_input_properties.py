@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from randomness import examples
 from server_in_process import PATCHES, Answer, Caller, close_server, open_server
 
 from apimachinery.schema import Kind, Schema
@@ -108,7 +109,7 @@ def check(answer: Answer) -> None:
         assert body["message"]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_body(served: Server, data: st.DataObject) -> None:
     """Sent in every way to several resources, no body makes the server fail."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 import pytest
+from randomness import SEED
 
 from apimachinery.catalogue.table import Catalogue
 from apimachinery.gates import FeatureGates
@@ -87,9 +88,10 @@ async def test_only_runs_with_changes_are_made_again(lists: Lists) -> None:
     assert await lists.list() == 0
 
 
+@pytest.mark.random
 async def test_whatever_changes_lists_say_what_is_there(lists: Lists) -> None:
     """Lists and chunks of them are right after any writes, and runs do not fall to pieces."""
-    chance = random.Random(7)
+    chance = random.Random(SEED)
     for _ in range(300):
         for _ in range(chance.randrange(4)):
             name = f"pod-{chance.randrange(1000):04}{chance.choice(['', '-a', '-b'])}"

@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 import pytest
+from randomness import SEED
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 from until import until
 
@@ -121,12 +122,13 @@ async def follow(api, selector, seen, views):
         seen.set()
 
 
+@pytest.mark.random
 async def test_list_and_watch_agree_under_writes_through_two_servers(tmp_path):
     """Objects that enter and leave selections, written through both: every follower ends where LIST is."""
     url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
     servers = [await open_server(36, url) for _ in range(2)]
     callers = [Caller(server) for server in servers]
-    random = Random(1)
+    random = Random(SEED)
 
     async def write(writer):
         for step in range(25):

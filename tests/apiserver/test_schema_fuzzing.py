@@ -1,19 +1,19 @@
 """Requests made by schemathesis of the served OpenAPI documents: no 5xx but upstream's.
 
-Every run is another one; its seed is printed and can be given as FUZZ_SEED. By hand:
+The seed is that of `make test-random`, another one in each run of it, and else always the same. By hand:
 `FUZZ_SEED=1 FUZZ_FAULTS=faults.jsonl SCHEMATHESIS_HOOKS=schemathesis_hooks PYTHONPATH=tests/apiserver
 schemathesis run URL/openapi/v3/apis/GROUP/VERSION --url URL --checks no_fault_of_ours`.
 """
 
 import asyncio
 import os
-import secrets
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from randomness import SEED
 from server_in_process import ADMIN, Caller, close_server, open_server
 
 TOKEN = "secret"
@@ -115,8 +115,7 @@ async def listening(tmp_path: Path) -> AsyncIterator[Any]:
 
 async def fuzz(server: Any, group: str, directory: Path, *options: str) -> None:
     """Run schemathesis over one document; fails with what it printed and the faults that it found."""
-    seed = os.environ.get("FUZZ_SEED") or str(secrets.randbelow(1_000_000))
-    print(f"FUZZ_SEED={seed}")  # noqa: T201 - shown when the test fails
+    seed = str(SEED)
     faults, url = directory / "faults.jsonl", f"http://127.0.0.1:{server.port}"
     found = {"FUZZ_SEED": seed, "FUZZ_FAULTS": str(faults), "SCHEMATHESIS_HOOKS": "schemathesis_hooks"}
     arguments = [f"{url}/openapi/v3/{group}", "--url", url, "-H", f"Authorization: Bearer {TOKEN}"]
@@ -129,15 +128,17 @@ async def fuzz(server: Any, group: str, directory: Path, *options: str) -> None:
     said, _ = await run.communicate()
     told = faults.read_text() if faults.exists() else ""
     assert "Loaded specification" in said.decode(), said.decode()
-    assert not told, f"FUZZ_SEED={seed} {group}\n{told}\n{said.decode()[-3000:]}"
+    assert not told, f"TEST_SEED={seed} {group}\n{told}\n{said.decode()[-3000:]}"
     assert (await Caller(server).get("/readyz")).status == 200
 
 
+@pytest.mark.random
 async def test_small_groups(listening: Any, tmp_path: Path) -> None:
     """A few hundred requests about runtime classes, with what the schema forbids as well."""
     await fuzz(listening, "apis/node.k8s.io/v1", tmp_path, "--phases", "coverage", "--max-time", "4")
 
 
+@pytest.mark.random
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("group", GROUPS)

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from randomness import examples
 from server_in_process import MAPS, Answer, Caller, close_server, config_map, open_server
 
 NAMES = st.sampled_from(("a", "b", "c"))
@@ -155,6 +156,6 @@ class Objects(RuleBasedStateMachine):
 
 
 Objects.TestCase.settings = settings(
-    max_examples=6, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(6), stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
 TestObjects = Objects.TestCase

@@ -16,6 +16,7 @@ from allocator_bench import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from randomness import examples
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
@@ -156,7 +157,7 @@ _requests = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     pools=st.lists(st.lists(_indexes, max_size=5), min_size=1, max_size=3),
     claims=st.lists(_requests, min_size=1, max_size=3),

@@ -5,6 +5,7 @@ from itertools import chain, product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from randomness import examples
 
 from apimachinery.gates import FeatureGates
 from apimachinery.versions import Version
@@ -121,7 +122,7 @@ _problem = given(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @_problem
 def test_finds_a_solution_if_there_is_one(devices, claims, used):
     """Without constraints the allocator finds a solution exactly where trying everything finds one."""
@@ -131,7 +132,7 @@ def test_finds_a_solution_if_there_is_one(devices, claims, used):
         assert (_allocate(devices, claims, used, constrained=False) is not None) is possible
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @_problem
 def test_solutions_are_true(devices, claims, used):
     """No device twice, counters within their limits, sizes and numbers as asked, constraints satisfied."""

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_log import MemoryLog
+from randomness import examples
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
 from apiserver.storage.failures import CompactedError, ConflictError
@@ -133,7 +134,7 @@ async def _run(log: Any, steps: list[list[tuple[str, int, bytes]]]) -> tuple[lis
         return run.history, b"".join(encoded(entries))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(steps=STEPS)
 def test_everything_tells_the_same_story(steps: list[list[tuple[str, int, bytes]]]):
     """The SQL log and the model, under the same operations, end with the same events and the same bytes."""

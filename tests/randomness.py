@@ -1,0 +1,11 @@
+"""What is drawn at random in tests: the same in every `make test`, something else by `make test-random`."""
+
+import os
+
+SEED = int(os.environ.get("TEST_SEED", "1"))
+_EXAMPLES = int(os.environ.get("TEST_EXAMPLES", "0"))
+
+
+def examples(usual: int) -> int:
+    """How many examples of a property are tried: as many as `make test-random` asks for, else the usual."""
+    return _EXAMPLES or usual
