@@ -115,7 +115,10 @@ class JobController(PodOwnerController):
         failure, changed = None, False
         if state.finish is not None:
             deleted, failure = await self._delete(key, state, state.active)
-            if deleted < len(state.active) or not may_act:
+            if not state.is_tracked:
+                deleted = len(state.active)  # as upstream: taken to be gone, whatever became of them
+                state.failed += deleted
+            elif deleted < len(state.active) or not may_act:
                 state.finish = None  # pods are left that we may not know of
             active = len(state.active) - deleted
         else:
@@ -237,7 +240,9 @@ class JobController(PodOwnerController):
         self, key: Key, state: State, count: int, chosen: Sequence[int]
     ) -> tuple[int, Exception | None]:
         label = self._dialect.index_label
-        template = template_of(state.job, indexed=state.is_indexed, index_label=label)
+        template = template_of(
+            state.job, indexed=state.is_indexed, index_label=label, tracked=state.is_tracked
+        )
         self.expectations.expect_creations(key, count)
         left, name = iter(chosen), state.job["metadata"]["name"]
 

@@ -7,6 +7,8 @@ from apimachinery.versions import Version
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31
+# Until then only jobs that the API server has marked so are counted by finalizers.
+_MARKED_UNTIL = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class Dialect:
     shows_ready: bool
     shows_terminating: bool
     managed_by: bool
+    counts_marked: bool  # jobs without the annotation are counted by the pods that there are
 
     @classmethod
     def of(cls, version: Version, gates: FeatureGates) -> "Dialect":
@@ -28,4 +31,5 @@ class Dialect:
             shows_ready=gates.enabled("JobReadyPods"),
             shows_terminating=gates.enabled("JobPodReplacementPolicy"),
             managed_by=gates.enabled("JobManagedBy"),
+            counts_marked=version.minor <= _MARKED_UNTIL,
         )

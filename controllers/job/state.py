@@ -12,7 +12,7 @@ from controllers import pods
 from controllers.job import conditions, failures, indexes
 from controllers.job.dialect import Dialect
 from controllers.job.failures import Backoff
-from controllers.job.templates import is_tracked
+from controllers.job.templates import is_marked, is_tracked
 from controllers.pods import condition
 
 _EXCEEDED = "Job has reached the specified backoff limit"
@@ -38,7 +38,11 @@ class State:
         self.status: Object = dict(job.get("status") or {})
         self._removing = removing
         self._dialect = dialect
-        uncounted = self.status.get("uncountedTerminatedPods") or {}
+        self.is_tracked = is_marked(job) or not dialect.counts_marked
+        counted = (
+            self.status if self.is_tracked else {}
+        )  # else all is counted anew, by the pods that there are
+        uncounted = counted.get("uncountedTerminatedPods") or {}
         self.uncounted = {name: list(uncounted.get(name) or ()) for name in ("succeeded", "failed")}
         self.active = [pod for pod in found if pods.is_active(pod)]
         self.ready = sum(pods.is_ready(pod) for pod in self.active)
@@ -46,11 +50,11 @@ class State:
         self.is_indexed = self.spec.get("completionMode") == "Indexed"
         self.completions: int | None = self.spec.get("completions")
         new_succeeded = self._fresh("succeeded", lambda pod: pods.phase(pod) == "Succeeded")
-        new_failed = self._fresh("failed", lambda pod: failures.is_failed(pod, job))
-        self.backoff = backoff.after(new_succeeded, new_failed)
-        self.failed = int(self.status.get("failed") or 0) + len(self.uncounted["failed"])
+        new_failed = self._fresh("failed", self._has_failed)
+        self.backoff = (backoff if self.is_tracked else Backoff()).after(new_succeeded, new_failed)
+        self.failed = int(counted.get("failed") or 0) + len(self.uncounted["failed"])
         self.failed += sum(failures.match(job, pod).counts for pod in new_failed)
-        self.succeeded = int(self.status.get("succeeded") or 0) + len(self.uncounted["succeeded"])
+        self.succeeded = int(counted.get("succeeded") or 0) + len(self.uncounted["succeeded"])
         self.succeeded += len(new_succeeded)
         self.before: set[int] = set()  # succeeded indexes that the status tells already
         self.succeeded_indexes: set[int] = set()
@@ -87,7 +91,12 @@ class State:
     # -- counting
 
     def awaits_counting(self, pod: Object) -> bool:
+        if not self.is_tracked:
+            return True
         return is_tracked(pod) and pod["metadata"]["uid"] not in self._removing
+
+    def _has_failed(self, pod: Object) -> bool:
+        return failures.is_failed(pod, self.job) if self.is_tracked else pods.phase(pod) == "Failed"
 
     def has_valid_index(self, pod: Object) -> bool:
         return not self.is_indexed or indexes.valid_index(pod, self.completions or 0) is not None
@@ -105,7 +114,8 @@ class State:
 
     def _count_indexes(self) -> None:
         completions = self.completions or 0
-        self.before = indexes.parse(self.status.get("completedIndexes"), completions)
+        if self.is_tracked:
+            self.before = indexes.parse(self.status.get("completedIndexes"), completions)
         tracked = [
             (indexes.valid_index(pod, completions), pod) for pod in self.pods if self.awaits_counting(pod)
         ]

@@ -5,17 +5,23 @@ import copy
 from apimachinery.client.rest import Object
 from controllers.job.indexes import INDEX
 
-FINALIZER = "batch.kubernetes.io/job-tracking"
+FINALIZER = "batch.kubernetes.io/job-tracking"  # of pods; up to 1.26 an annotation of jobs as well
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _NAME_LIMIT = 58  # of a generated name's prefix
 
 
-def template_of(job: Object, *, indexed: bool, index_label: bool) -> Object:
-    """The template of all new pods."""
+def is_marked(job: Object) -> bool:
+    """Whether the job's annotation says that its pods are counted by finalizers."""
+    return FINALIZER in (job["metadata"].get("annotations") or {})
+
+
+def template_of(job: Object, *, indexed: bool, index_label: bool, tracked: bool = True) -> Object:
+    """The template of all new pods, with the finalizer if they are tracked by it."""
     template: Object = copy.deepcopy(job["spec"]["template"])
     metadata = template.setdefault("metadata", {})
     finalizers = metadata.get("finalizers") or []
-    metadata["finalizers"] = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
+    if tracked and FINALIZER not in finalizers:
+        metadata["finalizers"] = [*finalizers, FINALIZER]
     if indexed:
         _add_variable(template["spec"], "labels" if index_label else "annotations")
     return template

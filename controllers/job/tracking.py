@@ -15,7 +15,7 @@ from controllers.base import Key
 from controllers.job import conditions, failures, indexes
 from controllers.job.dialect import Dialect
 from controllers.job.state import State
-from controllers.job.templates import FINALIZER
+from controllers.job.templates import FINALIZER, is_tracked
 
 _MOST_UNCOUNTED = 500
 
@@ -54,6 +54,8 @@ class Tracker:
         Gives the condition that ended the job, if one did.
         """
         state = self._state
+        if not state.is_tracked:
+            return await self._write_counts(changed=changed)
         changed |= self._clean_uncounted()
         done, counted, overflow = self._count()
         changed |= counted
@@ -73,6 +75,22 @@ class Tracker:
         if changed or ended:
             await self._write()
         return finish if ended else None
+
+    async def _write_counts(self, *, changed: bool) -> Object | None:
+        """Write what the pods that there are come to, and release pods that a later release has tracked."""
+        state = self._state
+        failure = await self._remove_finalizers([pod for pod in state.pods if is_tracked(pod)])
+        if failure is not None:
+            raise failure
+        counts = {"succeeded": state.succeeded, "failed": state.failed}
+        changed |= any((state.status.get(name) or 0) != count for name, count in counts.items())
+        state.status |= counts
+        changed |= self._write_indexes()
+        ended = state.finish is not None and self._end(state.finish)
+        if changed or ended:
+            await self._write()
+        self.written = True
+        return state.finish if ended else None
 
     # -- counting
 
@@ -183,8 +201,10 @@ class Tracker:
     async def _write(self) -> None:
         state = self._state
         status = {name: value for name, value in state.status.items() if value is not None}
-        uncounted = {name: uids for name, uids in state.uncounted.items() if uids}
-        status["uncountedTerminatedPods"] = uncounted
+        status.pop("uncountedTerminatedPods", None)
+        if state.is_tracked:
+            uncounted = {name: uids for name, uids in state.uncounted.items() if uids}
+            status["uncountedTerminatedPods"] = uncounted
         self._job = await self._client.update(JOBS, {**self._job, "status": status}, "status")
 
     async def _remove_finalizers(self, done: Sequence[Object]) -> Exception | None:

@@ -119,6 +119,50 @@ async def test_older_releases_end_in_one_step(make_cluster):
     assert "reason" not in only
 
 
+@pytest.mark.parametrize(("minor", "marked"), [(26, True), (27, False)])
+async def test_jobs_that_are_tracked_by_finalizers(make_cluster, minor, marked):
+    """1.26 tracks the pods of jobs that its server has marked, 1.27 those of all jobs, also of 1.26's."""
+    cluster = make_cluster(Version(minor))
+    made = job(completions=1)
+    made["metadata"]["annotations"] = {FINALIZER: ""} if marked else {}
+
+    (pod,) = (await started(cluster, made)).values()
+    assert pod["metadata"]["finalizers"] == [FINALIZER]
+    await end(cluster, pod)
+
+    status = await status_of(cluster)
+    assert (status["succeeded"], status["uncountedTerminatedPods"]) == (1, {})
+    assert await kinds(cluster) == ["Complete"]
+
+
+async def test_unmarked_jobs_are_counted_by_their_pods(make_cluster):
+    """1.26 counts jobs of later servers by the pods that there are, and takes finalizers off them."""
+    cluster = make_cluster(Version(26))
+    await cluster.client.create(PODS, made_by_a_later_controller(LABELS))
+
+    found = await started(cluster, job(completions=3, parallelism=2))
+    assert [pod["metadata"].get("finalizers") for pod in found.values()] == [None, None]
+    assert not (await cluster.client.get(PODS, "later", "ns"))["metadata"].get("finalizers")
+    await end(cluster, next(iter(found.values())), "Failed", code=1)
+    status = await status_of(cluster)
+    assert (status["succeeded"], status["failed"]) == (1, 1)
+    assert "uncountedTerminatedPods" not in status
+
+    await cluster.quiet(30)
+    for _ in range(2):
+        await end(cluster, next(iter((await running_pods(cluster)).values())))
+        await cluster.quiet(30)
+    status = await status_of(cluster)
+    assert (status["succeeded"], status["failed"], await kinds(cluster)) == (3, 1, ["Complete"])
+
+
+def made_by_a_later_controller(labels):
+    """A pod that has succeeded and waits to be counted; it has no owner yet and is adopted."""
+    metadata = {"name": "later", "namespace": "ns", "labels": labels, "finalizers": [FINALIZER]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template()["spec"]}
+    return {**pod, "status": {"phase": "Succeeded"}}
+
+
 async def test_without_completions_one_success_is_enough(cluster):
     """The others are left to end by themselves."""
     found = await started(cluster, job(parallelism=2))
