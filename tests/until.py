@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-async def until(check: Callable[[], Any], seconds: float = 10, *, every: float = 0.01) -> Any:
+async def until(check: Callable[[], Any], seconds: float = 30, *, every: float = 0.01) -> Any:
     """What `check` (async or not) gives, once it gives something true.
 
     Raises TimeoutError after `seconds`.

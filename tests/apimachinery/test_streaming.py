@@ -73,7 +73,7 @@ async def test_streams_both_ways():
         got = await server.accept()
         assert got is not None
         assert got.headers == {"streamtype": name, "port": "80"}
-        await asyncio.wait_for(stream.replied.wait(), 5)
+        await asyncio.wait_for(stream.replied.wait(), 30)
         await stream.write(b"y" * 100_000)
         received = b""
         while len(received) < 100_000:
@@ -94,7 +94,7 @@ async def test_a_broken_header_block_ends_the_connection():
     here, there = pipes()
     server = spdy.Connection(there)
     await here.write(b"\x80\x03\x00\x01\x00\x00\x00\x10" + b"\x00" * 16)
-    await asyncio.wait_for(server.run(), 5)
+    await asyncio.wait_for(server.run(), 30)
     assert await server.accept() is None
 
 

@@ -63,7 +63,7 @@ def service(port):
 async def seen(call, name, wanted):
     """The first APIService of that name, as (type of event, object), that is `wanted`."""
     path = f"{SERVICES}?watch=1&resourceVersion=0&fieldSelector=metadata.name={name}"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         async for kind, obj in call.watch(path):
             if wanted(kind, obj):
                 return obj
@@ -238,7 +238,7 @@ async def test_watches_pass(call, remote):
         response = await call.raw("GET", f"{THINGS}?watch=1")
         assert await anext(response.body) == b"one\r\n"
         await response.body.aclose()
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 30)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ async def test_upgrades_pass(call, remote):
         assert response.status == 101
         tunnel = Tunnel(b"from the client")
         await response.body.talk(tunnel)
-        await asyncio.wait_for(done.wait(), 5)
+        await asyncio.wait_for(done.wait(), 30)
     assert tunnel.got == b"hello"
     assert told[1] == b"from the client"
     assert b"\r\nUpgrade: x\r\n" in told[0]

@@ -54,7 +54,7 @@ def thing(name: str, served: str = "v1", kind: str = "Foo", **spec: Any) -> dict
 
 async def until(api: Caller, plural: str, kind: str, status: str = "True") -> dict[str, Any]:
     """The definition's status once it has a condition."""
-    async with asyncio.timeout(10), aclosing(api.watch(_only(plural))) as events:
+    async with asyncio.timeout(30), aclosing(api.watch(_only(plural))) as events:
         async for _, obj in events:
             found = obj.get("status") or {}
             conditions = {one["type"]: one for one in found.get("conditions") or ()}
@@ -69,7 +69,7 @@ def _only(plural: str) -> str:
 
 async def deleted(api: Caller, target: str) -> None:
     """Return once something that is watched there is deleted."""
-    async with asyncio.timeout(10), aclosing(api.watch(target)) as events:
+    async with asyncio.timeout(30), aclosing(api.watch(target)) as events:
         async for kind, _ in events:
             if kind == "DELETED":
                 return
@@ -317,7 +317,7 @@ async def test_a_changed_definition_ends_its_watches(api: Caller):
     assert (await anext(events))[0] == "ADDED"
 
     await api.patch(f"{DEFINITIONS}/foos.{GROUP}", {"spec": {"names": {"shortNames": ["f"]}}})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert [event async for event in events] == []
 
 

@@ -92,7 +92,7 @@ class Bench:
 async def messages(socket: WebSocket) -> dict[int, bytes]:
     """Everything that comes until the close, by channel."""
     found: dict[int, bytes] = {}
-    while (message := await asyncio.wait_for(socket.receive(), 5)) is not None:
+    while (message := await asyncio.wait_for(socket.receive(), 30)) is not None:
         found[message.data[0]] = found.get(message.data[0], b"") + message.data[1:]
     return found
 
@@ -281,8 +281,8 @@ async def test_exec_over_spdy(bench: Bench):
     streams = {name: await connection.open({"streamType": name}) for name in ("error", "stdin", "stdout")}
     await streams["stdin"].write(b"through spdy")
     await streams["stdin"].close()
-    assert await asyncio.wait_for(streams["stdout"].read(), 5) == b"through spdy"
-    assert json.loads(await asyncio.wait_for(streams["error"].read(), 5))["status"] == "Success"
+    assert await asyncio.wait_for(streams["stdout"].read(), 30) == b"through spdy"
+    assert json.loads(await asyncio.wait_for(streams["error"].read(), 30))["status"] == "Success"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -303,13 +303,13 @@ async def test_attach_to_a_shell(bench: Bench):
 async def test_port_forward_over_websocket(bench: Bench):
     """Both channels of a port begin with its number; then HTTP is answered, and other ports refuse."""
     socket = await bench.socket(f"{PODS}/p/portforward?ports=80&ports=81", "v4.channel.k8s.io")
-    begun = [(await asyncio.wait_for(socket.receive(), 5)).data for _ in range(4)]
+    begun = [(await asyncio.wait_for(socket.receive(), 30)).data for _ in range(4)]
     assert begun == [b"\0P\0", b"\1P\0", b"\2Q\0", b"\3Q\0"]
-    refused = (await asyncio.wait_for(socket.receive(), 5)).data
+    refused = (await asyncio.wait_for(socket.receive(), 30)).data
     assert refused[0] == 3
     assert b"connection refused" in refused
     await socket.send(b"\0GET /x HTTP/1.1\r\nHost: y\r\n\r\n")
-    assert b'"path":"/x"' in (await asyncio.wait_for(socket.receive(), 5)).data
+    assert b'"path":"/x"' in (await asyncio.wait_for(socket.receive(), 30)).data
     await socket.close()
 
 
@@ -342,8 +342,8 @@ async def test_messages_that_are_no_base64(bench: Bench, bad: bytes, caplog):
     socket = await bench.socket(f"{PODS}/p/portforward?ports=80", "v4.base64.channel.k8s.io")
     await socket.send(bad, Opcode.TEXT)
     await socket.send(b"0R0VUIC94IEhUVFAvMS4xDQpIb3N0OiB5DQoNCg==", Opcode.TEXT)
-    begun = [(await asyncio.wait_for(socket.receive(), 5)).data for _ in range(2)]
-    answer = (await asyncio.wait_for(socket.receive(), 5)).data
+    begun = [(await asyncio.wait_for(socket.receive(), 30)).data for _ in range(2)]
+    answer = (await asyncio.wait_for(socket.receive(), 30)).data
     await socket.close()
 
     assert begun == [b"0UAA=", b"1UAA="]
@@ -378,7 +378,7 @@ async def test_port_forward_through_a_tunnel(bench: Bench):
     await connection.open({"streamType": "error", **pair})
     data = await connection.open({"streamType": "data", **pair})
     await data.write(b"no http")
-    assert await asyncio.wait_for(data.read(), 5) == b"no http"
+    assert await asyncio.wait_for(data.read(), 30) == b"no http"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -157,7 +157,7 @@ async def test_list_and_watch_agree_under_writes_through_two_servers(tmp_path):
             )
     await asyncio.gather(*map(write, range(8)))
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         for api, selector, seen, views, task in followers:
             items = (await api.get(f"{MAPS}?{selector}")).body["items"]
             expected = {item["metadata"]["name"]: item["data"] for item in items}

@@ -83,7 +83,7 @@ async def test_readers_of_large_lists_that_read_nothing(tmp_path):
                     assert answer.status == 200
                 longest = max(longest, time.perf_counter() - begun)
             assert memory_mb(process.pid) - before < MEGABYTES_MAX
-            assert longest < 3
+            assert longest < 10
         for writer in idle:
             writer.transport.abort()
     finally:

@@ -141,7 +141,7 @@ class Objects(RuleBasedStateMachine):
 
     @invariant()
     def watches_tell_everything_in_order(self) -> None:
-        self.run(asyncio.wait_for(self.settled(), 5))
+        self.run(asyncio.wait_for(self.settled(), 30))
         told = [
             (kind, obj["metadata"]["name"], int(obj["metadata"]["resourceVersion"]))
             for kind, obj in self.events

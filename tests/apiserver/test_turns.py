@@ -86,7 +86,7 @@ async def test_rules_of_definitions(api):
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     made = await api.post(definitions, {"metadata": {"name": "foos.example.com"}, "spec": spec})
     assert made.status == 201, made.body
-    async with asyncio.timeout(10), aclosing(api.watch(f"{definitions}?watch=1")) as events:
+    async with asyncio.timeout(30), aclosing(api.watch(f"{definitions}?watch=1")) as events:
         async for _, one in events:
             if any(each["type"] == "Established" for each in one["status"].get("conditions") or ()):
                 break

@@ -193,7 +193,7 @@ async def test_type_checking(call):
     made["spec"]["matchConstraints"] = {"resourceRules": [rule]}
     await bind(call, made)
     path = f"{GROUP}/validatingadmissionpolicies?watch=1&resourceVersion=0"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async for _, obj in call.watch(path):
             if "observedGeneration" in obj.get("status", {}):
                 break

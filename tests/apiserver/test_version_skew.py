@@ -86,6 +86,6 @@ async def test_watch_sees_the_other_server(both):
     revision = (await older.get(maps)).body["metadata"]["resourceVersion"]
     await newer.post(maps, {"metadata": {"name": "a"}})
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         kind, obj = await anext(older.watch(f"{maps}?watch=true&resourceVersion={revision}"))
         assert (kind, obj["metadata"]["name"]) == ("ADDED", "a")

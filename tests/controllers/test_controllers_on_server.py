@@ -277,12 +277,13 @@ async def test_controllers_come_to_rest(cluster):
         return found.get("status", {}).get("availableReplicas") == 2 and len(ready) == 2
 
     await cluster.until(available)
-    await asyncio.sleep(0.5)
-    before = (await cluster.client.list(PODS))["metadata"]["resourceVersion"]
-    await asyncio.sleep(0.5)
-    after = (await cluster.client.list(PODS))["metadata"]["resourceVersion"]
 
-    assert before == after
+    async def quiet():
+        before = (await cluster.client.list(PODS))["metadata"]["resourceVersion"]
+        await asyncio.sleep(0.5)
+        return before == (await cluster.client.list(PODS))["metadata"]["resourceVersion"]
+
+    await cluster.until(quiet)
 
 
 async def test_a_deletion_during_a_change_of_version_is_noticed(cluster):

@@ -131,7 +131,7 @@ class Side:
             await channel.close()
 
     async def capacity(self, capacity, allocatable):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while True:
                 found = self.manager.capacity()
                 if (found.capacity.get(GPU), found.allocatable.get(GPU)) == (capacity, allocatable):

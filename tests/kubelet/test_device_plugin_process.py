@@ -53,7 +53,7 @@ class Kubelet:
             await self.lists.put({device.ID: device.health for device in response.devices})
 
     async def told(self):
-        return await asyncio.wait_for(self.lists.get(), 5)
+        return await asyncio.wait_for(self.lists.get(), 30)
 
     async def allocate(self, *devices):
         request = AllocateRequest()

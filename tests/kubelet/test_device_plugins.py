@@ -294,7 +294,7 @@ async def test_a_plugin_may_show_itself_in_the_registry(node, directory):
     calling.listen(shown, socket)
     await plugin.start()
     await shown.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await told.wait()
     await published(node, "1", "1")
     await shown.stop(None)

@@ -61,7 +61,7 @@ class SocketDriver:
         await asyncio.gather(self._registration.stop(None), self._plugin.stop(None))
 
     async def registered(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not self.told:  # noqa: ASYNC110 - the kubelet's doing
                 await asyncio.sleep(0.01)
         return self.told[-1]
@@ -383,7 +383,7 @@ async def test_a_driver_that_dies_in_a_call_fails_it(plugin):
         await call
     plugin.server._prepare = working
     await plugin.server.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             try:
                 answers = await plugin.node_prepare_resources([ClaimRef("default", "a", "u")])

@@ -108,7 +108,7 @@ class Driver:
         await self.until(lambda: not self._ctx.health.failing())
 
     async def until(self, check):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not check():  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.005)
 

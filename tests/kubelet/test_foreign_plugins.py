@@ -38,12 +38,12 @@ class ForeignPlugin:
         self.process = process
 
     async def told(self):
-        line = await asyncio.wait_for(self.process.stdout.readline(), 20)
+        line = await asyncio.wait_for(self.process.stdout.readline(), 30)
         return json.loads(line)
 
     async def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        await asyncio.wait_for(self.process.wait(), 20)
+        await asyncio.wait_for(self.process.wait(), 30)
 
 
 @pytest.fixture

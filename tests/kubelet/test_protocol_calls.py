@@ -179,4 +179,4 @@ async def test_a_stream_ends_when_the_reader_leaves(server, channel):
     names = [(await anext(stream)).devices[0].device.device_name for _ in range(2)]
     assert names == ["a", "b"]
     await stream.aclose()
-    await asyncio.wait_for(left.wait(), 5)
+    await asyncio.wait_for(left.wait(), 30)

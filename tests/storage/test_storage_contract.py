@@ -312,7 +312,7 @@ class TestStore:
 
     async def test_waiting_for_a_revision(self, store: CachedStore):
         """`wait_for` returns when the revision is applied, and gives up in time."""
-        waiting = asyncio.ensure_future(store.wait_for(3, 10))
+        waiting = asyncio.ensure_future(store.wait_for(3, 30))
         await store.write(create(pod("a")))
         assert not waiting.done()
         await store.write(create(pod("b")))

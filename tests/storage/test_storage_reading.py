@@ -102,7 +102,7 @@ async def test_reading_writes_nothing_and_waits_for_nobody(tmp_path):
         with pytest.raises(StorageError, match="readonly"):
             await reader._database.write(lambda session: session.run("put_meta", name="x", value="y"))
         await log._database.write(lambda session: session.run("put_meta", name="x", value="y"))
-        assert await asyncio.wait_for(reader.revision(), 5) == 6
+        assert await asyncio.wait_for(reader.revision(), 30) == 6
     await log.close()
 
 

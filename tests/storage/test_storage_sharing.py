@@ -91,7 +91,7 @@ async def test_a_watch_sees_the_other_servers_writes_by_itself(pair):
 async def test_waiting_for_another_servers_revision(pair):
     """A client that read from one server can demand as much of the other."""
     one, two = pair
-    waiting = asyncio.ensure_future(two.wait_for(2, 10))
+    waiting = asyncio.ensure_future(two.wait_for(2, 30))
     await one.write(create(pod()))
     await waiting
     assert two.get(pod()) is not None
