@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 
 # The newest migration. A test compares it with Alembic's own idea, which costs an import to ask for.
-HEAD = "0001"
+HEAD = "0002"
 
 # SQLite makes only an INTEGER the row id; PostgreSQL needs 64 bits.
 REVISION = BigInteger().with_variant(Integer(), "sqlite")
@@ -31,6 +31,8 @@ metadata = MetaData(
     }
 )
 
+# `digest` is the sum of the checksums of all objects after the event, `checksum` that of its own row.
+#
 # No two events continue the same state of an object: the log cannot fork. `previous` is the revision of the
 # event before it, a create's that of the deletion it follows, 0 if there is none. The constraint's index also
 # answers "as of revision" without touching the rows: its entries end in the row id, which is the revision.
@@ -52,6 +54,8 @@ events = Table(
     Column("server_version", Text, nullable=False),
     Column("request_id", Text, nullable=False),
     Column("time", BigInteger, nullable=False),
+    Column("digest", BigInteger, nullable=False, server_default="0"),
+    Column("checksum", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("resource", "namespace", "name", "previous", name="uq_events_previous"),
 )
 
@@ -80,7 +84,10 @@ timeline = Table(
     sqlite_autoincrement=True,
 )
 
-# `compacted`: the revision of the last compaction; absent before the first.
+# `compacted`: the revision of the last compaction, and `retained`: how many events it has left at or before
+# that revision; absent before the first. What only a repair writes: `floor`, the revision that the next one
+# counts on from though the log ends earlier; `lost`, the ranges of revisions that are gone; `damaged`, the
+# revisions of events that cannot be read; `digest_offset`, what the table of objects has more than `digest`.
 meta = Table(
     "meta",
     metadata,

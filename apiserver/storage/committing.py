@@ -1,26 +1,58 @@
 """Committing a batch of changes: read the states, decide, write the events and the projection."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
-from apiserver.storage.deciding import Outcome, State, decide
-from apiserver.storage.records import EMPTY_REVISION, Change, Entry, Key
+from apiserver.storage.checksums import entry_sum, event_sum, row_state_sum
+from apiserver.storage.deciding import Decision, Outcome, State, after, decide
+from apiserver.storage.failures import DamageError
+from apiserver.storage.records import EMPTY_REVISION, Change, Entry, Key, Verb
 from apiserver.storage.statements import Row, Session, entry_row, event_row
 
 
-def commit(session: Session, changes: Sequence[Change]) -> list[Outcome]:
-    """Decide `changes` inside the transaction of `session` and write what they come to."""
-    found = session.all("revision")[0][0] or EMPTY_REVISION
+def commit(session: Session, changes: Sequence[Change], floor: int, known: int) -> list[Outcome]:
+    """Decide `changes` inside the transaction of `session` and write what they come to.
+
+    Revisions count on from the newest event, or from `floor` if that is newer. Raises DamageError if events
+    are gone that were `known`, so that no revision is given twice, or if an object is gone that the log has.
+    """
+    rows = session.all("newest")
+    newest, digest = rows[0] if rows else (EMPTY_REVISION, 0)
+    head = max(newest, floor)
+    if head < known:
+        raise DamageError(f"the log ends at revision {head}, though {known} was committed: events are gone")
     keys = list(dict.fromkeys(change.key for change in changes))
     states = _read(session, keys)
-    before = {key for key in keys if states[key].current is not None}
-    decision = decide(changes, states, found)
+    before = {key: state.current for key, state in states.items()}
+    decision = decide(changes, states, head)
     if decision.events:
         touched = dict.fromkeys(event.key for event, _ in decision.events)
-        session.insert("insert_event", [event_row(event, last) for event, last in decision.events])
-        _project(session, [(key, states[key].current) for key in touched], before)
+        session.insert("insert_event", _event_rows(decision, before, digest))
+        existed = {key for key in keys if before[key] is not None}
+        _project(session, [(key, states[key].current) for key in touched], existed)
     return decision.outcomes
+
+
+def _event_rows(decision: Decision, before: Mapping[Key, Entry | None], digest: int) -> list[Row]:
+    """The events as rows, each with the digest of all objects after it and the checksum of itself."""
+    sums: dict[Key, int] = {}  # of the objects as the events so far have left them
+    rows = []
+    for event, last in decision.events:
+        key = event.key
+        old = sums.get(key)
+        if old is None:
+            entry = before[key]
+            old = 0 if entry is None else entry_sum(entry)
+        left = after(event)
+        state = 0 if left is None else entry_sum(left)
+        digest += state - old
+        sums[key] = state
+        row = event_row(event, last, digest)
+        if event.verb is Verb.DELETE:
+            state = row_state_sum(row)
+        rows.append((*row, event_sum(state, row)))
+    return rows
 
 
 def _read(session: Session, keys: Sequence[Key]) -> dict[Key, State]:
@@ -28,7 +60,12 @@ def _read(session: Session, keys: Sequence[Key]) -> dict[Key, State]:
     states = {}
     for place, uid, revision, created, value, last in session.all("states", keys=asked):
         key = keys[place]
-        current = None if revision is None else Entry(key, uid, revision, created, value)
+        current = None
+        if revision is not None:
+            current = Entry(key, uid, revision, created, value)
+        elif last is not None and last < 0:
+            where = f"{key.resource} {key.path}"
+            raise DamageError(f"{where} is not in the table of objects, though the log has it at {-last}")
         states[key] = State(current, last or 0)
     return states
 

@@ -7,6 +7,19 @@ class StorageError(Exception):
     """The database did not do it: disk full, locked too long, corrupt, closed. Nothing was acknowledged."""
 
 
+ADVICE = (
+    "`kubeskew replay` lists what is wrong; with the cluster down, `kubeskew repair --from-log` rebuilds "
+    "the table of objects from the log"
+)
+
+
+class DamageError(StorageError):
+    """The store is not what was written to it. What to do about that is part of the message."""
+
+    def __init__(self, damage: str) -> None:
+        super().__init__(f"the store is damaged: {damage}. {ADVICE}")
+
+
 class ConflictError(Exception):
     """The object is not at the expected revision; `current` is what it is (None: it does not exist)."""
 

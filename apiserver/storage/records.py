@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 EMPTY_REVISION = 1  # what etcd answers before the first write, which then gets 2
+DAMAGED = b"\xff"  # stands for a value that is not what was written: no object is encoded so
 
 
 class Verb(StrEnum):

@@ -12,15 +12,18 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from apimachinery.clock import Clock
+from apiserver.storage import verifying
 from apiserver.storage.committing import commit
 from apiserver.storage.deciding import Outcome, check
-from apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
+from apiserver.storage.failures import CompactedError, DamageError, FutureRevisionError, StorageError
+from apiserver.storage.guarding import FileGuard
+from apiserver.storage.metadata import Metadata
 from apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event
-from apiserver.storage.sqlite import Database
+from apiserver.storage.sqlite import Database, path_of
 from apiserver.storage.statements import (
     Session,
     component_event_of,
-    entry_of,
+    entry_of_event,
     event_of,
     microseconds,
 )
@@ -40,8 +43,10 @@ Waiting = tuple[Change, asyncio.Future[Event]]
 class SQLLog:
     """`interfaces.Log` over a SQLite database."""
 
-    def __init__(self, database: Database, newest: int) -> None:
+    def __init__(self, database: Database, guard: FileGuard, floor: int, newest: int) -> None:
         self._database = database
+        self._guard = guard
+        self._floor = floor  # what revisions count on from at least
         self._published = newest  # the newest revision that the listener has been told
         self._listener: Listener | None = None
         self._queue: deque[Waiting] = deque()
@@ -56,10 +61,16 @@ class SQLLog:
     async def open(cls, url: str, clock: Clock) -> Self:  # noqa: ARG003 - time comes with the changes so far
         """The log in the database of `url` (`sqlite+aiosqlite:///FILE`), made if there is none.
 
-        Raises StorageError.
+        Raises StorageError; DamageError if there was one that is gone.
         """
-        database = await Database.open(url)
-        return cls(database, await database.read(newest))
+        guard = FileGuard(path_of(url))
+        database = await Database.open(url, guard=guard)
+        try:
+            metadata = await database.read(Metadata.read)
+            return cls(database, guard, metadata.floor, await database.read(newest))
+        except BaseException:
+            await database.close()
+            raise
 
     @property
     def shared(self) -> bool:
@@ -67,7 +78,7 @@ class SQLLog:
 
     @property
     def healthy(self) -> bool:
-        return not self._refused and not self._writer.done()
+        return not self._refused and not self._writer.done() and not self._guard.gone()
 
     def subscribe(self, listener: Listener) -> None:
         self._listener = listener
@@ -118,7 +129,11 @@ class SQLLog:
     async def _commit(self, batch: list[Waiting]) -> None:
         changes = [change for change, _ in batch]
         try:
-            outcomes = await self._database.write(lambda session: commit(session, changes))
+            floor, known = self._floor, self._published
+            outcomes = await self._database.write(lambda session: commit(session, changes, floor, known))
+            events = [outcome for outcome in outcomes if isinstance(outcome, Event)]
+            if events:
+                self._guard.note(events[-1].revision)
         except StorageError as error:
             await self._failed(batch, error)
             return
@@ -126,13 +141,14 @@ class SQLLog:
             await self._failed(batch, StorageError(repr(error)))
             return
         self._refused = False
-        self._publish([outcome for outcome in outcomes if isinstance(outcome, Event)])
+        self._publish(events)
         for (_, waiter), outcome in zip(batch, outcomes, strict=True):
             _settle(waiter, outcome)
 
     async def _failed(self, batch: list[Waiting], error: StorageError) -> None:
         """Tell the waiters; but if it was one change that SQL cannot take, spare the others."""
-        self._refused = type(error.__cause__) in (sqlite3.OperationalError, sqlite3.DatabaseError)
+        database_errors = (sqlite3.OperationalError, sqlite3.DatabaseError)
+        self._refused = isinstance(error, DamageError) or type(error.__cause__) in database_errors
         if len(batch) > 1 and not self._refused:
             for one in batch:
                 await self._commit([one])
@@ -157,7 +173,7 @@ class SQLLog:
             return await self._database.read(newest)
         if seen > self._published and not self._idle.is_set():
             await self._idle.wait()  # most likely our own commit, on its way to the listener
-        return int(seen)
+        return max(int(seen), self._floor)
 
     async def after(
         self, revision: int, limit: int, *, until: int | None = None, resource: str | None = None
@@ -171,9 +187,8 @@ class SQLLog:
         return await self._database.read(compacted)
 
     async def entries(self) -> tuple[int, Sequence[Entry]]:
-        return await self._database.read(
-            lambda session: (newest(session), [entry_of(row) for row in session.all("entries")])
-        )
+        mark = self._guard.committed()  # before the snapshot is taken, which may be newer
+        return await self._database.read(lambda session: verifying.load(session, mark))
 
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
         return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
@@ -194,6 +209,7 @@ class SQLLog:
         self._wake.set()
         await self._writer
         await self._database.close()
+        self._guard.close()
 
 
 def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> None:
@@ -207,13 +223,12 @@ def _settle(waiter: asyncio.Future[Event], outcome: Outcome | StorageError) -> N
 
 def newest(session: Session) -> int:
     """The newest revision."""
-    return session.all("revision")[0][0] or EMPTY_REVISION
+    return max(session.all("revision")[0][0] or EMPTY_REVISION, Metadata.read(session).floor)
 
 
 def compacted(session: Session) -> int:
-    """The revision of the last compaction."""
-    rows = session.all("compacted")
-    return int(rows[0][0]) if rows else 0
+    """The revision of the last compaction, or the last that a repair had to give up, if that is newer."""
+    return Metadata.read(session).horizon
 
 
 def events_after(
@@ -237,17 +252,19 @@ def entries_at(session: Session, revision: int, resource: str, namespace: str | 
         raise FutureRevisionError(revision, current)
     name = "at" if namespace is None else "at_in"
     rows = session.all(name, resource=resource, revision=revision, namespace=namespace)
-    return sorted(map(entry_of, rows), key=lambda entry: entry.key.path)
+    return sorted(map(entry_of_event, rows), key=lambda entry: entry.key.path)
 
 
 def compact_some(session: Session, revision: int) -> int:
     """Compact a step further towards `revision`; how far it is. Raises FutureRevisionError."""
-    current, since = newest(session), compacted(session)
+    current, metadata = newest(session), Metadata.read(session)
     if revision > current:
         raise FutureRevisionError(revision, current)
+    since = metadata.compacted
     until = min(since + COMPACTION_STEP, revision)
     if until > since:
-        session.run("superseded", since=since, until=until)
+        deleted = session.run("superseded", since=since, until=until)
+        session.run("put_meta", name="retained", value=str(metadata.retained + until - metadata.base - deleted))
         session.run("put_meta", name="compacted", value=str(until))
     return max(since, until)
 

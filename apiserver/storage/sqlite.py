@@ -13,11 +13,12 @@ from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
 import aiosqlite
-from sqlalchemy import URL, make_url
+from sqlalchemy import make_url
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from apiserver.storage.failures import StorageError
+from apiserver.storage.failures import DamageError, StorageError
+from apiserver.storage.guarding import FileGuard
 from apiserver.storage.statements import Session, Statement, compile_all
 from migrations import upgrading
 
@@ -88,38 +89,46 @@ class Readers:
 class Database:
     """A SQLite database: one connection that writes, some that read, one statement to peek."""
 
-    def __init__(self, url: URL, *, read_only: bool) -> None:
-        self._path = url.database or ":memory:"
+    def __init__(self, path: str, *, read_only: bool, guard: FileGuard | None = None) -> None:
+        self._path = path
         self.shared = self._path != ":memory:"
         self._read_only = read_only
+        self._guard = guard or FileGuard(":memory:")
         self._statements = compile_all(SQLiteDialect(paramstyle="qmark"))
         self._writer: OneHopConnection | None = None
         self._readers = Readers(self._connect, READERS)
         self._peek: sqlite3.Connection | None = None
 
     @classmethod
-    async def open(cls, url: str, *, read_only: bool = False) -> Self:
+    async def open(cls, url: str, *, read_only: bool = False, guard: FileGuard | None = None) -> Self:
         """Open the database of `url` (`sqlite+aiosqlite:///FILE`) and give it the newest schema.
 
-        Raises StorageError.
+        Nothing is written while `guard` misses a file. Raises StorageError.
         """
-        database = cls(_parse(url), read_only=read_only)
+        database = cls(path_of(url), read_only=read_only, guard=guard)
         try:
             await database._start()
         except BaseException as error:
             await database.close()
+            if isinstance(error, StorageError):
+                raise
+            if _is_malformed(error):
+                raise DamageError(f"{database._path}: {error}") from error
             if isinstance(error, (sqlite3.Error, SQLAlchemyError, upgrading.SchemaError, OSError)):
                 raise StorageError(f"opening {database._path}: {error}") from error
             raise
         return database
 
     async def _start(self) -> None:
+        self._guard.check_there()
         self._writer = await self._connect()
         if not self._read_only:
             migrate = self._migrate
             await self._writer.hop(lambda raw: upgrading.prepare(raw, migrate))
         if self.shared:
             self._peek = self._open_raw(0.0)
+            self._peek.execute(self._statements["revision"].sql).fetchone()  # which opens every file
+        self._guard.start()
 
     def _migrate(self) -> None:
         upgrading.upgrade(self._path)
@@ -167,7 +176,10 @@ class Database:
         """Run `work` in a transaction that holds the write lock, and commit it. Raises StorageError."""
         if self._writer is None:
             raise StorageError("the store is closed")
-        return await self._transact(self._writer, "BEGIN IMMEDIATE", work)
+        self._guard.check()
+        result = await self._transact(self._writer, "BEGIN IMMEDIATE", work)
+        self._guard.check()  # what went into a file that is gone was not written
+        return result
 
     async def read(self, work: Callable[[Session], T]) -> T:
         """Run `work` on one snapshot. Raises StorageError."""
@@ -186,7 +198,8 @@ class Database:
         try:
             return await connection.hop(lambda raw: _transaction(raw, begin, statements, work))
         except (sqlite3.Error, ValueError, OverflowError) as error:
-            raise StorageError(f"{self._path}: {error}") from error
+            kind = DamageError if _is_malformed(error) else StorageError
+            raise kind(f"{self._path}: {error}") from error
 
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
@@ -213,14 +226,20 @@ def _transaction(
     return result
 
 
-def _parse(url: str) -> URL:
+def _is_malformed(error: BaseException) -> bool:
+    """Whether SQLite cannot make sense of its file."""
+    return type(error) is sqlite3.DatabaseError
+
+
+def path_of(url: str) -> str:
+    """The file of the database at `url`, `:memory:` if it has none. Raises StorageError."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
         raise StorageError(str(error)) from error
     if parsed.get_backend_name() != "sqlite":
         raise StorageError(f"{parsed.render_as_string()}: only SQLite is supported so far")
-    return parsed.set(drivername="sqlite+aiosqlite")
+    return parsed.database or ":memory:"
 
 
 def _quoted(path: str) -> str:

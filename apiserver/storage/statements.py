@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Dialect
 
-from apiserver.storage.records import Author, ComponentEvent, Entry, Event, Key, Verb
+from apiserver.storage.checksums import is_intact
+from apiserver.storage.records import DAMAGED, Author, ComponentEvent, Entry, Event, Key, Verb
 from migrations.tables import events, meta, objects, timeline
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,14 +76,15 @@ class Session:
             some = rows[start : start + ROWS_MAX]
             self._connection.execute(statement.inserting(len(some)), tuple(chain.from_iterable(some)))
 
-    def run(self, name: str, /, **values: object) -> None:
-        """Run the named statement."""
+    def run(self, name: str, /, **values: object) -> int:
+        """Run the named statement; gives how many rows it changed."""
         statement = self._statements[name]
-        self._connection.execute(statement.sql, statement.bind(values))
+        return self._connection.execute(statement.sql, statement.bind(values)).rowcount
 
 
 _before = events.alias("before")
 _event_columns = (events, _before.c.value)
+EVENT_COLUMNS = len(events.c)
 _event_source = events.outerjoin(
     _before, sa.and_(_before.c.revision == events.c.previous, events.c.verb != Verb.CREATE.value)
 )
@@ -108,9 +110,8 @@ def _entries_at(*, namespaced: bool) -> sa.Select[Any]:
     if namespaced:
         newest = newest.where(events.c.namespace == sa.bindparam("namespace"))
     latest = newest.group_by(events.c.resource, events.c.namespace, events.c.name).subquery("latest")
-    columns = [events.c[column.name] for column in objects.c]
     return (
-        sa.select(*columns)
+        sa.select(events)
         .join(latest, events.c.revision == latest.c.revision)
         .where(events.c.verb != Verb.DELETE.value)
     )
@@ -133,12 +134,16 @@ _KEYS = sa.func.json_each(sa.bindparam("keys")).table_valued("key", "value").ali
 
 
 def _states() -> sa.Select[Any]:
-    """Per asked key: its place in the list, the current object, and the last event, even a deletion."""
+    """Per asked key: its place in the list, the current object, and the last event, even a deletion.
+
+    An event that is not a deletion comes as a negative number if there is no object: there should be one.
+    """
     parts = [sa.func.json_extract(_KEYS.c.value, f"$[{place}]") for place in range(3)]
     names = ("resource", "namespace", "name")
     here = sa.and_(*(objects.c[name] == part for name, part in zip(names, parts, strict=True)))
+    told = sa.case((events.c.verb == Verb.DELETE.value, events.c.revision), else_=-events.c.revision)
     last = (
-        sa.select(events.c.revision)
+        sa.select(told)
         .where(*(events.c[name] == part for name, part in zip(names, parts, strict=True)))
         .order_by(events.c.previous.desc())
         .limit(1)
@@ -186,6 +191,13 @@ def _remove_object() -> sa.Delete:
 
 NAMED: Mapping[str, sa.ClauseElement] = {
     "revision": sa.select(sa.func.max(events.c.revision)),
+    "newest": sa.select(events.c.revision, events.c.digest).order_by(events.c.revision.desc()).limit(1),
+    "count": sa.select(sa.func.count()).select_from(events),
+    "all_events": sa.select(events)
+    .where(events.c.revision > sa.bindparam("revision"))
+    .order_by(events.c.revision)
+    .limit(sa.bindparam("limit", type_=sa.Integer)),
+    "meta": sa.select(meta.c.name, meta.c.value),
     "states": _states(),
     "insert_event": sa.insert(events),
     "put_object": _put_object(),
@@ -229,18 +241,22 @@ def moment_of(time: int) -> datetime:
     return EPOCH + timedelta(microseconds=time)
 
 
-def event_row(event: Event, previous: int) -> Row:
-    """The row of `events`; `previous` is the event before it, also if that was a deletion."""
+def event_row(event: Event, previous: int, digest: int) -> Row:
+    """The row of `events` without its checksum; `previous` is the event before, also if it was a deletion."""
     key, author = event.key, event.author
     return (
         event.revision, key.resource, key.namespace, key.name, event.uid, event.verb.value, event.value,
         previous, event.created, author.user, author.component, author.component_version,
-        author.server_version, author.request_id, microseconds(event.time),
+        author.server_version, author.request_id, microseconds(event.time), digest,
     )  # fmt: skip
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """The event that a row of `after` holds: the columns of `events`, then the value before."""
+    """The event that a row of `after` holds: the columns of `events`, then the value before.
+
+    One that is not as it was written comes with DAMAGED as its value, if it can be told what it is about.
+    """
+    value, before = (row[6], row[EVENT_COLUMNS]) if is_intact(row) else (_damaged(row), DAMAGED)
     verb = Verb(row[5])
     created = verb is Verb.CREATE
     return Event(
@@ -248,18 +264,35 @@ def event_of(row: Sequence[Any]) -> Event:
         verb=verb,
         key=Key(row[1], row[2], row[3]),
         uid=row[4],
-        value=row[6],
+        value=value,
         previous=0 if created else row[7],
-        previous_value=None if created else row[15],
+        previous_value=None if created else before,
         author=Author(row[9], row[10], row[11], row[12], row[13]),
-        time=moment_of(row[14]),
+        time=EPOCH if value is DAMAGED else moment_of(row[14]),
         created=row[8],
     )
+
+
+def _damaged(row: Sequence[Any]) -> bytes:
+    """Raise ValueError if a row is too damaged to be an event that cannot be read."""
+    texts = (*row[1:6], *row[9:14])
+    numbers = (row[0], row[7], row[8])
+    if not all(isinstance(text, str) for text in texts) or row[5] not in set(Verb):
+        raise ValueError(f"the event at revision {row[0]} is damaged beyond recognition")
+    if not all(isinstance(number, int) for number in numbers):
+        raise ValueError(f"the event at revision {row[0]} is damaged beyond recognition")
+    return DAMAGED
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
     """The object that a row of `objects` holds."""
     return Entry(Key(row[0], row[1], row[2]), row[3], row[4], row[5], row[6])
+
+
+def entry_of_event(row: Sequence[Any]) -> Entry:
+    """The object that a row of `events` leaves, which is not a deletion."""
+    value = row[6] if is_intact(row) else DAMAGED
+    return Entry(Key(row[1], row[2], row[3]), row[4], row[0], row[8], value)
 
 
 def entry_row(entry: Entry) -> Row:

@@ -1,0 +1,74 @@
+"""The files under a running log: whether they are still the ones that were opened, and how far they had come.
+
+Who removes or replaces an open file is not noticed by SQLite: it goes on writing to what nobody will ever
+read again. So both files are looked up by their names before and after every transaction, which costs two
+microseconds each; once one is missed, nothing is written any more.
+"""
+
+import os
+from contextlib import suppress
+
+from apiserver.storage.failures import DamageError, StorageError
+from apiserver.storage.high_water import HighWaterMark, mark_of, read
+
+_Identity = tuple[int, int]  # device and inode
+
+
+class FileGuard:
+    """Guards the files of the database at `path`; of one in memory there are none."""
+
+    def __init__(self, path: str) -> None:
+        self._path = "" if path == ":memory:" else path
+        self._mark: HighWaterMark | None = None
+        self._files: dict[str, _Identity] = {}
+        self._missed = ""  # the file that was missed first
+
+    def check_there(self) -> None:
+        """Raise DamageError if there has been a database, and there is none now."""
+        if self._path and not os.path.exists(self._path) and (mark := read(self._path)):  # noqa: PTH110
+            raise DamageError(f"{self._path} is gone, though revision {mark} was committed to it")
+
+    def start(self) -> None:
+        """The database is open: remember which files it has. Raises OSError."""
+        if not self._path:
+            return
+        self._mark = HighWaterMark.open(self._path)
+        for name in (self._path, f"{self._path}-wal"):
+            self._files[name] = _identity(name)
+
+    def gone(self) -> bool:
+        """Whether a file of the database is not the one any more that was opened."""
+        if not self._missed:
+            self._missed = next((name for name, known in self._files.items() if _identity(name) != known), "")
+        return bool(self._missed)
+
+    def check(self) -> None:
+        """Raise StorageError if a file is gone."""
+        if self.gone():
+            raise StorageError(
+                f"{self._missed} was removed or replaced while the server ran: nothing is written any more"
+            )
+
+    def committed(self) -> int:
+        """The revision that must have been committed by now, 0 if that is not known."""
+        return read(self._path) if self._path else 0
+
+    def note(self, revision: int) -> None:
+        """Note that `revision` is committed; what cannot be noted is no failure of the commit."""
+        if self._mark is not None:
+            with suppress(OSError):
+                self._mark.note(revision)
+
+    def close(self) -> None:
+        """Let go of the mark; idempotent."""
+        if self._mark is not None:
+            self._mark.close()
+
+
+def _identity(name: str) -> _Identity:
+    """What tells a file from another of the same name; nothing does if there is none."""
+    try:
+        status = os.stat(name)
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_dev, status.st_ino
