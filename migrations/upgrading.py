@@ -51,6 +51,16 @@ def prepare(connection: sqlite3.Connection, migrate: Callable[[], None]) -> None
     connection.execute("COMMIT")
 
 
+def check(connection: sqlite3.Connection) -> None:
+    """Raise SchemaError unless the database can be read as it is."""
+    found = _version(connection)
+    if found is None:
+        raise SchemaError("not an event store: it is empty")
+    _check_known(found)
+    if found != HEAD:
+        raise SchemaError(f"schema {found} is older than {HEAD}: starting the cluster brings it up to date")
+
+
 def _version(connection: sqlite3.Connection) -> str | None:
     """The schema the database is at, None if it is empty, "base" if all it has is Alembic's table."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -21,7 +21,9 @@ def commit(session: Session, changes: Sequence[Change], floor: int, known: int) 
     newest, digest = rows[0] if rows else (EMPTY_REVISION, 0)
     head = max(newest, floor)
     if head < known:
-        raise DamageError(f"the log ends at revision {head}, though {known} was committed: events are gone")
+        raise DamageError(
+            f"the store is damaged: the log ends at revision {head}, though {known} was committed"
+        )
     keys = list(dict.fromkeys(change.key for change in changes))
     states = _read(session, keys)
     before = {key: state.current for key, state in states.items()}
@@ -64,8 +66,8 @@ def _read(session: Session, keys: Sequence[Key]) -> dict[Key, State]:
         if revision is not None:
             current = Entry(key, uid, revision, created, value)
         elif last is not None and last < 0:
-            where = f"{key.resource} {key.path}"
-            raise DamageError(f"{where} is not in the table of objects, though the log has it at {-last}")
+            what = f"{key.resource} {key.path} is not in the table of objects"
+            raise DamageError(f"the store is damaged: {what}, though the log has it at revision {-last}")
         states[key] = State(current, last or 0)
     return states
 

@@ -17,7 +17,7 @@ class DamageError(StorageError):
     """The store is not what was written to it. What to do about that is part of the message."""
 
     def __init__(self, damage: str) -> None:
-        super().__init__(f"the store is damaged: {damage}. {ADVICE}")
+        super().__init__(f"{damage}. {ADVICE}")
 
 
 class ConflictError(Exception):

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from apiserver.storage.failures import DamageError, StorageError
-from apiserver.storage.high_water import HighWaterMark, mark_of, read
+from apiserver.storage.high_water import HighWaterMark, read
 
 _Identity = tuple[int, int]  # device and inode
 
@@ -68,7 +68,7 @@ class FileGuard:
 def _identity(name: str) -> _Identity:
     """What tells a file from another of the same name; nothing does if there is none."""
     try:
-        status = os.stat(name)
+        status = os.stat(name)  # noqa: PTH116 - twice a transaction
     except FileNotFoundError:
         return 0, 0
     return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""The metadata of the store, outside the log: how far it is compacted, and what a repair had to write down."""
+"""The metadata of the store, outside the log: how far it is compacted, and what a repair wrote down."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class Metadata:
     floor: int = 0  # the revision that the next one counts on from, though the log may end earlier
     lost: Sequence[Range] = ()  # revisions that are gone
     missing: int = 0  # events that are gone, those among the retained included
-    damaged: frozenset[int] = frozenset()  # revisions of events that cannot be read any more
+    damaged: frozenset[int] = frozenset()  # revisions of events that are not what was written
+    unreadable: frozenset[int] = frozenset()  # those of them that objects were left by, which are lost
     digest_offset: int = 0  # what the projection has more than the digest of the newest event
 
     @classmethod
@@ -35,6 +36,7 @@ class Metadata:
             lost=tuple((first, last) for first, last in orjson.loads(values.get("lost", "[]"))),
             missing=int(values.get("missing", 0)),
             damaged=frozenset(orjson.loads(values.get("damaged", "[]"))),
+            unreadable=frozenset(orjson.loads(values.get("unreadable", "[]"))),
             digest_offset=int(values.get("digest_offset", 0)),
         )
 
@@ -61,6 +63,7 @@ class Metadata:
             "lost": orjson.dumps(self.lost).decode() if self.lost else "",
             "missing": self.missing,
             "damaged": orjson.dumps(sorted(self.damaged)).decode() if self.damaged else "",
+            "unreadable": orjson.dumps(sorted(self.unreadable)).decode() if self.unreadable else "",
             "digest_offset": self.digest_offset,
         }
         return [(name, str(value)) for name, value in values.items() if value]

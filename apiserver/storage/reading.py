@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Self
 
 from apimachinery.clock import Clock
+from apiserver.storage import high_water
 from apiserver.storage.records import ComponentEvent, Entry, Event, Key
 from apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
 from apiserver.storage.sqlite import Database
 from apiserver.storage.statements import component_event_of, entry_of, event_of
+from apiserver.storage.verifying import Replay, verify
 
 CHUNK_EVENTS = 500
 FOLLOW_SECONDS = 0.1
@@ -42,6 +44,11 @@ class LogReader:
     async def at(self, revision: int, resource: str, namespace: str | None = None) -> Sequence[Entry]:
         """The objects of `resource` as of `revision`. Raises CompactedError, FutureRevisionError."""
         return await self._database.read(lambda session: entries_at(session, revision, resource, namespace))
+
+    async def replay(self) -> Replay:
+        """The whole log replayed and compared with the projection, on one snapshot."""
+        mark = high_water.read(self._database.path)  # before the snapshot, which may be newer
+        return await self._database.read(lambda session: verify(session, mark))
 
     async def history(self, key: Key) -> Sequence[Event]:
         """Every event of one object that is left, oldest first."""

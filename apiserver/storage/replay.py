@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
+from apiserver.storage.checksums import as_bytes
 from apiserver.storage.deciding import after
 from apiserver.storage.records import Entry, Event, Key
 
@@ -24,10 +25,10 @@ def fold(events: Iterable[Event], start: Mapping[Key, Entry] | None = None) -> d
 
 def encoded(entries: Iterable[Entry]) -> Iterator[bytes]:
     """The projection as bytes, object by object in key order: every column, with its length before it."""
-    for entry in sorted(entries, key=lambda entry: entry.key):
+    for entry in sorted(entries, key=lambda entry: tuple(map(str, entry.key))):  # damage makes other types
         key = entry.key
         texts = (key.resource, key.namespace, key.name, entry.uid, str(entry.revision), str(entry.created))
-        for part in (*(text.encode() for text in texts), entry.value):
+        for part in (*(str(text).encode() for text in texts), as_bytes(entry.value)):
             yield len(part).to_bytes(4, "big") + part
 
 

@@ -147,12 +147,12 @@ class SQLLog:
 
     async def _failed(self, batch: list[Waiting], error: StorageError) -> None:
         """Tell the waiters; but if it was one change that SQL cannot take, spare the others."""
-        database_errors = (sqlite3.OperationalError, sqlite3.DatabaseError)
-        self._refused = isinstance(error, DamageError) or type(error.__cause__) in database_errors
-        if len(batch) > 1 and not self._refused:
+        refused = type(error.__cause__) in (sqlite3.OperationalError, sqlite3.DatabaseError)
+        if len(batch) > 1 and not refused:
             for one in batch:
                 await self._commit([one])
             return
+        self._refused = refused or isinstance(error, DamageError)
         for _, waiter in batch:
             _settle(waiter, error)
 
@@ -264,7 +264,9 @@ def compact_some(session: Session, revision: int) -> int:
     until = min(since + COMPACTION_STEP, revision)
     if until > since:
         deleted = session.run("superseded", since=since, until=until)
-        session.run("put_meta", name="retained", value=str(metadata.retained + until - metadata.base - deleted))
+        session.run(
+            "put_meta", name="retained", value=str(metadata.retained + until - metadata.base - deleted)
+        )
         session.run("put_meta", name="compacted", value=str(until))
     return max(since, until)
 

@@ -90,8 +90,8 @@ class Database:
     """A SQLite database: one connection that writes, some that read, one statement to peek."""
 
     def __init__(self, path: str, *, read_only: bool, guard: FileGuard | None = None) -> None:
-        self._path = path
-        self.shared = self._path != ":memory:"
+        self.path = path
+        self.shared = self.path != ":memory:"
         self._read_only = read_only
         self._guard = guard or FileGuard(":memory:")
         self._statements = compile_all(SQLiteDialect(paramstyle="qmark"))
@@ -113,16 +113,18 @@ class Database:
             if isinstance(error, StorageError):
                 raise
             if _is_malformed(error):
-                raise DamageError(f"{database._path}: {error}") from error
+                raise DamageError(f"opening {database.path}: {error}") from error
             if isinstance(error, (sqlite3.Error, SQLAlchemyError, upgrading.SchemaError, OSError)):
-                raise StorageError(f"opening {database._path}: {error}") from error
+                raise StorageError(f"opening {database.path}: {error}") from error
             raise
         return database
 
     async def _start(self) -> None:
         self._guard.check_there()
         self._writer = await self._connect()
-        if not self._read_only:
+        if self._read_only:
+            await self._writer.hop(upgrading.check)
+        else:
             migrate = self._migrate
             await self._writer.hop(lambda raw: upgrading.prepare(raw, migrate))
         if self.shared:
@@ -131,7 +133,7 @@ class Database:
         self._guard.start()
 
     def _migrate(self) -> None:
-        upgrading.upgrade(self._path)
+        upgrading.upgrade(self.path)
 
     async def _connect(self) -> OneHopConnection:
         connection = OneHopConnection(lambda: self._open_raw(BUSY_SECONDS))
@@ -140,7 +142,7 @@ class Database:
 
     def _open_raw(self, timeout: float) -> sqlite3.Connection:
         """A connection in autocommit mode: transactions are begun and ended by their own statements."""
-        name = f"file:{_quoted(self._path)}?mode=ro" if self._read_only else self._path
+        name = f"file:{_quoted(self.path)}?mode=ro" if self._read_only else self.path
         raw = sqlite3.connect(
             name, timeout=timeout, isolation_level=None, check_same_thread=False, uri=self._read_only
         )
@@ -152,7 +154,8 @@ class Database:
         return raw
 
     def _configure(self, raw: sqlite3.Connection) -> None:
-        if self._read_only:
+        if self._read_only:  # what is damaged is to be shown
+            raw.text_factory = lambda data: data.decode("utf-8", "backslashreplace")
             return
         if raw.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             raw.execute("PRAGMA journal_mode=WAL")
@@ -191,7 +194,7 @@ class Database:
             async with self._readers.one() as connection:
                 return await self._transact(connection, "BEGIN", work)
         except sqlite3.Error as error:
-            raise StorageError(f"{self._path}: {error}") from error
+            raise StorageError(f"{self.path}: {error}") from error
 
     async def _transact(self, connection: OneHopConnection, begin: str, work: Callable[[Session], T]) -> T:
         statements = self._statements
@@ -199,7 +202,7 @@ class Database:
             return await connection.hop(lambda raw: _transaction(raw, begin, statements, work))
         except (sqlite3.Error, ValueError, OverflowError) as error:
             kind = DamageError if _is_malformed(error) else StorageError
-            raise kind(f"{self._path}: {error}") from error
+            raise kind(f"{self.path}: {error}") from error
 
     async def close(self) -> None:
         """Let go of every connection; idempotent."""
@@ -227,8 +230,9 @@ def _transaction(
 
 
 def _is_malformed(error: BaseException) -> bool:
-    """Whether SQLite cannot make sense of its file."""
-    return type(error) is sqlite3.DatabaseError
+    """Whether SQLite cannot make sense of its file, or of a text in it."""
+    undecodable = isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error)
+    return undecodable or type(error) is sqlite3.DatabaseError
 
 
 def path_of(url: str) -> str:

@@ -197,6 +197,7 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     .where(events.c.revision > sa.bindparam("revision"))
     .order_by(events.c.revision)
     .limit(sa.bindparam("limit", type_=sa.Integer)),
+    "one_event": sa.select(events).where(events.c.revision == sa.bindparam("revision")),
     "meta": sa.select(meta.c.name, meta.c.value),
     "states": _states(),
     "insert_event": sa.insert(events),
@@ -214,6 +215,7 @@ NAMED: Mapping[str, sa.ClauseElement] = {
     "record": sa.insert(timeline).values(
         {name: sa.bindparam(name) for name in ("revision", "component", "what", "version", "gates", "time")}
     ),
+    "insert_timeline": sa.insert(timeline),
     "timeline": sa.select(timeline)
     .where(timeline.c.revision >= sa.bindparam("since"), timeline.c.seq > sa.bindparam("seq"))
     .order_by(timeline.c.seq),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apiserver.storage.checksums import entry_sum, event_sum, row_state_sum
+from apiserver.storage.checksums import entry_sum, is_intact
 from apiserver.storage.failures import DamageError
 from apiserver.storage.metadata import Metadata, Range
 from apiserver.storage.records import DAMAGED, EMPTY_REVISION, Entry, Key, Verb
@@ -17,7 +17,7 @@ from apiserver.storage.replay import digest
 from apiserver.storage.statements import Session, entry_of
 
 CHUNK_EVENTS = 1000
-ALIKE_MAX = 5  # differences that an error names
+TOLD_MAX = 5  # differences that an error names
 
 Row = Sequence[Any]
 
@@ -42,7 +42,6 @@ class Replay:
     projection: list[Entry]
     metadata: Metadata
     digest: int  # of the newest event
-    damaged: dict[int, Row] = field(default_factory=dict)  # rows of events, by revision
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -69,13 +68,13 @@ def load(session: Session, mark: int) -> tuple[int, list[Entry]]:
     count = session.all("count")[0][0]
     if head < mark or total != kept + metadata.digest_offset or count != metadata.expected(head):
         raise DamageError(_told(verify(session, mark).differences))
-    if metadata.damaged:
-        entries = [_unless(entry, metadata.damaged) for entry in entries]
+    if metadata.unreadable:
+        entries = [_unless(entry, metadata.unreadable) for entry in entries]
     return head, entries
 
 
-def _unless(entry: Entry, damaged: frozenset[int]) -> Entry:
-    return entry._replace(value=DAMAGED) if entry.revision in damaged else entry
+def _unless(entry: Entry, unreadable: frozenset[int]) -> Entry:
+    return entry._replace(value=DAMAGED) if entry.revision in unreadable else entry
 
 
 def _newest(session: Session) -> tuple[int, int]:
@@ -85,9 +84,9 @@ def _newest(session: Session) -> tuple[int, int]:
 
 
 def _told(differences: Sequence[Difference]) -> str:
-    named = "; ".join(difference.text for difference in differences[:ALIKE_MAX])
-    more = len(differences) - ALIKE_MAX
-    return f"{named}; and {more} more" if more > 0 else named
+    named = "; ".join(difference.text for difference in differences[:TOLD_MAX])
+    more = len(differences) - TOLD_MAX
+    return f"the store is damaged: {named}{f'; and {more} more' if more > 0 else ''}"
 
 
 def verify(session: Session, mark: int = 0) -> Replay:
@@ -130,10 +129,8 @@ def _fold(rows: Iterator[Row], replay: Replay) -> Iterator[Difference]:
         if revision > last + 1:
             yield from _gap(last + 1, revision - 1, replay.metadata.lost)
         last = max(last, revision)
-        if event_sum(row_state_sum(row), row[:16]) != row[16]:
-            replay.damaged[revision] = row
-            if revision not in replay.metadata.damaged:
-                yield damaged_event(row)
+        if revision not in replay.metadata.damaged and not is_intact(row):
+            yield damaged_event(row)
         put(replay.objects, row)
     if replay.metadata.floor > last:
         yield from _gap(last + 1, replay.metadata.floor, replay.metadata.lost)

@@ -69,8 +69,6 @@ def _event(row: Sequence[Any], state: int, digest: int) -> int:
 
 def downgrade() -> None:
     """Drop both columns, and what only they need."""
-    op.get_bind().execute(
-        sa.text("DELETE FROM meta WHERE name IN ('retained', 'lost', 'damaged', 'digest_offset')")
-    )
+    op.get_bind().execute(sa.text("DELETE FROM meta WHERE name <> 'compacted'"))
     for name in ("checksum", "digest"):
         op.drop_column("events", name)
