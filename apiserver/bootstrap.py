@@ -16,12 +16,12 @@ from apimachinery.errors import Object, StatusError, is_reason
 from apiserver.aggregation.local import built_in
 from apiserver.authorization.default_roles import DefaultRoles
 from apiserver.authorization.reconciling import must_be_replaced, reconciled
-from apiserver.encoding import object_of
 from apiserver.fairness import defaults
 from apiserver.options import ServerOptions
 from apiserver.request import Handler, Request
 from apiserver.services import Services
 from apiserver.storage.records import Key
+from apiserver.unreadable import known_object
 from apiserver.user import SERVER
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,9 @@ async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object)
     elif obj["kind"] in {"Endpoints", "EndpointSlice"}:
         await _tolerant(dispatch, _request("PUT", f"{path}/{name}", obj), "Conflict")
     elif info.group == "rbac.authorization.k8s.io":
-        stored = object_of(entry.value, entry.revision)
+        stored = known_object(entry)
+        if stored is None:
+            return
         if must_be_replaced(obj, stored):
             await _tolerant(dispatch, _request("DELETE", f"{path}/{name}", None), "NotFound")
             await _tolerant(dispatch, request, "AlreadyExists")

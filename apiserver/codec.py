@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from apimachinery import conversion, defaulting, structural
 from apimachinery.component import World
-from apimachinery.errors import Object, StatusError, internal
+from apimachinery.errors import Object, internal
 from apimachinery.normalising import WrongShape, normalise
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
@@ -18,6 +18,7 @@ from apiserver.definitions.model import CustomResource
 from apiserver.encoding import encode, loads
 from apiserver.generations import Generations
 from apiserver.storage.records import Entry
+from apiserver.unreadable import UnreadableError, decoded
 from apiserver.webhooks.client import WebhookClient
 
 _REMEMBERED = 200_000  # revisions x versions, twice; 200 bytes each when served as stored
@@ -105,7 +106,7 @@ class Codec:
         waiting: dict[str, list[tuple[int, Object]]] = {}
         for value, revision in found:
             if self._served.get((revision, form_of(resource))) is None:
-                obj = self._read(loads(value), resource)
+                obj = self._read(decoded(value), resource)
                 if obj["apiVersion"] == resource.api_version:
                     continue
                 waiting.setdefault(obj["apiVersion"], []).append((revision, obj))
@@ -155,7 +156,7 @@ class Codec:
 
         It may be of another server's version. Raises StatusError (500) for what cannot be decoded.
         """
-        obj: Object = loads(value)
+        obj = decoded(value)
         resource = self.hub(self._stored_as(obj))
         served = self.served(resource, value, revision)
         if served is not value:
@@ -180,7 +181,7 @@ class Codec:
         return defaulting.DefaultingContext(self.world.version, self.world.gates, self.world.clock.now())
 
     def _examine(self, resource: Resource, value: bytes) -> bytes | bool:
-        obj = loads(value)
+        obj = decoded(value)
         known = self._read(obj, resource)
         if resource.custom and known["apiVersion"] != resource.api_version:
             if webhook_of(resource) is not None:
@@ -195,7 +196,7 @@ class Codec:
         try:
             known = pruned(obj, stored) if stored.custom else normalise(obj, stored.schema)
         except WrongShape as error:
-            raise internal(f"unable to decode the stored object: {error}") from error
+            raise UnreadableError(f"unable to decode the stored object: {error}") from error
         known.update(kind=obj["kind"], apiVersion=obj["apiVersion"])
         return self.default(known, stored)
 
@@ -204,13 +205,13 @@ class Codec:
         found = self.table.by_kind(group, version, obj["kind"])
         if found is None and custom:
             why = f"request to convert CR from an invalid group/version: {obj['apiVersion']}"
-            raise StatusError(500, "", why)
+            raise UnreadableError(why)
         if found is None:
             raise undecodable(GroupVersionKind(group, version, obj["kind"]))
         return found
 
 
-def undecodable(gvk: GroupVersionKind) -> StatusError:
+def undecodable(gvk: GroupVersionKind) -> UnreadableError:
     """The answer to reading what is stored in a version that this server does not know."""
     text = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in scheme "{_SCHEME}"'
-    return StatusError(500, "", text)
+    return UnreadableError(text)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from apimachinery.errors import Object, StatusError
-from apiserver.encoding import object_of
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Entry, Key
+from apiserver.unreadable import stored_object
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class Derived(Generic[T]):
     """
 
     def __init__(
-        self, store: Store, resources: Sequence[str], make: Callable[..., T], read: Read = object_of
+        self, store: Store, resources: Sequence[str], make: Callable[..., T], read: Read = stored_object
     ) -> None:
         self._store = store
         self._read = read
@@ -54,5 +54,6 @@ class Derived(Generic[T]):
         try:
             return self._read(entry.value, entry.revision)
         except StatusError as error:
-            log.warning("%s %s cannot be decoded: %s", entry.key.resource, entry.key.name, error.message)
+            key, revision = entry.key, entry.revision
+            log.warning("%s %s at %d cannot be decoded: %s", key.resource, key.path, revision, error.message)
             return None

@@ -59,13 +59,6 @@ def with_revision(value: bytes, revision: int) -> bytes:
     return b'%b"resourceVersion":"%d",%b' % (value[:at], revision, value[at:])
 
 
-def object_of(value: bytes, revision: int) -> Object:
-    """The object that stored bytes hold, with its resourceVersion."""
-    obj: Object = orjson.loads(value)
-    obj["metadata"]["resourceVersion"] = str(revision)
-    return obj
-
-
 def list_head(resource: Resource, metadata: Object) -> bytes:
     """What a list begins with, up to its items; `]}` and a new line end it."""
     head = dumps({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata})

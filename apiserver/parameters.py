@@ -15,6 +15,7 @@ from apimachinery.go_numbers import parse_int
 from apimachinery.labels import LabelSelector, SelectorError
 from apimachinery.validation.object_meta import manager_character_errors
 from apiserver.request import Request
+from apiserver.unreadable import UNSAFE
 
 _META = "meta.k8s.io"
 _MAX_MANAGER = 128
@@ -192,14 +193,24 @@ def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
     return [field.not_supported("dryRun", list(values), ("All",))]
 
 
+def _unsafe_problems(options: Object) -> list[FieldError]:
+    """Everything else that a deletion of what cannot be read must not ask for."""
+    others = ("dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions")
+    given = (name for name in others if options.get(name) not in (None, []))
+    return [field.invalid(UNSAFE, True, f"cannot be set together with .{name}") for name in given]
+
+
 def _preconditions(request: Request) -> Object | None:
     """What a query asks of the object that it deletes."""
     given = {name: next(iter(request.query.get(name) or ()), "") for name in ("uid", "resourceVersion")}
     return {name: value for name, value in given.items() if value} or None
 
 
-def delete_options(request: Request, body: Object | None) -> Object:
-    """DeleteOptions of the body, or of the query if there is none; checked. Raises 400 and 422."""
+def delete_options(request: Request, body: Object | None, *, unsafe: bool = False) -> Object:
+    """DeleteOptions of the body, or of the query if there is none; checked. Raises 400 and 422.
+
+    The option to delete what cannot be read is only known if `unsafe`.
+    """
     if body is not None:
         options = {name: value for name, value in body.items() if name not in {"kind", "apiVersion"}}
     else:
@@ -209,8 +220,11 @@ def delete_options(request: Request, body: Object | None) -> Object:
             "propagationPolicy": next(iter(request.query.get("propagationPolicy") or ()), None),
             "dryRun": request.query.get("dryRun"),
             "preconditions": _preconditions(request),
+            UNSAFE: boolean(request, UNSAFE) or None,
         }
         options = {name: value for name, value in options.items() if value is not None}
+    if not unsafe:
+        options.pop(UNSAFE, None)
     problems = []
     policy = options.get("propagationPolicy")
     if policy is not None and options.get("orphanDependents") is not None:
@@ -220,5 +234,7 @@ def delete_options(request: Request, body: Object | None) -> Object:
         known = ("Foreground", "Background", "Orphan", "nil")
         problems.append(field.not_supported("propagationPolicy", policy, known))
     problems += dry_run_problems(options.get("dryRun") or [])
+    if options.get(UNSAFE):
+        problems += _unsafe_problems(options)
     refuse("DeleteOptions", problems)
     return options

@@ -7,9 +7,9 @@ from apimachinery.errors import Object
 from apimachinery.quantity import Quantity
 from apimachinery.quota.volume_claims import class_of
 from apiserver.admission import UPDATE, Attributes, Plugin
-from apiserver.encoding import loads
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 _UNBOUND = "Only bound persistent volume claims can be expanded"
 _FIXED = (
@@ -37,7 +37,7 @@ class PersistentVolumeClaimResize(Plugin):
 
     def _allows(self, name: str) -> bool:
         entry = self._store.get(Key("storageclasses.storage.k8s.io", "", name))
-        return entry is not None and bool(loads(entry.value).get("allowVolumeExpansion"))
+        return entry is not None and bool(object_of(entry).get("allowVolumeExpansion"))
 
 
 def _size(claim: Object) -> Quantity:

@@ -10,8 +10,9 @@ from apimachinery.errors import Object
 from apimachinery.quota.pod_resources import PodResources
 from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from apiserver.admission.limits import claim_errors, pod_errors
-from apiserver.encoding import object_of
 from apiserver.generations import Generations
+from apiserver.storage.records import Entry
+from apiserver.unreadable import object_of
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -63,13 +64,13 @@ class LimitRanger(Plugin):
         if not is_pod and attributes.subresource:
             return ()
         entries = self._store.list("limitranges", attributes.namespace).entries
-        return [self._parse(entry.value, entry.revision) for entry in entries]
+        return [self._parse(entry) for entry in entries]
 
-    def _parse(self, value: bytes, revision: int) -> Object:
-        found = self._parsed.get(revision)
+    def _parse(self, entry: Entry) -> Object:
+        found = self._parsed.get(entry.revision)
         if found is None:
-            found = object_of(value, revision)
-            self._parsed.put(revision, found)
+            found = object_of(entry)
+            self._parsed.put(entry.revision, found)
         return found
 
 

@@ -5,10 +5,10 @@ Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go, 
 
 from apimachinery.errors import GroupResource, Object, StatusError, not_found
 from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.encoding import loads
 from apiserver.generations import Generations
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 _REMEMBERED = 1000  # namespaces, twice
 _REVIEWS = "localsubjectaccessreviews.authorization.k8s.io"
@@ -51,7 +51,7 @@ class NamespaceLifecycle(Plugin):
             raise not_found(GroupResource("", "namespaces"), namespace)
         known = self._phases.get(namespace)
         if known is None or known[0] != entry.revision:
-            status: Object = loads(entry.value).get("status") or {}
+            status: Object = object_of(entry).get("status") or {}
             known = entry.revision, status.get("phase") == "Terminating"
             self._phases.put(namespace, known)
         return known[1]

@@ -14,10 +14,10 @@ from apiserver.admission.token_audiences import token_audiences
 from apiserver.authorization import Authorizer
 from apiserver.authorization.node import LEASES, node_of
 from apiserver.authorization.references import MIRROR, config_map_names
-from apiserver.encoding import object_of
 from apiserver.request_info import RequestInfo
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 _RESTRICTED = "node-restriction.kubernetes.io"
 _KUBELET_LABELS = frozenset(
@@ -119,7 +119,7 @@ class NodeRestriction(Plugin):
         entry = self._store.get(Key("pods", attributes.namespace, name))
         if entry is None:
             raise not_found(GroupResource("", "pod"), name)
-        return object_of(entry.value, entry.revision)
+        return object_of(entry)
 
     # -- others that need to look further
 

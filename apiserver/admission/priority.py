@@ -7,10 +7,10 @@ pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none of 
 from apimachinery.errors import Object
 from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from apiserver.derived import Derived
-from apiserver.encoding import loads
 from apiserver.registry.validation.classes import SYSTEM_PRIORITIES
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 _RESOURCE = "priorityclasses.scheduling.k8s.io"
 
@@ -71,7 +71,7 @@ class Priority(Plugin):
 
     def _class(self, name: str) -> Object | None:
         entry = self._store.get(Key(_RESOURCE, "", name))
-        return loads(entry.value) if entry else None
+        return object_of(entry) if entry else None
 
     def _default(self) -> Object | None:
         """Of several defaults the lowest."""

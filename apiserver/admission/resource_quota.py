@@ -20,9 +20,9 @@ from apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from apiserver.admission.quota_status import write_used
 from apiserver.derived import Derived
-from apiserver.encoding import object_of
 from apiserver.generations import Generations
-from apiserver.storage.records import Key
+from apiserver.storage.records import Entry, Key
+from apiserver.unreadable import object_of
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -119,17 +119,13 @@ class ResourceQuota(Plugin):
 
     def _quotas(self, namespace: str, names: Collection[str] | None) -> list[Object]:
         entries = self._store.list(_RESOURCE, namespace).entries
-        return [
-            self._parse(entry.value, entry.revision)
-            for entry in entries
-            if names is None or entry.key.name in names
-        ]
+        return [self._parse(entry) for entry in entries if names is None or entry.key.name in names]
 
-    def _parse(self, value: bytes, revision: int) -> Object:
-        found = self._parsed.get(revision)
+    def _parse(self, entry: Entry) -> Object:
+        found = self._parsed.get(entry.revision)
         if found is None:
-            found = object_of(value, revision)
-            self._parsed.put(revision, found)
+            found = object_of(entry)
+            self._parsed.put(entry.revision, found)
         return found
 
 

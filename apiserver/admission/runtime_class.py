@@ -6,9 +6,9 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/runtimeclass/admission.go, 1.36.
 from apimachinery.errors import Object
 from apimachinery.quota.amounts import amounts
 from apiserver.admission import CREATE, Attributes, Plugin
-from apiserver.encoding import loads
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 _RESOURCE = "runtimeclasses.node.k8s.io"
 _OTHER_OVERHEAD = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
@@ -62,7 +62,7 @@ class RuntimeClass(Plugin):
             entry = self._store.get(key)
         if entry is None:
             raise attributes.refuse(f'pod rejected: RuntimeClass "{name}" not found')
-        found: Object = loads(entry.value)
+        found: Object = object_of(entry)
         return found
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from apimachinery.errors import GroupResource, Object, not_found
 from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from apiserver.admission.pod_secrets import secret_names
-from apiserver.encoding import loads
 from apiserver.generations import Generations
 from apiserver.storage.records import Entry, Key
+from apiserver.unreadable import object_of
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -96,7 +96,7 @@ class ServiceAccount(Plugin):
     def _parse(self, entry: Entry) -> Object:
         found = self._parsed.get(entry.revision)
         if found is None:
-            found = loads(entry.value)
+            found = object_of(entry)
             self._parsed.put(entry.revision, found)
         return found
 

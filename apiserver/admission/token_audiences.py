@@ -7,9 +7,9 @@ as we remember it.
 from collections.abc import Iterator
 
 from apimachinery.errors import Object
-from apiserver.encoding import object_of
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 _DRIVERS = "csidrivers.storage.k8s.io"
 
@@ -45,4 +45,4 @@ def _driver_of_claim(store: Store, namespace: str, name: str) -> str:
 
 def _get(store: Store, resource: str, namespace: str, name: str) -> Object:
     entry = store.get(Key(resource, namespace, name))
-    return object_of(entry.value, entry.revision) if entry else {}
+    return object_of(entry) if entry else {}

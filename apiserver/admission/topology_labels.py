@@ -6,9 +6,9 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels/admission.go, 1
 from apimachinery.errors import Object
 from apimachinery.gates import FeatureGates
 from apiserver.admission import CREATE, Attributes, Plugin
-from apiserver.encoding import loads
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 _LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
@@ -37,7 +37,7 @@ class PodTopologyLabels(Plugin):
         entry = self._store.get(Key("nodes", "", name)) if name else None
         if entry is None:
             return {}
-        labels = loads(entry.value)["metadata"].get("labels") or {}
+        labels = object_of(entry)["metadata"].get("labels") or {}
         return {label: labels[label] for label in _LABELS if label in labels}
 
 

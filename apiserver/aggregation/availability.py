@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from apimachinery.clock import timestamp
 from apimachinery.errors import Object, StatusError
 from apiserver.aggregation.registered import RESOURCE, Remote
-from apiserver.encoding import dumps, loads, object_of
+from apiserver.encoding import dumps, loads
 from apiserver.nodes.exchange import DialError
 from apiserver.request import Handler, Request
 from apiserver.request_info import parse
 from apiserver.storage.failures import StorageError
 from apiserver.storage.records import Key
+from apiserver.unreadable import known_object
 from apiserver.user import MASTERS_GROUP, SERVER, User
 from apiserver.wakeups import Wakeups
 from apiserver.webhooks.endpoints import ResolutionError
@@ -81,9 +82,9 @@ class Availability:
     async def _note(self, name: str, finding: Finding) -> None:
         """Write the condition of an APIService if it is another; nothing if there is none any more."""
         entry = self._services.store.get(Key(RESOURCE, "", name))
-        if entry is None:
+        obj = known_object(entry) if entry is not None else None
+        if obj is None:
             return
-        obj = object_of(entry.value, entry.revision)
         new = self._with_condition(obj, finding)
         if new == obj:
             return

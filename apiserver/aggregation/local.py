@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from apimachinery.errors import Object, StatusError
 from apiserver.aggregation.registered import GROUP, RESOURCE
-from apiserver.encoding import dumps, loads
+from apiserver.encoding import dumps
 from apiserver.request import Handler, Request
 from apiserver.request_info import parse
 from apiserver.storage.failures import StorageError
 from apiserver.storage.records import Key
+from apiserver.unreadable import known_object
 from apiserver.user import SERVER
 from apiserver.wakeups import Wakeups
 
@@ -123,14 +124,17 @@ class LocalServices:
             self._has_started = not self._wakeups.failed
         wanted = set(self._groups(custom=True))
         for group, version in sorted(wanted):
-            if self._get(f"{version}.{group}") is None:
+            key = Key(RESOURCE, "", f"{version}.{group}")
+            if self._services.store.get(key) is None:
                 await self._send("POST", _PATH, local_service(group, version, custom=True))
         await self._let_go(_ALWAYS, wanted)
 
     async def _let_go(self, managed: str, wanted: set[tuple[str, str]]) -> None:
         """Delete what is managed in that way and not wanted."""
         for entry in self._services.store.list(RESOURCE).entries:
-            obj = loads(entry.value)
+            obj = known_object(entry)
+            if obj is None:
+                continue
             spec, labels = obj["spec"], obj["metadata"].get("labels") or {}
             named = spec.get("group") or "", spec.get("version") or ""
             if labels.get(AUTOMANAGED) == managed and named not in wanted:
@@ -142,10 +146,6 @@ class LocalServices:
             for version in versions:
                 if table.defines(group, version) == custom:
                     yield group, version
-
-    def _get(self, name: str) -> Object | None:
-        entry = self._services.store.get(Key(RESOURCE, "", name))
-        return loads(entry.value) if entry else None
 
     async def _send(self, method: str, path: str, obj: Object | None) -> None:
         body = b"" if obj is None else dumps(obj)

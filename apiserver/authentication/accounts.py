@@ -17,10 +17,10 @@ from apiserver.accounts import group_names, user_name
 from apiserver.accounts.issuing import PRIVATE
 from apiserver.accounts.keys import AccountKeys
 from apiserver.authentication import Identity, TokenError
-from apiserver.encoding import object_of
 from apiserver.generations import Generations
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Entry, Key
+from apiserver.unreadable import object_of
 from apiserver.user import AUTHENTICATED_GROUP, User
 
 LEGACY_ISSUER = "kubernetes/serviceaccount"
@@ -140,7 +140,7 @@ class AccountTokens:
         entry = self._store.get(Key("secrets", namespace, secret))
         if entry is None:
             raise TokenError("service account token has been invalidated")
-        stored = object_of(entry.value, entry.revision)
+        stored = object_of(entry)
         if _is_gone(entry, now) or _secret_token(stored) != text:
             raise TokenError(_INVALIDATED)
         if self._heeds_label and (stored["metadata"].get("labels") or {}).get(_INVALID_SINCE):
@@ -182,7 +182,7 @@ def _is_gone(entry: Entry, now: datetime) -> bool:
     """Whether the object was to go more than a minute ago."""
     if b'"deletionTimestamp"' not in entry.value:
         return False
-    marked = object_of(entry.value, entry.revision)["metadata"].get("deletionTimestamp")
+    marked = object_of(entry)["metadata"].get("deletionTimestamp")
     return bool(marked) and parse_timestamp(marked) < now - _LEEWAY
 
 

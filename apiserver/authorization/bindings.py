@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from apimachinery.errors import Object
 from apiserver.authorization.rules import Rule, rules_of
-from apiserver.encoding import object_of
 from apiserver.following import Following
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Entry, Key
+from apiserver.unreadable import known_object
 from apiserver.user import User
 
 GROUP = "rbac.authorization.k8s.io"
@@ -61,10 +61,11 @@ class Bindings:
         return self._generation
 
     def _put_role(self, key: Key, entry: Entry | None) -> None:
-        if entry is None:
+        role = known_object(entry) if entry is not None else None
+        if role is None:
             self._roles.pop(key, None)
         else:
-            self._roles[key] = rules_of(object_of(entry.value, entry.revision))
+            self._roles[key] = rules_of(role)
 
     def _put_binding(self, key: Key, entry: Entry | None) -> None:
         old = self._bindings.pop(key, None)
@@ -73,9 +74,10 @@ class Bindings:
             held.pop(key, None)
             if not held:
                 self._of.pop((key.namespace, who), None)
-        if entry is None:
+        obj = known_object(entry) if entry is not None else None
+        if obj is None:
             return
-        binding = self._bindings[key] = _binding(key, object_of(entry.value, entry.revision))
+        binding = self._bindings[key] = _binding(key, obj)
         for who, _ in binding.subjects:
             self._of.setdefault((key.namespace, who), {})[key] = None
 

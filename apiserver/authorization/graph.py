@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from apimachinery.errors import Object
 from apiserver.authorization.references import Reference, references, volume_secrets
-from apiserver.encoding import object_of
 from apiserver.following import Following
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Entry, Key
+from apiserver.unreadable import known_object
 
 PODS, VOLUMES = "pods", "persistentvolumes"
 ATTACHMENTS = "volumeattachments.storage.k8s.io"
@@ -58,7 +58,8 @@ class Graph:
                 self._put(key, entry)
 
     def _put(self, key: Key, entry: Entry | None) -> None:
-        new = _relations(key, object_of(entry.value, entry.revision)) if entry else None
+        obj = known_object(entry) if entry else None
+        new = _relations(key, obj) if obj is not None else None
         old = self._held.get(key)
         if new == old:
             return
@@ -83,7 +84,7 @@ class Graph:
             self._of_secret[secret].discard(key)
             if not self._of_secret[secret]:
                 del self._of_secret[secret]
-        volume = object_of(entry.value, entry.revision) if entry else {}
+        volume = (known_object(entry) if entry else None) or {}
         claim = (volume.get("spec") or {}).get("claimRef")
         if not claim:
             return

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from apimachinery.schema import Schema
 from apimachinery.structural import Rules
 from apiserver.definitions.resource import STORED_AS, Definition
-from apiserver.encoding import object_of
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Entry
+from apiserver.unreadable import known_object
 
 
 class StoredDefinitions:
@@ -31,17 +31,21 @@ class StoredDefinitions:
 
     def _read(self, entries: Iterable[Entry]) -> None:
         before = self._known
-        self._known = {entry.key.name: self._definition(entry) for entry in entries}
+        found = ((entry.key.name, self._definition(entry)) for entry in entries)
+        self._known = {name: definition for name, definition in found if definition is not None}
         self.generation += 1
         for name, definition in before.items():
             if self._known.get(name) is not definition:
                 definition.end_watches()
 
-    def _definition(self, entry: Entry) -> Definition:
+    def _definition(self, entry: Entry) -> Definition | None:
+        """The definition of an entry; None if it cannot be read, which makes nothing then."""
         known = self._known.get(entry.key.name)
         if known is not None and known.revision == entry.revision:
             return known
-        obj = object_of(entry.value, entry.revision)
+        obj = known_object(entry)
+        if obj is None:
+            return None
         found = Definition(obj, entry.revision, entry.created, self._metadata, self._rules)
         if known is not None and known.makes_same_as(found):
             known.follow(found)

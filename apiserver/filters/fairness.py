@@ -8,7 +8,6 @@ from functools import partial
 from apimachinery.errors import Object, StatusError
 from apiserver import statuses
 from apiserver.derived import Derived, Read
-from apiserver.encoding import object_of
 from apiserver.fairness.classifying import Classifier, Flow
 from apiserver.fairness.defaults import GROUP
 from apiserver.fairness.levels import Levels, RejectedError
@@ -17,6 +16,7 @@ from apiserver.metrics import FlowMetrics
 from apiserver.request import Handler, Request, Response, text
 from apiserver.request_info import RequestInfo
 from apiserver.storage.interfaces import Store
+from apiserver.unreadable import stored_object
 from apiserver.user import User
 
 _REMEMBERED = 5_000  # users x kinds of requests, twice
@@ -26,7 +26,7 @@ _Key = tuple[str, tuple[str, ...], str, str, str, str, str]
 class Fairness:
     """Classifies requests and seats them; both follow the stored objects."""
 
-    def __init__(self, store: Store, metrics: FlowMetrics, total: int, read: Read = object_of) -> None:
+    def __init__(self, store: Store, metrics: FlowMetrics, total: int, read: Read = stored_object) -> None:
         self._metrics = metrics
         self._levels = Levels(total)
         self._known: Generations[_Key, Flow] = Generations(_REMEMBERED)

@@ -9,11 +9,11 @@ from datetime import timedelta
 from apimachinery.clock import parse_timestamp
 from apimachinery.errors import Object, StatusError
 from apiserver import parameters, rendering
-from apiserver.encoding import loads
 from apiserver.request import Request, Response
 from apiserver.selection import selection
 from apiserver.services import Scope, Services
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 RESOURCE = "componentstatuses"
 _ETCD = "etcd-0"
@@ -62,7 +62,7 @@ def _problem(services: Services, name: str, port: int) -> str:
     """What a probe would say, empty if the holder of the lease renews it."""
     leases = services.table.resource("coordination.k8s.io", "v1", "leases")
     entry = services.store.get(Key(leases.storage_resource, "kube-system", name)) if leases else None
-    spec = loads(entry.value).get("spec") or {} if entry is not None else {}
+    spec = object_of(entry).get("spec") or {} if entry is not None else {}
     if spec.get("holderIdentity") and spec.get("renewTime"):
         lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
         if parse_timestamp(spec["renewTime"]) + lasts >= services.world.clock.now():

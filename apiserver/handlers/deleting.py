@@ -3,19 +3,20 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """
 
-from apimachinery import decoding, errors
+from apimachinery import decoding, errors, field
 from apimachinery.decoding import Parsed
 from apimachinery.errors import Object, is_reason
 from apimachinery.resources import GroupVersionKind
 from apimachinery.schema import Schema
 from apiserver import bodies, parameters, rendering
 from apiserver.handlers.creating import write_of
-from apiserver.handlers.listing import metadata_of, objects, page_of
-from apiserver.registry import deleting
+from apiserver.handlers.listing import metadata_of, objects, page_of, unreadable_list
+from apiserver.registry import deleting, unsafe_deleting
 from apiserver.registry.writes import Written
 from apiserver.request import Request, Response
 from apiserver.selection import selection
 from apiserver.services import Scope
+from apiserver.unreadable import UNSAFE, UnreadableError
 
 _KIND = GroupVersionKind("", "v1", "DeleteOptions")
 _BAD_SINCE = 35  # the first minor that takes options it cannot read for the client's fault (133358)
@@ -24,14 +25,19 @@ _UNVERSIONED = frozenset(
     {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
 )
 _SCHEME = 'scheme "pkg/apis/meta/internalversion/scheme/register.go:27"'
+_NOT_MANY = "is not allowed with DELETECOLLECTION, try again after removing the option"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 async def delete(request: Request, scope: Scope) -> Response:
     """Delete by the options of body or query; answers the object, or a Status if it is gone at once."""
     form = rendering.form_of(request)
-    options = parameters.delete_options(request, await _body(request, scope))
+    unsafe = scope.registry.tells_corruption
+    options = parameters.delete_options(request, await _body(request, scope), unsafe=unsafe)
     write = write_of(request, scope, dry_run=bool(options.get("dryRun")))
+    if options.get(UNSAFE):
+        await unsafe_deleting.delete(scope.registry, request.info.name, options, write)
+        return rendering.document(_success(scope, request.info.name), rendering.plain(form))
     result = await deleting.delete(scope.registry, request.info.name, options, write)
     asked_to_cascade = options.get("orphanDependents") is False
     status = 202 if asked_to_cascade and not result.deleted else 200
@@ -39,6 +45,12 @@ async def delete(request: Request, scope: Scope) -> Response:
         return rendering.document(_gone(scope, result), rendering.plain(form), status)
     obj = scope.services.codec.convert(result.obj, scope.resource)
     return rendering.render(request, scope, obj, form, status)
+
+
+def _success(scope: Scope, name: str) -> Object:
+    """The Status where there is no object to show."""
+    head: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    return head | {"details": {"name": name, "kind": scope.resource.kind}, "code": 200}
 
 
 def _gone(scope: Scope, result: Written) -> Object:
@@ -112,12 +124,18 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
     watch_list = scope.services.world.gates.enabled("WatchList")
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
-    how = parameters.delete_options(request, await _body(request, scope))
+    unsafe = scope.registry.tells_corruption
+    how = parameters.delete_options(request, await _body(request, scope), unsafe=unsafe)
+    if how.get(UNSAFE):
+        parameters.refuse("DeleteOptions", [field.invalid(UNSAFE, True, _NOT_MANY)])
     write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
     write.collection = True
     namespace = request.info.namespace or None
-    page = await page_of(scope, namespace, options, wanted)
-    items, metadata = objects(scope, page.entries), metadata_of(scope, page, namespace, wanted)
+    try:
+        page = await page_of(scope, namespace, options, wanted)
+        items, metadata = objects(scope, page.entries), metadata_of(scope, page, namespace, wanted)
+    except UnreadableError as error:
+        raise unreadable_list(scope, namespace, error) from None
     for entry in page.entries:
         write.namespace = entry.key.namespace
         try:

@@ -22,9 +22,9 @@ from apiserver.registry.writes import Write, Written
 from apiserver.request import Request, Response
 from apiserver.services import Scope
 from apiserver.storage.records import Entry
+from apiserver.unreadable import UNSAFE
 
 _EVICTION = GroupKind("policy", "Eviction")
-_UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 _TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 _REASON, _MESSAGE = "EvictionByEvictionAPI", "Eviction API: evicting"
 _TRIES = 20
@@ -57,9 +57,9 @@ async def evict(request: Request, scope: Scope) -> Response:
 def _delete_options(request: Request, eviction: Object, *, dry_run: bool) -> Object:
     """How to delete the pod; `dry_run` is what the request's own parameter says."""
     given = eviction.get("deleteOptions") or {}
-    if given.get(_UNSAFE):
+    if given.get(UNSAFE):
         why = "can not be set for pod eviction, try after removing the option"
-        raise invalid(_EVICTION, request.info.name, [field.invalid(f"deleteOptions.{_UNSAFE}", True, why)])
+        raise invalid(_EVICTION, request.info.name, [field.invalid(f"deleteOptions.{UNSAFE}", True, why)])
     how = {name: value for name, value in given.items() if name not in {"kind", "apiVersion"}}
     if how:
         how = parameters.delete_options(request, how)

@@ -9,6 +9,7 @@ from apiserver.beside import beside
 from apiserver.request import Request, Response
 from apiserver.revisions import parse_cached_revision, wait
 from apiserver.services import Scope
+from apiserver.unreadable import UnreadableError
 
 _NO_EXPORT_SINCE = 21  # the first minor
 
@@ -29,7 +30,10 @@ async def get(request: Request, scope: Scope) -> Response:
     if entry is None:
         raise errors.not_found(scope.resource.group_resource, info.name)
     await scope.registry.prepare(entry)
-    if form == rendering.PLAIN:
-        return rendering.current(request, scope, entry.value, entry.revision, form)
     value, revision = entry.value, entry.revision
-    return await beside(len(value), lambda: rendering.current(request, scope, value, revision, form))
+    try:
+        if form == rendering.PLAIN:
+            return rendering.current(request, scope, value, revision, form)
+        return await beside(len(value), lambda: rendering.current(request, scope, value, revision, form))
+    except UnreadableError as error:
+        raise scope.registry.unreadable(entry, error) from None

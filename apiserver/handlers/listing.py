@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from apimachinery import errors
-from apimachinery.errors import Object
+from apimachinery.errors import Object, StatusError
 from apiserver import continuing, parameters, rendering
 from apiserver.beside import Turn, beside
 from apiserver.encoding import list_head, loads, with_revision
@@ -19,6 +19,7 @@ from apiserver.selection import Selection, selection
 from apiserver.services import Scope
 from apiserver.storage.failures import CompactedError, FutureRevisionError
 from apiserver.storage.records import Entry, Key, Page
+from apiserver.unreadable import UnreadableError
 
 _PLAIN = Accepted("application/json")
 _CHECKS = 1_000  # of objects against conditions in one go
@@ -31,14 +32,23 @@ async def list_objects(request: Request, scope: Scope) -> Response:
     options = parameters.list_options(request, watch=False, watch_list=watch_list)
     wanted = await selection(request, scope.registry, options)
     namespace = request.info.namespace or None
-    page = await page_of(scope, namespace, options, wanted)
-    metadata = metadata_of(scope, page, namespace, wanted)
-    if form == _PLAIN:
-        response = Response(200, await _body(scope, page, metadata, wanted))
-    else:
-        size = sum(len(one.value) for one in page.entries)
-        response = await beside(size, lambda: _converted(request, scope, page.entries, metadata, form))
+    try:
+        page = await page_of(scope, namespace, options, wanted)
+        metadata = metadata_of(scope, page, namespace, wanted)
+        if form == _PLAIN:
+            response = Response(200, await _body(scope, page, metadata, wanted))
+        else:
+            size = sum(len(one.value) for one in page.entries)
+            response = await beside(size, lambda: _converted(request, scope, page.entries, metadata, form))
+    except UnreadableError as error:
+        raise unreadable_list(scope, namespace, error) from None
     return await rendering.compressed(request, response)
+
+
+def unreadable_list(scope: Scope, namespace: str | None, error: UnreadableError) -> StatusError:
+    """The answer to a list that met `error`; which objects cannot be read is found out anew."""
+    listed = scope.services.store.list(scope.resource.storage_resource, namespace).entries
+    return scope.registry.unreadable_list(listed) or error
 
 
 def _converted(

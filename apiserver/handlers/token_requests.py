@@ -16,11 +16,11 @@ from apiserver.accounts import issuing
 from apiserver.accounts.issuing import Bound
 from apiserver.admission import CREATE
 from apiserver.admission.requests import attributes_of
-from apiserver.encoding import object_of
 from apiserver.media_types import WITHOUT_TABLES
 from apiserver.request import Request, Response
 from apiserver.services import Scope
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
 _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 1 << 32
@@ -49,7 +49,7 @@ async def request_token(request: Request, scope: Scope) -> Response:
 def _account(scope: Scope, request: Request) -> Object:
     info = request.info
     entry = scope.registry.entry(info.namespace, info.name)
-    return object_of(entry.value, entry.revision)
+    return object_of(entry)
 
 
 def _complete(scope: Scope, request: Request, asked: Object, now: datetime) -> None:
@@ -136,7 +136,7 @@ def _node_of(scope: Scope, pod: Object) -> Object | None:
 
 def _get(scope: Scope, resource: str, namespace: str, name: str) -> Object | None:
     entry = scope.services.store.get(Key(resource, namespace, name))
-    return object_of(entry.value, entry.revision) if entry else None
+    return object_of(entry) if entry else None
 
 
 def _gvk(group: str, version: str, kind: str) -> str:

@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from apimachinery import errors
 from apimachinery.errors import Object, StatusError
 from apiserver import media_types, parameters, rendering
 from apiserver.codec import form_of
@@ -20,9 +21,10 @@ from apiserver.request import Request, Response
 from apiserver.revisions import parse_cached_revision, too_old, wait
 from apiserver.selection import Selection, selection
 from apiserver.services import Scope
-from apiserver.storage.failures import CompactedError, FutureRevisionError, SlowWatcherError
+from apiserver.storage.failures import CompactedError, FutureRevisionError, SlowWatcherError, StorageError
 from apiserver.storage.interfaces import Watch
 from apiserver.storage.records import Entry, Event, Verb
+from apiserver.unreadable import UnreadableError, deleted_unread
 
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
 MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere
@@ -99,8 +101,12 @@ async def stream(
         return
     except CompactedError as error:
         yield encoder.error(too_old(error))
-    except StatusError as error:  # an object that this server cannot decode ends the watch
+    except UnreadableError as error:  # an object that this server cannot decode ends the watch
+        yield encoder.error(errors.internal(error.text))
+    except StatusError as error:
         yield encoder.error(error)
+    except StorageError as error:
+        yield encoder.error(errors.internal(str(error)))
     finally:
         timer.cancel()
         lifetime.watches.discard(cursor)
@@ -195,12 +201,15 @@ def _lines(
 ) -> tuple[bytes, StatusError | None]:
     """What a batch is to a watcher, up to the first object that this server cannot decode."""
     lines = bytearray()
-    try:
-        for event in batch:
-            if event.revision > since:
+    for event in batch:
+        if event.revision > since:
+            try:
                 lines += encoder.lines(_changes(event, wanted))
-    except StatusError as error:
-        return bytes(lines), error
+            except UnreadableError as error:
+                told = event.verb is Verb.DELETE and wanted.registry.tells_corruption
+                return bytes(lines), deleted_unread(error, event.revision) if told else error
+            except StatusError as error:
+                return bytes(lines), error
     return bytes(lines), None
 
 

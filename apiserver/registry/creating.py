@@ -20,6 +20,7 @@ from apiserver.registry.writes import Write, Written
 from apiserver.request_info import RequestInfo
 from apiserver.storage.failures import ConflictError
 from apiserver.storage.records import Change, Entry, Verb
+from apiserver.unreadable import UnreadableError, decoded
 
 _NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
 _MAX_GENERATED = 63 - 5
@@ -147,4 +148,9 @@ def _exists(registry: Registry, current: Entry | None, metadata: Object, write: 
 
 def _is_ending(value: bytes) -> bool:
     # Objects that do not name the field anywhere need not be decoded.
-    return b'"deletionTimestamp"' in value and bool(loads(value)["metadata"].get("deletionTimestamp"))
+    if b'"deletionTimestamp"' not in value:
+        return False
+    try:
+        return bool(decoded(value)["metadata"].get("deletionTimestamp"))
+    except UnreadableError:
+        return False

@@ -4,11 +4,20 @@ The verbs that write are functions in `creating`, `updating` and `deleting`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from apimachinery import field
-from apimachinery.errors import GroupKind, GroupResource, Object, bad_request, not_found
+from apimachinery.errors import (
+    GroupKind,
+    GroupResource,
+    Object,
+    StatusError,
+    bad_request,
+    internal,
+    not_found,
+)
 from apimachinery.managedfields import FieldSet
 from apimachinery.resources import Resource
 from apimachinery.validation.names import path_segment
@@ -16,16 +25,19 @@ from apiserver.admission import Attributes
 from apiserver.beside import beside
 from apiserver.definitions.instances import InstanceStatusStrategy, InstanceStrategy
 from apiserver.definitions.model import CustomResource
-from apiserver.encoding import loads, object_of
+from apiserver.encoding import loads
 from apiserver.generations import Generations
 from apiserver.registry.field_managers import field_manager
 from apiserver.registry.strategies import strategy_of
 from apiserver.registry.strategy import Strategy, StrategyContext
 from apiserver.registry.writes import Write, Written
 from apiserver.storage.records import Entry, Key
+from apiserver.unreadable import GATE, UnreadableError, corrupt, failed_list, object_of, stored_path
 
 if TYPE_CHECKING:
     from apiserver.services import Services
+
+log = logging.getLogger(__name__)
 
 _REMEMBERED = 100_000  # labels and fields of that many revisions, twice
 
@@ -95,7 +107,46 @@ class Registry:
 
     def object(self, entry: Entry) -> Object:
         """The object of an entry in the hub version, fresh, with its resourceVersion."""
-        return self.services.codec.object(self.resource, entry.value, entry.revision)
+        try:
+            return self.services.codec.object(self.resource, entry.value, entry.revision)
+        except UnreadableError as error:
+            raise self.unreadable(entry, error) from None
+
+    def unreadable(self, entry: Entry, error: UnreadableError) -> StatusError:
+        """The answer to who reads `entry`, which cannot be read."""
+        key = entry.key
+        log.warning("%s %s at %d cannot be read: %s", key.resource, key.path, entry.revision, error.text)
+        if not self.tells_corruption:
+            return error
+        return internal(corrupt(self.stored_path(key), error, entry.revision))
+
+    def unreadable_list(self, entries: Iterable[Entry]) -> StatusError | None:
+        """The answer to a list of `entries`; None if all of them can be read."""
+        errors: list[tuple[str, UnreadableError, int]] = []
+        for entry in entries:
+            try:
+                self.services.codec.served(self.resource, entry.value, entry.revision)
+            except UnreadableError as error:
+                errors.append((self.stored_path(entry.key), error, entry.revision))
+                if not self.tells_corruption:
+                    break
+        if not errors:
+            return None
+        path, first, revision = errors[0]
+        log.warning("%s at %d cannot be read: %s", path, revision, first.text)
+        if self.tells_corruption:
+            return failed_list(self.resource.group_resource, errors, self.services.world.version.minor)
+        return internal(f'unable to transform key "{path}": {first.text}') if first.altered else first
+
+    @property
+    def tells_corruption(self) -> bool:
+        """Whether answers name the objects that cannot be read, and deletions may ignore that."""
+        gates = self.services.world.gates
+        return gates.knows(GATE) and gates.enabled(GATE)
+
+    def stored_path(self, key: Key) -> str:
+        """The key of an object in upstream's store."""
+        return stored_path(self.resource.group_resource, key, custom=self.resource.custom)
 
     def selectable(self, value: bytes, revision: int) -> Selectable:
         """Labels and fields of the object that `value` was at `revision`."""
@@ -196,10 +247,10 @@ class Registry:
 
     def _objects(self, resource: str, namespace: str | None) -> Iterator[Object]:
         for entry in self.services.store.list(resource, namespace).entries:
-            yield object_of(entry.value, entry.revision)
+            yield object_of(entry)
         if self._under_way and resource == self.resource.storage_resource:
             yield from tuple(self._under_way.values())
 
     def _object(self, resource: str, namespace: str, name: str) -> Object | None:
         entry = self.services.store.get(Key(resource, namespace, name))
-        return object_of(entry.value, entry.revision) if entry else None
+        return object_of(entry) if entry else None

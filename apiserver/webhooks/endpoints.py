@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from apimachinery.errors import Object
-from apiserver.encoding import loads
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 ANNOTATION = "apiserver.kubeskew.io/local-address"  # HOST:PORT, whatever the port asked for
 _SLICES = "endpointslices.discovery.k8s.io"
@@ -91,7 +91,7 @@ class ServiceResolver:
 
     def _get(self, resource: str, namespace: str, name: str) -> Object | None:
         entry = self._store.get(Key(resource, namespace, name))
-        return loads(entry.value) if entry else None
+        return object_of(entry) if entry else None
 
     def _endpoints(self, namespace: str, name: str, port_name: str) -> Iterator[Address]:
         endpoints = self._get("endpoints", namespace, name) or {}
@@ -104,7 +104,7 @@ class ServiceResolver:
 
     def _slices(self, namespace: str, name: str) -> Iterator[Object]:
         for entry in self._store.list(_SLICES, namespace).entries:
-            part: Object = loads(entry.value)
+            part: Object = object_of(entry)
             if (part["metadata"].get("labels") or {}).get(_SERVICE_NAME) == name:
                 yield part
 

@@ -13,9 +13,9 @@ from apimachinery.errors import GroupResource, Object, StatusError
 from apimachinery.labels import EVERYTHING, LabelSelector, SelectorError
 from apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from apiserver.admission import CREATE, UPDATE, Attributes
-from apiserver.encoding import loads
 from apiserver.storage.interfaces import Store
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 GROUP = "admissionregistration.k8s.io"
 # What configures admission is not subject to it: a mistake could never be put right.
@@ -202,7 +202,7 @@ def namespace_object(store: Store, name: str) -> Object:
     entry = store.get(Key(_NAMESPACES, "", name))
     if entry is None:
         raise errors.not_found(GroupResource("", _NAMESPACES), name)
-    found: Object = loads(entry.value)
+    found: Object = object_of(entry)
     return found
 
 

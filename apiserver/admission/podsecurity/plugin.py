@@ -10,9 +10,9 @@ from apimachinery.errors import GroupKind, Object, internal, invalid
 from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
 from apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
-from apiserver.encoding import loads
 from apiserver.generations import Generations
 from apiserver.storage.records import Key
+from apiserver.unreadable import object_of
 
 if TYPE_CHECKING:
     from apiserver.services import Services
@@ -102,7 +102,7 @@ class PodSecurity(Plugin):
             raise internal(f'failed to lookup namespace "{namespace}"')
         known = self._read.get(namespace)
         if known is None or known.revision != entry.revision:
-            policy, problems = read_policy(loads(entry.value)["metadata"].get("labels"))
+            policy, problems = read_policy(object_of(entry)["metadata"].get("labels"))
             texts = [str(problem) for problem in problems]
             problem = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
             known = _Read(entry.revision, policy, problem)
@@ -127,7 +127,7 @@ class PodSecurity(Plugin):
         entries = self._store.list("pods", namespace).entries
         named: dict[str, list[str]] = {}
         for entry in entries[:_MOST_PODS]:
-            pod = loads(entry.value)
+            pod = object_of(entry)
             text = reasons(self._evaluator.violations(level, pod["metadata"], pod["spec"]))
             if text:
                 named.setdefault(text, []).append(entry.key.name)

@@ -1,0 +1,74 @@
+"""Delete an object that cannot be read, whatever keeps it: no finalizer, precondition or grace counts.
+
+Source: k8s.io/apiserver/pkg/registry/generic/registry/corrupt_obj_deleter.go and
+pkg/endpoints/handlers/delete.go, 1.36; what 1.37 does otherwise is from its corrupt_obj_deleter.go.
+"""
+
+from apimachinery import errors, field
+from apimachinery.errors import GroupKind, Object, StatusError
+from apiserver import admission
+from apiserver.registry.registry import Registry
+from apiserver.registry.settling import settle
+from apiserver.registry.writes import Write, Written
+from apiserver.request_info import RequestInfo
+from apiserver.storage.records import Change, Entry, Verb
+from apiserver.unreadable import UNSAFE, UnreadableError
+
+VERB = "unsafe-delete-ignore-read-errors"
+_CONFLICT_SINCE = 37  # the first minor that calls a readable object a conflict, and does dry runs
+_READABLE = "is exclusively used to delete corrupt object(s), try again by removing this option"
+_DECODABLE = "unsafe deletion is not allowed because the object is decodable from storage"
+
+
+async def delete(registry: Registry, name: str, options: Object, write: Write) -> Written:
+    """Delete an object that cannot be read; raises 403, 404, 409 and 422."""
+    check_permission(registry, name, options, write)
+
+    async def attempt(entry: Entry | None) -> Written:
+        if entry is None:
+            raise errors.not_found(registry.named(write), name)
+        if _is_readable(registry, entry):
+            raise _refusal(registry, name, write)
+        if not write.dry_run:
+            now = registry.services.world.clock.now()
+            change = Change(Verb.DELETE, entry.key, entry.uid, entry.value, entry.revision, write.author, now)
+            await registry.services.store.write(change)
+        return Written({}, entry.revision, None, deleted=True)
+
+    return await settle(registry.services.store, registry.requested_key(write.namespace, name), attempt)
+
+
+def check_permission(registry: Registry, name: str, options: Object, write: Write) -> None:
+    """Raise 403 unless the user may delete what cannot be read, which takes a verb of its own."""
+    resource = write.requested or registry.resource
+    question = RequestInfo(
+        True,
+        "",
+        VERB,
+        resource.group,
+        resource.version,
+        resource.plural,
+        name=name,
+        namespace=write.namespace,
+    )
+    decision = registry.services.authorizer.authorize(write.user, question)
+    if not decision.allowed:
+        write.options = options
+        attributes = registry.attributes(admission.DELETE, write, name, None, None)
+        raise attributes.refuse(f'not permitted to do "{VERB}", reason: {decision.reason}')
+
+
+def _is_readable(registry: Registry, entry: Entry) -> bool:
+    try:
+        registry.services.codec.served(registry.resource, entry.value, entry.revision)
+    except UnreadableError:
+        return False
+    return True
+
+
+def _refusal(registry: Registry, name: str, write: Write) -> StatusError:
+    resource = registry.named(write)
+    if registry.services.world.version.minor >= _CONFLICT_SINCE:
+        return errors.conflict(resource, name, _DECODABLE)
+    problem = field.invalid(UNSAFE, True, _READABLE)
+    return errors.invalid(GroupKind(*resource), name, [problem])
