@@ -71,16 +71,16 @@ async def stream(
     initial = options.send_initial_events or (revision == 0 and options.send_initial_events is None)
     entries: list[Entry] = []
     since = revision
-    if initial:
-        await prepare(scope, wanted.namespace)
-        page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
-        entries, since = list(page.entries), page.revision
-    elif revision == 0:
-        since = store.revision
     try:
+        if initial:
+            await prepare(scope, wanted.namespace)
+            page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
+            entries, since = list(page.entries), page.revision
+        elif revision == 0:
+            since = store.revision
         cursor = _open(scope, wanted, since)
-    except CompactedError as error:
-        yield encoder.error(too_old(error))
+    except (CompactedError, StatusError) as error:
+        yield encoder.error(_told(error))
         return
     loop = asyncio.get_running_loop()
     end = loop.time() + _seconds(scope, options)
@@ -99,19 +99,22 @@ async def stream(
             yield chunk
     except SlowWatcherError:
         return
-    except CompactedError as error:
-        yield encoder.error(too_old(error))
-    except UnreadableError as error:  # an object that this server cannot decode ends the watch
-        yield encoder.error(errors.internal(error.text))
-    except StatusError as error:
-        yield encoder.error(error)
-    except StorageError as error:
-        yield encoder.error(errors.internal(str(error)))
+    except (CompactedError, StatusError, StorageError) as error:
+        yield encoder.error(_told(error))
     finally:
         timer.cancel()
         lifetime.watches.discard(cursor)
         others.discard(cursor)
         cursor.close()
+
+
+def _told(error: CompactedError | StatusError | StorageError) -> StatusError:
+    """What ends a watch, as its last event tells it: an object that cannot be decoded is one of these."""
+    if isinstance(error, CompactedError):
+        return too_old(error)
+    if isinstance(error, UnreadableError):
+        return errors.internal(error.text)
+    return error if isinstance(error, StatusError) else errors.internal(str(error))
 
 
 def _pieces(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:

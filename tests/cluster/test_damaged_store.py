@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from asking import Local, config_map
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

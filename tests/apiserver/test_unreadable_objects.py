@@ -1,0 +1,259 @@
+"""One stored object that cannot be read fails what reads it, in upstream's words; everything else goes on."""
+
+import pytest
+from server_in_process import MAPS, Caller, close_server, config_map, open_server
+
+from apiserver.storage.records import DAMAGED, Author, Change, Key, Verb
+
+GATE = "AllowUnsafeMalformedObjectDeletion"
+UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+CUT = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"na'
+DECODER = "couldn't get version/kind; json parse error: unexpected end of JSON input"
+AUTHOR = Author("somebody", "accident", "", "", "")
+PATH = "/registry/configmaps/default/bad"
+RBAC = "rbac.authorization.k8s.io"
+FLOWS = "flowcontrol.apiserver.k8s.io"
+RULES = "admissionregistration.k8s.io"
+# What every request, or the start, looks at.
+LOOKED_AT = {
+    f"flowschemas.{FLOWS}": "probes",
+    f"prioritylevelconfigurations.{FLOWS}": "workload-low",
+    f"clusterroles.{RBAC}": "system:basic-user",
+    f"clusterrolebindings.{RBAC}": "system:basic-user",
+    f"roles.{RBAC}": "kube-system/extension-apiserver-authentication-reader",
+    f"rolebindings.{RBAC}": "kube-system/system::leader-locking-kube-scheduler",
+    "apiservices.apiregistration.k8s.io": "v1.apps",
+    "customresourcedefinitions.apiextensions.k8s.io": "widgets.example.com",
+    f"validatingwebhookconfigurations.{RULES}": "made",
+    f"validatingadmissionpolicies.{RULES}": "made",
+    "priorityclasses.scheduling.k8s.io": "system-node-critical",
+    "namespaces": "kube-public",
+    "services": "default/kubernetes",
+    "endpoints": "default/kubernetes",
+    "pods": "default/made",
+    "persistentvolumes": "made",
+    "limitranges": "kube-public/made",
+    "resourcequotas": "kube-public/made",
+    "secrets": "default/made",
+    "configmaps": "kube-system/extension-apiserver-authentication",
+}
+
+
+async def put(server, key, value):
+    """Store `value` at `key`, whatever it is, as damage before the last repair has left it."""
+    store = server.services.store
+    entry = store.get(key)
+    verb, expected = (Verb.UPDATE, entry.revision) if entry else (Verb.CREATE, 0)
+    uid, now = entry.uid if entry else "u", server.services.world.clock.now()
+    return await store.write(Change(verb, key, uid, value, expected, AUTHOR, now))
+
+
+async def damaged_server(value, minor=36, **gates):
+    """A server with the config maps `good` and `bad`, of which one is `value`; its API and the revision."""
+    server = await open_server(minor, gates=gates)
+    api = Caller(server)
+    for name in ("bad", "good"):
+        assert (await api.post(MAPS, config_map(name))).status == 201
+    event = await put(server, Key("configmaps", "default", "bad"), value)
+    return server, api, event.revision
+
+
+@pytest.mark.parametrize(
+    ("value", "one", "listed"),
+    [
+        (CUT, ("", DECODER), DECODER),
+        (b"[]", ("", "couldn't get version/kind; json parse error: json: cannot unmarshal array"), "array"),
+        (
+            b'{"apiVersion":"v1","metadata":{"name":"bad"}}',
+            ("", "Object 'Kind' is missing in '{\"apiVersion\""),
+            "Object 'Kind' is missing",
+        ),
+        (
+            b'{"kind":"ConfigMap","apiVersion":"v9","metadata":{"name":"bad"}}',
+            ("", 'no kind "ConfigMap" is registered for version "v9"'),
+            'no kind "ConfigMap" is registered',
+        ),
+        (
+            DAMAGED,
+            ("InternalError", "Internal error occurred: the stored data is not what was written"),
+            f'Internal error occurred: unable to transform key "{PATH}": the stored data is not what',
+        ),
+    ],
+)
+async def test_reading_tells_why(value, one, listed):
+    """Every read and write of it, and every list, is 500 with the decoder's words; other objects go on."""
+    server, api, _ = await damaged_server(value)
+    changed = config_map("bad", data={"a": "b"})
+    answers = [
+        await api.get(f"{MAPS}/bad"),
+        await api.put(f"{MAPS}/bad", changed),
+        await api.patch(f"{MAPS}/bad", changed),
+        await api.delete(f"{MAPS}/bad"),
+        await api.delete(f"{MAPS}/bad?{UNSAFE}=true"),
+    ]
+    for answer in answers:
+        assert (answer.status, answer.body.get("reason", "")) == (500, one[0])
+        assert answer.body["message"].startswith(one[1])
+    for query in ("", "?limit=500", "?labelSelector=a", "?resourceVersion=0"):
+        answer = await api.get(MAPS + query)
+        assert answer.status == 500
+        assert listed in answer.body["message"]
+    assert (await api.get(MAPS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).status == 500
+    assert (await api.delete(MAPS)).status == 500
+    assert (await api.post(MAPS, config_map("bad"))).body["reason"] == "AlreadyExists"
+    assert (await api.get(f"{MAPS}/good")).status == 200
+    assert (await api.post(MAPS, config_map("next"))).status == 201
+    assert (await api.get("/api/v1/namespaces/kube-system/configmaps")).status == 200
+    assert (await api.get("/readyz")).raw == b"ok"
+    await close_server(server)
+
+
+@pytest.mark.parametrize("value", [CUT, DAMAGED])
+@pytest.mark.parametrize("query", ["", "&resourceVersion={before}", "&labelSelector=a%3Db"])
+async def test_a_watch_ends_with_an_error_event(value, query):
+    """The watch tells what comes before, then the error as an event, and ends."""
+    server, api, revision = await damaged_server(value)
+    target = f"{MAPS}?watch=true{query.format(before=revision - 1)}"
+
+    events = [event async for event in api.watch(target)]
+
+    kind, status = events[-1]
+    assert (kind, status["code"], status["reason"]) == ("ERROR", 500, "InternalError")
+    assert status["message"].startswith("Internal error occurred: ")
+    assert [kind for kind, _ in events[:-1] if kind == "ERROR"] == []
+    await close_server(server)
+
+
+@pytest.mark.parametrize("minor", [36, 37])
+async def test_with_the_gate_the_key_is_told(minor):
+    """Objects are named, and a list says of each what is wrong with it."""
+    server, api, revision = await damaged_server(CUT, minor, **{GATE: True})
+    corrupt = (
+        f"StorageError: corrupt object, Code: 7, Key: {PATH}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: object not decodable revision={revision}: {DECODER}"
+    )
+
+    one, listed = await api.get(f"{MAPS}/bad"), await api.get(MAPS)
+
+    assert (one.status, one.body["reason"]) == (500, "InternalError")
+    assert one.body["message"] == f"Internal error occurred: {corrupt}"
+    assert (listed.status, listed.body["reason"]) == (500, "StorageReadError")
+    causes = [{"reason": "UnexpectedServerResponse", "message": corrupt, "field": PATH}]
+    assert listed.body["details"] == {"name": "list", "kind": "configmaps", "causes": causes}
+    first = f": {corrupt}" if minor == 37 else ""
+    assert listed.body["message"] == f"failed to read one or more configmaps from the storage{first}"
+    await close_server(server)
+
+
+async def test_a_list_tells_of_a_hundred_objects():
+    """Of more than a hundred the first are told, and that there are more."""
+    server, api, _ = await damaged_server(CUT, **{GATE: True})
+    for number in range(100):
+        await put(server, Key("configmaps", "default", f"worse-{number:03}"), CUT)
+    causes = (await api.get(MAPS)).body["details"]["causes"]
+    assert len(causes) == 101
+    assert causes[-1] == {
+        "reason": "FieldValueTooMany",
+        "message": "too many errors, the list is truncated",
+    }
+    await close_server(server)
+
+
+@pytest.mark.parametrize("value", [CUT, DAMAGED])
+async def test_an_unsafe_deletion_removes_what_cannot_be_read(value):
+    """With the gate, the option and the verb the object goes; watchers are told that it was unreadable."""
+    server, api, _ = await damaged_server(value, **{GATE: True})
+    watch = api.watch(f"{MAPS}?watch=true&resourceVersion={server.services.store.revision}")
+
+    gone = await api.delete(f"{MAPS}/bad?{UNSAFE}=true")
+
+    assert gone.body["status"] == "Success"
+    assert gone.body["details"] == {"name": "bad", "kind": "ConfigMap"}
+    assert (await api.get(f"{MAPS}/bad")).status == 404
+    assert (await api.get(MAPS)).status == 200
+    assert (await api.delete(f"{MAPS}/bad?{UNSAFE}=true")).status == 404
+    (kind, status) = [event async for event in watch][-1]
+    assert (kind, status["reason"]) == ("ERROR", "StorageReadError")
+    assert status["message"].startswith("saw a DELETED event, but object data is corrupt - ")
+    await close_server(server)
+
+
+@pytest.mark.parametrize(
+    ("minor", "code", "said"),
+    [
+        (36, 422, f"{UNSAFE}: Invalid value: true: is exclusively used to delete corrupt object(s), try"),
+        (37, 409, "unsafe deletion is not allowed because the object is decodable from storage"),
+    ],
+)
+async def test_an_unsafe_deletion_spares_what_can_be_read(minor, code, said):
+    """The option is refused where there is no need of it."""
+    server, api, _ = await damaged_server(CUT, minor, **{GATE: True})
+    refused = await api.delete(f"{MAPS}/good", {UNSAFE: True})
+    assert refused.status == code
+    assert said in refused.body["message"]
+    await close_server(server)
+
+
+async def test_an_unsafe_deletion_is_refused():
+    """It takes a verb of its own, goes with no other option, and is of one object."""
+    server, api, _ = await damaged_server(CUT, **{GATE: True})
+    some = await api.delete(f"{MAPS}?{UNSAFE}=true")
+    assert some.status == 422
+    assert f"{UNSAFE}: Invalid value: true: is not allowed with DELETECOLLECTION" in some.body["message"]
+    for option in ({"gracePeriodSeconds": 0}, {"propagationPolicy": "Orphan"}, {"dryRun": ["All"]}):
+        mixed = await api.delete(f"{MAPS}/bad", {UNSAFE: True, **option})
+        assert mixed.status == 422
+        assert f"cannot be set together with .{next(iter(option))}" in mixed.body["message"]
+    role = {
+        "metadata": {"name": "r"},
+        "rules": [{"apiGroups": [""], "resources": ["*"], "verbs": ["delete"]}],
+    }
+    await api.post(f"/apis/{RBAC}/v1/clusterroles", role)
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "r"}
+    subject = {"apiGroup": RBAC, "kind": "User", "name": "u"}
+    binding = {"metadata": {"name": "b"}, "roleRef": reference, "subjects": [subject]}
+    await api.post(f"/apis/{RBAC}/v1/clusterrolebindings", binding)
+    refused = await api.delete(f"{MAPS}/bad?{UNSAFE}=true", impersonate_user="u")
+    assert refused.status == 403
+    assert 'not permitted to do "unsafe-delete-ignore-read-errors", reason: ' in refused.body["message"]
+    await close_server(server)
+
+
+@pytest.mark.parametrize("resource", LOOKED_AT)
+@pytest.mark.parametrize("value", [CUT, DAMAGED], ids=["cut", "altered"])
+async def test_the_server_goes_on(tmp_path, resource, value):
+    """With one unreadable object of a kind that it looks at, a server starts, is ready, reads, writes."""
+    url = f"sqlite+aiosqlite:///{tmp_path / 'events.db'}"
+    namespace, _, name = LOOKED_AT[resource].rpartition("/")
+    key = Key(resource, namespace, name)
+    server = await open_server(url=url)
+    await put(server, key, value)
+    await check_serving(Caller(server), "running")
+    await close_server(server)
+
+    again = await open_server(url=url)
+    assert again.services.store.get(key).value == value
+    await check_serving(Caller(again), "restarted")
+    await close_server(again)
+
+
+async def check_serving(api, name):
+    assert (await api.get("/readyz")).raw == b"ok"
+    assert (await api.post(MAPS, config_map(name))).status == 201
+    user = Caller(api.server, None)
+    assert (await user.get("/version")).status == 200
+    assert (await user.get(MAPS)).status == 403
+    assert (await api.get("/apis/apps/v1/namespaces/default/deployments")).status == 200
+
+
+async def test_a_damaged_namespace_is_named():
+    """Writes into it are refused, naming what cannot be read; other namespaces go on."""
+    server = await open_server()
+    api = Caller(server)
+    event = await put(server, Key("namespaces", "", "kube-public"), CUT)
+    refused = await api.post("/api/v1/namespaces/kube-public/configmaps", config_map("a"))
+    assert refused.status == 500
+    why = f"namespaces kube-public cannot be read: object not decodable revision={event.revision}: {DECODER}"
+    assert refused.body["message"] == f"Internal error occurred: {why}"
+    assert (await api.post(MAPS, config_map("a"))).status == 201
+    await close_server(server)
