@@ -96,6 +96,7 @@ async def _run(arguments: argparse.Namespace, flags: list[str], state: Path) -> 
     client = APIClient.from_kubeconfig(kubeconfig, "dra-example-driver-run", max_requests=64)
     logs = (arguments.logs or state / "driver-logs").resolve()
     report = (arguments.report or state / "report.json").resolve()
+    report.unlink(missing_ok=True)
     clock = SystemClock()
     certificates = CertManager(client, clock)
     pods = PodProcesses(client, clock, kubeconfig, nodes, directory / "bin", logs)
@@ -109,6 +110,8 @@ async def _run(arguments: argparse.Namespace, flags: list[str], state: Path) -> 
     finally:
         await pods.stop()
         await client.close()
+    if not report.exists():
+        raise SystemExit(f"the suite ended with {code} and left no report")
     _print_table(report)
     return code
 
