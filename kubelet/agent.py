@@ -33,6 +33,7 @@ from kubelet.plugins.manager import PluginManager
 from kubelet.pods import PodManager
 from kubelet.protocols.registration import DEVICE_PLUGIN
 from kubelet.runtime import FakeRuntime
+from kubelet.server.access import Access, AccessOptions
 from kubelet.server.listening import Listener
 from kubelet.server.routes import Routes
 from kubelet.server.view import NodeView
@@ -53,6 +54,7 @@ class ServerSettings:
 
     health: Health
     context: ssl.SSLContext | None
+    access: AccessOptions
 
 
 # Told when a node gets its conditions (nodestatus/setters.go).
@@ -122,6 +124,7 @@ class NodeAgent:
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ready_since: datetime | None = None
+        self._started_at = world.clock.now()
 
     def _device_plugins(self, metrics: KubeletMetrics) -> DevicePluginManager:
         surroundings = Surroundings(
@@ -220,8 +223,20 @@ class NodeAgent:
             self._pods.pods,
             self._behaviour,
             self._pods.load,
+            self._started_at,
+            self.config.capacity,
         )
-        self._listener = Listener(Routes(view, self._server.health), self._server.context)
+        access = None
+        if self._server.context is not None:
+            access = Access(
+                self._client,
+                self._clock,
+                self.config.name,
+                self._server.access,
+                fine_grained=self._behaviour.fine_grained_authorization,
+                plural=self._behaviour.refuses_by_subresources,
+            )
+        self._listener = Listener(Routes(view, self._server.health), self._server.context, access)
         try:
             await self._listener.start(host_ip(self.config.name), self._port)
         except OSError as error:

@@ -82,6 +82,10 @@ class Behaviour:
     pod_resources_of_shares: bool
     pod_resources_limited: bool  # in calls per second
     resource_health_message: bool
+    fine_grained_authorization: bool  # the server has subresources of its own for pods, configz, healthz
+    refuses_by_subresources: bool  # and tells all that would have done
+    swap_metrics: bool
+    stable_resource_metrics: bool  # of /metrics/resource
     wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
 
 
@@ -122,5 +126,9 @@ def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
         pod_resources_of_shares=minor >= 35,
         pod_resources_limited=minor >= 28,
         resource_health_message=gate("ResourceHealthStatusMessage"),
+        fine_grained_authorization=gate("KubeletFineGrainedAuthz"),
+        refuses_by_subresources=minor >= 32,
+        swap_metrics=minor >= 29,
+        stable_resource_metrics=minor >= 29,
         wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
     )

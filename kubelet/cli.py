@@ -1,13 +1,82 @@
 """`kubeskew kubelet`: the fake node agent of one or many nodes, in the foreground."""
 
+import functools
+import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
 
+if TYPE_CHECKING:
+    from kubelet.server.access import AccessOptions
+
 _FILE = click.Path(exists=True, dir_okay=False)
+_MODES = ("Webhook", "AlwaysAllow")
+
+
+def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
+    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?", value)
+    if not value or found is None:
+        raise click.BadParameter(f"{value!r} is no duration such as 2m0s")
+    hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def _access_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags about who may ask the nodes' servers, which the command gets as one `access`."""
+
+    def duration(flag: str, default: str, text: str) -> Callable[..., Any]:
+        return click.option(flag, default=default, show_default=True, callback=_seconds, help=text)
+
+    @click.option(
+        "--anonymous-auth/--no-anonymous-auth",
+        "anonymous",
+        default=False,
+        help="Take who proves nothing for system:anonymous.",
+    )
+    @click.option(
+        "--authentication-token-webhook/--no-authentication-token-webhook",
+        "token_webhook",
+        default=True,
+        help="Have the API server review bearer tokens.",
+    )
+    @duration("--authentication-token-webhook-cache-ttl", "2m0s", "How long an answer about a token holds.")
+    @click.option(
+        "--authorization-mode",
+        type=click.Choice(_MODES),
+        default=_MODES[0],
+        show_default=True,
+        help="Ask the API server who may do what, or allow everything.",
+    )
+    @duration("--authorization-webhook-cache-authorized-ttl", "5m0s", "How long an answer of yes holds.")
+    @duration("--authorization-webhook-cache-unauthorized-ttl", "30s", "How long an answer of no holds.")
+    @functools.wraps(command)
+    def wrapped(
+        anonymous: bool,
+        token_webhook: bool,
+        authentication_token_webhook_cache_ttl: float,
+        authorization_mode: str,
+        authorization_webhook_cache_authorized_ttl: float,
+        authorization_webhook_cache_unauthorized_ttl: float,
+        **values: Any,
+    ) -> None:
+        from kubelet.server.access import AccessOptions
+
+        access = AccessOptions(
+            anonymous,
+            token_webhook,
+            authentication_token_webhook_cache_ttl,
+            authorization_mode == _MODES[0],
+            authorization_webhook_cache_authorized_ttl,
+            authorization_webhook_cache_unauthorized_ttl,
+        )
+        command(access=access, **values)
+
+    decorated: Callable[..., None] = wrapped
+    return decorated
 
 
 @click.command(name="kubelet")
@@ -33,6 +102,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.option("--tls-cert-file", type=_FILE, default=None, help="The certificate of the nodes' servers.")
 @click.option("--tls-private-key-file", type=_FILE, default=None, help="Its key.")
 @click.option("--client-ca-file", type=_FILE, default=None, help="Who signs the API server's certificate.")
+@_access_options
 def kubelet(
     options: ComponentOptions,
     nodes_file: Path,
@@ -41,6 +111,7 @@ def kubelet(
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     client_ca_file: str | None,
+    access: "AccessOptions",
     **_: Any,
 ) -> None:
     """Run the kubelets of the nodes in a file.
@@ -63,6 +134,6 @@ def kubelet(
         raise click.UsageError(str(error)) from error
 
     async def main(ctx: ComponentContext) -> None:
-        await Host(ctx, nodes_file, root_dir, credentials, runtime_dir).run()
+        await Host(ctx, nodes_file, root_dir, credentials, runtime_dir, access).run()
 
     run_component("kubelet", options, main, announce=False)  # each node is a component of its own

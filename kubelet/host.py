@@ -13,6 +13,7 @@ from apimachinery.component import ComponentContext
 from kubelet.agent import NodeAgent, ServerSettings
 from kubelet.metrics import KubeletMetrics
 from kubelet.node_config import NodeConfig, NodesFileError, load_nodes
+from kubelet.server.access import AccessOptions
 from kubelet.server.listening import Credentials
 from kubelet.turns import Turns
 
@@ -38,6 +39,7 @@ class Host:
         root: Path,
         credentials: Credentials | None = None,
         sockets: Path | None = None,
+        access: AccessOptions | None = None,
     ) -> None:
         """Without `credentials` the nodes serve no logs, exec and the like; `sockets` as for NodeAgent."""
         self._ctx = ctx
@@ -49,7 +51,10 @@ class Host:
         self._clients: dict[str, APIClient] = {}  # of nodes with credentials of their own
         self._turns = Turns(_ARRIVING_MAX, _ARRIVING_SECONDS)
         self._reload = asyncio.Event()
-        self._server = ServerSettings(ctx.health, credentials.context()) if credentials is not None else None
+        self._server: ServerSettings | None = None
+        if credentials is not None:
+            allowed = access or AccessOptions()
+            self._server = ServerSettings(ctx.health, credentials.context(), allowed)
 
     async def run(self) -> None:
         """Until the process is to stop. Raises NodesFileError if there are no nodes to begin with."""

@@ -7,15 +7,12 @@ import asyncio
 import logging
 import ssl
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from aiohttp import web
 
+from kubelet.server.access import Access
 from kubelet.server.routes import Routes
-
-_MASTERS = "system:masters"
-_ADMINISTRATORS = frozenset({_MASTERS, "kubeadm:cluster-admins"})
-_API_SERVER = "kube-apiserver-kubelet-client"
-_OPEN = frozenset({"/healthz", "/livez"})
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +35,12 @@ class Credentials:
 
 
 class Listener:
-    """Serves one node's `routes`; without a TLS context in plain HTTP and to everybody, for tests."""
+    """Serves one node's `routes` to whom `access` lets; without it to everybody, for tests."""
 
-    def __init__(self, routes: Routes, context: ssl.SSLContext | None) -> None:
+    def __init__(self, routes: Routes, context: ssl.SSLContext | None, access: Access | None) -> None:
         self._routes = routes
         self._context = context
+        self._access = access
         self._front = web.Server(self._serve, access_log=None)
         self._server: asyncio.Server | None = None
         self.port = 0
@@ -61,23 +59,6 @@ class Listener:
             await self._front.shutdown(0.05)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._context is not None and request.path not in _OPEN:
-            refusal = _refusal(request)
-            if refusal is not None:
-                return refusal
-        return await self._routes.serve(request)
-
-
-def _refusal(request: web.BaseRequest) -> web.Response | None:
-    transport = request.transport
-    certificate = transport.get_extra_info("peercert") if transport is not None else None
-    if not certificate:
-        return web.Response(status=401, text="Unauthorized")
-    subject = [pair for names in certificate["subject"] for pair in names]
-    user = next((value for kind, value in subject if kind == "commonName"), "")
-    groups = {value for kind, value in subject if kind == "organizationName"}
-    if user == _API_SERVER or groups & _ADMINISTRATORS:
-        return None
-    verb = {"GET": "get", "POST": "create", "PUT": "update", "DELETE": "delete"}.get(request.method, "get")
-    text = f"Forbidden (user={user}, verb={verb}, resource=nodes, subresource(s)=[proxy])"
-    return web.Response(status=403, text=text)
+        path = unquote(request.rel_url.raw_path)
+        refusal = await self._access.refusal(request, path) if self._access is not None else None
+        return refusal or await self._routes.serve(request, path)

@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
 
 import orjson
 from aiohttp import web
@@ -17,6 +16,10 @@ from kubelet.server import channels as wire
 from kubelet.server import commands, port_forwarding, ports
 from kubelet.server.commands import StreamOptions
 from kubelet.server.logs import LogOptions, container_logs
+from kubelet.server.metric_families import CONTENT_TYPE
+from kubelet.server.metrics_cadvisor import cadvisor_metrics
+from kubelet.server.metrics_probes import probe_metrics
+from kubelet.server.metrics_resource import resource_metrics
 from kubelet.server.sessions import (
     Session,
     chosen_protocol,
@@ -28,8 +31,11 @@ from kubelet.server.sessions import (
     websocket_headers,
 )
 from kubelet.server.stats import summary
+from kubelet.server.usage import pods_in_use
 from kubelet.server.view import NodeView, ServerError
 
+_METRICS = {"cadvisor": cadvisor_metrics, "resource": resource_metrics, "probes": probe_metrics}
+_CHECKS = (["log"], ["ping"], ["syncloop"])
 Page = Callable[[web.BaseRequest, list[str]], Awaitable[web.StreamResponse]]
 
 
@@ -46,15 +52,16 @@ class Routes:
             "portForward": self._port_forward,
             "run": self._run,
             "pods": self._pods,
-            "runningpods": self._pods,
+            "runningpods": self._running_pods,
+            "healthz": self._healthz,
+            "metrics": self._metrics,
             "configz": self._configz,
             "stats": self._stats,
             "containerPort": self._port,
         }
 
-    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The answer to a request that may be made."""
-        path = unquote(request.rel_url.raw_path)
+    async def serve(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """The answer to a request that may be made; `path` is the decoded one."""
         parts = path.strip("/").split("/")
         page = self._pages.get(parts[0])
         if page is None:
@@ -176,6 +183,33 @@ class Routes:
         listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self._view.pods()}
         return web.Response(body=orjson.dumps(listed), content_type="application/json")
 
+    async def _running_pods(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
+        """What the runtime knows of pods: less than the API."""
+        items = []
+        for each in pods_in_use(self._view):
+            names = ("name", "namespace", "uid")
+            metadata = {name: each.pod["metadata"].get(name, "") for name in names}
+            containers = [
+                {"name": one.container.name, "image": one.container.image, "resources": {}}
+                for one in each.containers
+            ]
+            items.append({"metadata": metadata, "spec": {"containers": containers}, "status": {}})
+        listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+        return web.Response(body=orjson.dumps(listed), content_type="application/json")
+
+    async def _healthz(self, _request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
+        """One for all checks, as one node's kubelet answers at all or not at all."""
+        if parts and parts not in _CHECKS:
+            raise ServerError(404, "404 page not found")
+        return web.Response(text="ok")
+
+    async def _metrics(self, request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
+        """The kubelet's own metrics, or those of its node's pods."""
+        page = _METRICS.get("/".join(parts))
+        if page is None:
+            return answer(self._health, "/".join(["/metrics", *parts]))
+        return web.Response(body=page(self._view).encode(), headers={"Content-Type": CONTENT_TYPE})
+
     async def _configz(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
         config = {
             "kind": "KubeletConfiguration",
@@ -189,7 +223,9 @@ class Routes:
         }
         return web.Response(body=orjson.dumps({"kubeletconfig": config}), content_type="application/json")
 
-    async def _stats(self, _request: web.BaseRequest, _parts: list[str]) -> web.StreamResponse:
+    async def _stats(self, _request: web.BaseRequest, parts: list[str]) -> web.StreamResponse:
+        if parts != ["summary"]:
+            raise ServerError(404, "404 page not found")
         return web.Response(body=orjson.dumps(summary(self._view)), content_type="application/json")
 
 

@@ -1,35 +1,66 @@
-"""`/stats/summary`: what there is to say of resources where nothing uses any."""
+"""`/stats/summary`: what node, pods and containers use, as a Summary of stats/v1alpha1."""
 
+from datetime import datetime
 from typing import Any
 
 from apimachinery.clock import timestamp
 from kubelet import pod_spec
+from kubelet.server.usage import Usage, node_usage, pods_in_use, requested
 from kubelet.server.view import NodeView
 
 Object = dict[str, Any]
 
 
 def summary(view: NodeView) -> Object:
-    """A stats.Summary: zero usage of node, pods and containers."""
-    now = timestamp(view.clock.now())
+    """The summary of a node."""
+    now, in_use = view.clock.now(), pods_in_use(view)
     pods = []
-    for pod in view.pods():
-        sandbox = view.runtime.sandbox(pod_spec.uid_of(pod))
-        running = sandbox.running(view.clock.now()) if sandbox is not None else []
-        reference = {
-            "name": pod_spec.name_of(pod),
-            "namespace": pod_spec.namespace_of(pod),
-            "uid": pod_spec.uid_of(pod),
-        }
+    for each in in_use:
         containers = [
-            {"name": one.name, "startTime": timestamp(one.started_at), **_usage(now)} for one in running
+            {
+                "name": one.container.name,
+                "startTime": timestamp(one.container.started_at),
+                **_usage(one.usage, now),
+            }
+            for one in each.containers
         ]
-        pods.append({"podRef": reference, "startTime": now, "containers": containers, **_usage(now)})
-    return {"node": {"nodeName": view.name, "startTime": now, **_usage(now)}, "pods": pods}
+        reference = {
+            "name": pod_spec.name_of(each.pod),
+            "namespace": pod_spec.namespace_of(each.pod),
+            "uid": pod_spec.uid_of(each.pod),
+        }
+        started = timestamp(each.sandbox.created_at)
+        pods.append(
+            {
+                "podRef": reference,
+                "startTime": started,
+                "containers": containers,
+                **_usage(each.usage, now),
+                "process_stats": {"process_count": len(containers) + 1},
+            }
+        )
+    node = _usage(node_usage(in_use, view.since, now), now)
+    available = (
+        int(requested({"resources": {"requests": view.capacity}}, "memory")) - node["memory"]["usageBytes"]
+    )
+    node["memory"]["availableBytes"] = max(available, 0)
+    return {"node": {"nodeName": view.name, "startTime": timestamp(view.since), **node}, "pods": pods}
 
 
-def _usage(now: str) -> Object:
+def _usage(usage: Usage, now: datetime) -> Object:
+    at = timestamp(now)
     return {
-        "cpu": {"time": now, "usageNanoCores": 0, "usageCoreNanoSeconds": 0},
-        "memory": {"time": now, "usageBytes": 0, "workingSetBytes": 0, "rssBytes": 0},
+        "cpu": {
+            "time": at,
+            "usageNanoCores": int(usage.cores * 1e9),
+            "usageCoreNanoSeconds": int(usage.core_seconds * 1e9),
+        },
+        "memory": {
+            "time": at,
+            "usageBytes": usage.memory * 5 // 4,
+            "workingSetBytes": usage.memory,
+            "rssBytes": usage.rss,
+            "pageFaults": 0,
+            "majorPageFaults": 0,
+        },
     }

@@ -1,7 +1,8 @@
 """What the server sees of its node."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from apimachinery.clock import Clock
@@ -33,6 +34,8 @@ class NodeView:
     pods: Callable[[], list[Object]]
     behaviour: Behaviour
     load: Callable[[Object], Any]  # awaitable: have the files of the pod's volumes
+    since: datetime  # when its kubelet started
+    capacity: Mapping[str, str]
 
     def pod(self, namespace: str, name: str) -> Object | None:
         found = (namespace, name)

@@ -108,8 +108,8 @@ async def bench(tmp_path):
     async def load(pod):
         pass
 
-    view = NodeView("node-1", clock, runtime, lambda: pods, behaviour, load)
-    listener = Listener(Routes(view, Health(CollectorRegistry())), None)
+    view = NodeView("node-1", clock, runtime, lambda: pods, behaviour, load, clock.now(), {})
+    listener = Listener(Routes(view, Health(CollectorRegistry())), None, None)
     await listener.start("127.0.0.1", 0)
     api = Caller(server)
     status = {

@@ -1,0 +1,157 @@
+"""`/metrics/cadvisor`: what cAdvisor tells of cgroups (github.com/google/cadvisor/metrics/prometheus.go).
+
+Labels are those that the kubelet gives (pkg/kubelet/server/server.go, containerPrometheusLabelsFunc). Names
+and texts are from memory, and of the many metrics only those that monitoring looks at are there.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from apimachinery.errors import Object
+from kubelet import pod_spec
+from kubelet.sandbox import full_image_name
+from kubelet.server.metric_families import Family, rendered
+from kubelet.server.usage import (
+    ContainerUsage,
+    PodUsage,
+    Usage,
+    node_usage,
+    pods_in_use,
+    requested,
+)
+from kubelet.server.view import NodeView
+
+_PAUSE = "registry.k8s.io/pause:3.10"
+_GAUGE, _COUNTER = "gauge", "counter"
+_FAMILIES = {
+    "container_cpu_usage_seconds_total": (_COUNTER, "Cumulative cpu time consumed in seconds."),
+    "container_cpu_user_seconds_total": (_COUNTER, "Cumulative user cpu time consumed in seconds."),
+    "container_cpu_system_seconds_total": (_COUNTER, "Cumulative system cpu time consumed in seconds."),
+    "container_memory_usage_bytes": (
+        _GAUGE,
+        "Current memory usage in bytes, including all memory regardless of when it was accessed",
+    ),
+    "container_memory_working_set_bytes": (_GAUGE, "Current working set in bytes."),
+    "container_memory_rss": (_GAUGE, "Size of RSS in bytes."),
+    "container_memory_cache": (_GAUGE, "Number of bytes of page cache memory."),
+    "container_memory_swap": (_GAUGE, "Container swap usage in bytes."),
+    "container_memory_failcnt": (_COUNTER, "Number of memory usage hits limits"),
+    "container_fs_usage_bytes": (
+        _GAUGE,
+        "Number of bytes that are consumed by the container on this filesystem.",
+    ),
+    "container_last_seen": (_GAUGE, "Last time a container was seen by the exporter"),
+    "container_start_time_seconds": (
+        _GAUGE,
+        "Start time of the container since unix epoch in seconds.",
+    ),
+    "container_processes": (_GAUGE, "Number of processes running inside the container."),
+    "container_oom_events_total": (_COUNTER, "Count of out of memory events observed for the container"),
+    "container_spec_cpu_period": (_GAUGE, "CPU period of the container."),
+    "container_spec_cpu_quota": (_GAUGE, "CPU quota of the container."),
+    "container_spec_cpu_shares": (_GAUGE, "CPU share of the container."),
+    "container_spec_memory_limit_bytes": (_GAUGE, "Memory limit for the container."),
+    "container_spec_memory_reservation_limit_bytes": (_GAUGE, "Memory reservation limit for the container."),
+    "container_spec_memory_swap_limit_bytes": (_GAUGE, "Memory swap limit for the container."),
+    "container_network_receive_bytes_total": (_COUNTER, "Cumulative count of bytes received"),
+    "container_network_transmit_bytes_total": (_COUNTER, "Cumulative count of bytes transmitted"),
+    "container_network_receive_packets_total": (_COUNTER, "Cumulative count of packets received"),
+    "container_network_transmit_packets_total": (_COUNTER, "Cumulative count of packets transmitted"),
+    "container_scrape_error": (
+        _GAUGE,
+        "1 if there was an error while getting container metrics, 0 otherwise",
+    ),
+    "machine_cpu_cores": (_GAUGE, "Number of logical CPU cores."),
+    "machine_memory_bytes": (_GAUGE, "Amount of memory installed on the machine."),
+}
+_CPU_PERIOD = 100_000
+_Labels = dict[str, str]
+
+
+class _Page:
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.families = {name: Family(name, kind, text) for name, (kind, text) in _FAMILIES.items()}
+
+    def add(self, name: str, value: float, labels: _Labels) -> None:
+        self.families[name].add(value, labels, self.now)
+
+    def cgroup(self, labels: _Labels, usage: Usage, since: datetime, processes: int) -> None:
+        """What is told of every cgroup: the node's, a pod's, a container's."""
+        seconds = usage.core_seconds
+        self.add("container_cpu_usage_seconds_total", seconds, {**labels, "cpu": "total"})
+        self.add("container_cpu_user_seconds_total", seconds * 0.7, labels)
+        self.add("container_cpu_system_seconds_total", seconds * 0.3, labels)
+        self.add("container_memory_usage_bytes", usage.memory * 5 // 4, labels)
+        self.add("container_memory_working_set_bytes", usage.memory, labels)
+        self.add("container_memory_rss", usage.rss, labels)
+        self.add("container_memory_cache", usage.memory * 5 // 4 - usage.rss, labels)
+        self.add("container_processes", processes, labels)
+        self.add("container_last_seen", int(self.now.timestamp()), labels)
+        self.add("container_start_time_seconds", int(since.timestamp()), labels)
+        for name in ("container_memory_swap", "container_memory_failcnt", "container_oom_events_total"):
+            self.add(name, 0, labels)
+
+    def limits(self, labels: _Labels, spec: Object) -> None:
+        cpu, memory = requested(spec, "cpu", "limits"), requested(spec, "memory", "limits")
+        self.add("container_spec_cpu_period", _CPU_PERIOD, labels)
+        if cpu:
+            self.add("container_spec_cpu_quota", int(cpu * _CPU_PERIOD), labels)
+        shares = max(int(requested(spec, "cpu") * 1024), 2)
+        self.add("container_spec_cpu_shares", shares, labels)
+        self.add("container_spec_memory_limit_bytes", int(memory), labels)
+        self.add("container_spec_memory_reservation_limit_bytes", 0, labels)
+        self.add("container_spec_memory_swap_limit_bytes", int(memory), labels)
+
+
+def cadvisor_metrics(view: NodeView) -> str:
+    """The page of a node."""
+    page = _Page(view.clock.now())
+    pods = pods_in_use(view)
+    processes = sum(len(each.containers) + 1 for each in pods)
+    page.cgroup(_labels("/"), node_usage(pods, view.since, page.now), view.since, processes + 90)
+    for each in pods:
+        _add_pod(page, each)
+    for name, value in _machine(view.capacity):
+        page.add(name, value, {"boot_id": "", "machine_id": "", "system_uuid": ""})
+    page.families["container_scrape_error"].add(0)
+    return rendered(page.families.values())
+
+
+def _machine(capacity: Mapping[str, str]) -> Iterator[tuple[str, float]]:
+    for name, resource in (("machine_cpu_cores", "cpu"), ("machine_memory_bytes", "memory")):
+        yield name, requested({"resources": {"requests": capacity}}, resource)
+
+
+def _add_pod(page: _Page, each: PodUsage) -> None:
+    pod, sandbox = each.pod, each.sandbox
+    about = {"namespace": pod_spec.namespace_of(pod), "pod": pod_spec.name_of(pod)}
+    quality = pod_spec.qos_class(pod).lower()
+    middle = "" if quality == "guaranteed" else f"/{quality}"
+    group = f"/kubepods{middle}/pod{pod_spec.uid_of(pod)}"
+    page.cgroup({**_labels(group), **about}, each.usage, sandbox.created_at, len(each.containers) + 1)
+    pause = {**_labels(f"{group}/{sandbox.id}", image=_PAUSE, name=sandbox.id), **about}
+    page.cgroup(pause, Usage(0.0, 0.02, 262_144), sandbox.created_at, 1)
+    for one in each.containers:
+        _add_container(page, one, group, about)
+    sent = int(max((page.now - sandbox.created_at).total_seconds(), 0) * 64)
+    network = {**pause, "interface": "eth0"}
+    for way in ("receive", "transmit"):
+        page.add(f"container_network_{way}_bytes_total", sent, network)
+        page.add(f"container_network_{way}_packets_total", sent // 128, network)
+
+
+def _add_container(page: _Page, one: ContainerUsage, group: str, about: _Labels) -> None:
+    container = one.container
+    labels = _labels(
+        f"{group}/{container.id}", container.name, full_image_name(container.image), container.id
+    )
+    labels |= about
+    page.cgroup(labels, one.usage, container.started_at, 1)
+    page.limits(labels, one.spec)
+    page.add("container_fs_usage_bytes", 24_576, {**labels, "device": "/dev/vda1"})
+
+
+def _labels(group: str, container: str = "", image: str = "", name: str = "") -> _Labels:
+    """Labels of the kubelet's own, in their order; empty where a cgroup is no container."""
+    return {"container": container, "id": group, "image": image, "name": name, "namespace": "", "pod": ""}

@@ -1,0 +1,38 @@
+"""`/metrics/probes`: how often containers were probed (pkg/kubelet/prober/prober_manager.go).
+
+Probes of fake containers always succeed and are not run: how many there would have been is reckoned.
+"""
+
+from kubelet import pod_spec
+from kubelet.server.metric_families import Family, rendered
+from kubelet.server.usage import pods_in_use
+from kubelet.server.view import NodeView
+
+_PROBES = {"livenessProbe": "Liveness", "readinessProbe": "Readiness", "startupProbe": "Startup"}
+
+
+def probe_metrics(view: NodeView) -> str:
+    """The page of a node."""
+    total = Family(
+        "prober_probe_total",
+        "counter",
+        "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.",
+    )
+    now = view.clock.now()
+    for each in pods_in_use(view):
+        labels = {
+            "namespace": pod_spec.namespace_of(each.pod),
+            "pod": pod_spec.name_of(each.pod),
+            "pod_uid": pod_spec.uid_of(each.pod),
+        }
+        for one in each.containers:
+            seconds = (now - one.container.started_at).total_seconds()
+            for field, kind in _PROBES.items():
+                probe = one.spec.get(field)
+                if probe is None or seconds < (probe.get("initialDelaySeconds") or 0):
+                    continue
+                begun = seconds - (probe.get("initialDelaySeconds") or 0)
+                count = 1 if kind == "Startup" else 1 + int(begun // (probe.get("periodSeconds") or 10))
+                named = {"container": one.container.name, **labels, "probe_type": kind}
+                total.add(count, {**named, "result": "successful"})
+    return rendered([total])

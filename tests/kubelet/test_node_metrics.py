@@ -1,0 +1,125 @@
+"""What a node's server tells Prometheus of its pods."""
+
+import asyncio
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kubelet.server.metrics_cadvisor import cadvisor_metrics
+from kubelet.server.metrics_probes import probe_metrics
+from kubelet.server.metrics_resource import resource_metrics
+from kubelet.server.stats import summary
+from kubelet.server.view import NodeView
+
+pytestmark = pytest.mark.looptime
+
+MAIN = {
+    "name": "main",
+    "image": "nginx",
+    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}},
+    "livenessProbe": {"httpGet": {"port": 80}, "periodSeconds": 5, "initialDelaySeconds": 10},
+}
+POD = {"namespace": "default", "pod": "pod-1"}
+
+
+def view_of(node) -> NodeView:
+    agent = node.agent
+    return NodeView(
+        "node-1", node.clock, agent._runtime, agent._pods.pods, agent._behaviour, None, agent._started_at,
+        node.config.capacity,
+    )  # fmt: skip
+
+
+def samples(text: str) -> dict:
+    """(name, labels) to value; the page must be one that Prometheus reads."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    """The one sample that has these labels, among others."""
+    found = [
+        v for (n, having), v in samples(text).items() if n == name and set(labels.items()) <= set(having)
+    ]
+    assert len(found) == 1, (name, labels, found)
+    return found[0]
+
+
+async def running(node, version="1.36"):
+    await node.start(version)
+    await node.create(containers=[MAIN])
+    await node.until(node.running)
+    return view_of(node)
+
+
+@pytest.mark.parametrize(
+    ("version", "level", "swap"),
+    [("1.28", "ALPHA", False), ("1.29", "STABLE", True), ("1.36", "STABLE", True)],
+)
+async def test_resource_metrics(node, version, level, swap):
+    """Node, pod and container have processor time that grows, memory and a start, stable since 1.29."""
+    view = await running(node, version)
+    first = resource_metrics(view)
+    await asyncio.sleep(100)
+    text = resource_metrics(view)
+
+    assert f"# HELP pod_memory_working_set_bytes [{level}] Current working set of the pod in bytes\n" in text
+    assert "# TYPE container_cpu_usage_seconds_total counter\n" in text
+    used = value(text, "container_cpu_usage_seconds_total", container="main", **POD)
+    before = value(first, "container_cpu_usage_seconds_total", container="main", **POD)
+    assert 100 * 0.08 <= used - before <= 100 * 0.12
+    assert value(text, "pod_cpu_usage_seconds_total", **POD) == used
+    assert value(text, "node_cpu_usage_seconds_total") > used
+    memory = value(text, "container_memory_working_set_bytes", container="main", **POD)
+    assert 0.4 * (1 << 30) <= memory <= 0.6 * (1 << 30)
+    assert value(text, "node_memory_working_set_bytes") > memory
+    (container,) = view.runtime.sandbox(view.pods()[0]["metadata"]["uid"]).running(view.clock.now())
+    started = value(text, "container_start_time_seconds", container="main", **POD)
+    assert started == container.started_at.timestamp()
+    assert ("pod_swap_usage_bytes" in text) == ("resource_scrape_error" in text) == swap
+
+
+async def test_cadvisor_metrics(node):
+    """Cgroups of the node, of the pod, of its sandbox and of its containers have the kubelet's labels."""
+    text = cadvisor_metrics(await running(node))
+    names = {"container", "id", "image", "name", "namespace", "pod"}
+    by_container = {
+        dict(labels)["container"]: dict(labels)
+        for (name, labels) in samples(text)
+        if name == "container_memory_working_set_bytes"
+    }
+
+    assert all(set(labels) == names for labels in by_container.values())
+    main = by_container["main"]
+    assert main["id"].startswith("/kubepods/burstable/pod")
+    assert main["image"] == "docker.io/library/nginx:latest"
+    assert value(text, "container_cpu_usage_seconds_total", container="main", cpu="total", **POD) >= 0
+    assert value(text, "container_spec_memory_limit_bytes", container="main") == 2 << 30
+    assert value(text, "container_spec_cpu_quota", container="main") == 200_000
+    assert value(text, "container_network_receive_bytes_total", interface="eth0", **POD) >= 0
+    assert value(text, "machine_cpu_cores") == 8
+    assert value(text, "machine_memory_bytes") == 32 << 30
+
+
+async def test_a_pod_that_is_gone_leaves_the_pages(node):
+    """Once a pod has ended nothing tells of it, but for the node."""
+    view = await running(node)
+    assert [pod["podRef"]["name"] for pod in summary(view)["pods"]] == ["pod-1"]
+    await node.delete()
+    await node.until(lambda: not view.pods())
+
+    assert summary(view)["pods"] == []
+    assert "pod-1" not in cadvisor_metrics(view) + resource_metrics(view) + probe_metrics(view)
+    assert summary(view)["node"]["memory"]["workingSetBytes"] > 0
+
+
+async def test_probe_metrics(node):
+    """A probe is counted from its delay on, once per period."""
+    view = await running(node)
+    assert probe_metrics(view) == ""
+    await asyncio.sleep(32)
+
+    assert value(probe_metrics(view), "prober_probe_total", probe_type="Liveness", result="successful") == 5
