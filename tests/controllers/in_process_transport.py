@@ -61,10 +61,11 @@ class InProcess:
 class RealCluster:
     """An API server and the controllers, without sockets."""
 
-    def __init__(self, server, world):
+    def __init__(self, server, world, transport=None):
         self.server = server
         self.world = world
-        self.client = APIClient(InProcess(server), clock=world.clock, headers={"User-Agent": "test/v1"})
+        self.transport = transport or InProcess(server)
+        self.client = APIClient(self.transport, clock=world.clock, headers={"User-Agent": "test/v1"})
         self.informers = InformerFactory(self.client, world.clock, world.entropy)
         self.context = ControllerContext(world, self.client, self.informers, root_ca="CA")
         self.controllers = []
@@ -95,8 +96,8 @@ class RealCluster:
 
 
 @asynccontextmanager
-async def real_cluster(version=None, gates=None):
-    """A server of the version over a store in memory, with all controllers running on it."""
+async def real_cluster(version=None, gates=None, *, started=True):
+    """A server of the version over a store in memory, with all controllers running on it, if `started`."""
     version = version or Version(36)
     world = World(version, FeatureGates(version, gates or {}), SystemClock(), SeededEntropy(1))
     url = "sqlite+aiosqlite://"
@@ -106,7 +107,8 @@ async def real_cluster(version=None, gates=None):
     await server.bootstrap()
     cluster = RealCluster(server, world)
     try:
-        await cluster.start()
+        if started:
+            await cluster.start()
         yield cluster
     finally:
         await cluster.stop()
