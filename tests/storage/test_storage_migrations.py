@@ -10,10 +10,13 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from damages import fill, opened, sql, value
 from sqlalchemy.dialects.sqlite.aiosqlite import dialect as sqlite_dialect
 from storage_cases import CLOCK, create, pod, url_in
 
-from apiserver.storage.failures import StorageError
+from apiserver.storage.failures import DamageError, StorageError
+from apiserver.storage.reading import LogReader
+from apiserver.storage.repairing import repair
 from apiserver.storage.sql_log import SQLLog
 from apiserver.storage.statements import compile_all
 from migrations import upgrading
@@ -174,3 +177,65 @@ def test_opening_does_not_import_alembic(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
     subprocess.run([sys.executable, "-c", program, url_in(tmp_path)], check=True, env=environment)
+
+
+def taken_back(path: Path) -> None:
+    """Give a database the schema that the first kubeskew wrote."""
+    settings = upgrading.config()
+    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        settings.attributes["connection"] = connection
+        command.downgrade(settings, "0001")
+    engine.dispose()
+
+
+def rows(path: Path) -> list[list[tuple[object, ...]]]:
+    """Everything that stands in the log, the projection and the metadata."""
+    raw = sqlite3.connect(path)
+    tables = ("events", "objects", "meta")
+    found = [sorted(raw.execute(f"SELECT * FROM {table}").fetchall()) for table in tables]
+    raw.close()
+    return found
+
+
+@pytest.mark.parametrize("compacted", [0, 8, 16])
+async def test_a_database_without_checksums_gets_them(tmp_path: Path, compacted: int):
+    """The migration replays the log, and comes to the very sums that a server would have written."""
+    await fill(tmp_path)
+    async with await opened(tmp_path) as store:
+        if compacted:
+            await store.compact(compacted)
+        await store.write(create(pod("last"), value("last")))
+    path = tmp_path / "events.db"
+    before = rows(path)
+    taken_back(path)
+    assert rows(path) != before
+
+    async with await opened(tmp_path) as store:
+        assert store.get(pod("last")) is not None
+
+    migrated = rows(path)
+    if not compacted:
+        assert migrated == before
+    assert migrated[1:] == before[1:]
+    async with await LogReader.open(url_in(tmp_path)) as reader:
+        assert (await reader.replay()).differences == []
+
+
+async def test_an_old_database_that_is_damaged_is_told(tmp_path: Path):
+    """The sums of an old database come from its log, with which its objects are then compared."""
+    await fill(tmp_path)
+    taken_back(tmp_path / "events.db")
+    sql(tmp_path, "DELETE FROM objects WHERE name = 'p3'")
+    with pytest.raises(DamageError, match="pods default/p3 is not in the table of objects, though the log"):
+        await opened(tmp_path)
+    repair(str(tmp_path / "events.db"))
+    await (await opened(tmp_path)).close()
+
+
+async def test_an_old_database_is_not_migrated_by_who_only_reads(tmp_path: Path):
+    """Who looks at the log of a cluster that is down is told to start it first."""
+    await fill(tmp_path)
+    taken_back(tmp_path / "events.db")
+    with pytest.raises(StorageError, match="schema 0001 is older than 0002: starting the cluster"):
+        await LogReader.open(url_in(tmp_path))
