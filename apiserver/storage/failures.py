@@ -16,8 +16,8 @@ ADVICE = (
 class DamageError(StorageError):
     """The store is not what was written to it. What to do about that is part of the message."""
 
-    def __init__(self, damage: str) -> None:
-        super().__init__(f"{damage}. {ADVICE}")
+    def __init__(self, damage: str, advice: str = ADVICE) -> None:
+        super().__init__(f"{damage}. {advice}")
 
 
 class ConflictError(Exception):

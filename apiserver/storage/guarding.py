@@ -26,7 +26,8 @@ class FileGuard:
     def check_there(self) -> None:
         """Raise DamageError if there has been a database, and there is none now."""
         if self._path and not os.path.exists(self._path) and (mark := read(self._path)):  # noqa: PTH110
-            raise DamageError(f"{self._path} is gone, though revision {mark} was committed to it")
+            damage = f"{self._path} is gone, though revision {mark} was committed to it"
+            raise DamageError(damage, "Put it back, or remove the cluster with `kubeskew down --purge`")
 
     def start(self) -> None:
         """The database is open: remember which files it has. Raises OSError."""
