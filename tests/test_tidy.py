@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
@@ -45,6 +46,29 @@ def test_time_and_randomness_come_from_one_place(path: Path):
         call for call in calls if any(call == bad or call.endswith("." + bad) for bad in FORBIDDEN_CALLS)
     }
     assert found == set()
+
+
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+SEEDED = {"Random", "random.Random"}  # with an argument
+NAMES_RUNS = {"tests/transcripts.py", "tests/cluster/sessions.py"}  # names of objects, which decide nothing
+
+
+@pytest.mark.parametrize("path", TESTS, ids=name_of)
+def test_tests_draw_the_same_each_time(path: Path):
+    """No test draws from a source without a seed."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    drawing = [call for call in calls if dotted(call.func).split(".")[0] in {"random", "secrets", "Random"}]
+    unseeded = {name for call in drawing if (name := dotted(call.func)) not in SEEDED or not call.args}
+    assert not unseeded or name_of(path) in NAMES_RUNS
+
+
+def test_the_usual_profile_is_repeatable(request: pytest.FixtureRequest):
+    """Hypothesis draws the same examples each time, whatever it drew before, unless told otherwise."""
+    if request.config.getoption("--hypothesis-profile"):
+        pytest.skip("another profile is asked for")
+    assert settings.default is not None
+    assert settings.default.derandomize
+    assert (settings.default.database, settings.default.deadline) == (None, None)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

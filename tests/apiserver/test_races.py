@@ -128,13 +128,13 @@ async def test_list_and_watch_agree_under_writes_through_two_servers(tmp_path):
     url = f"sqlite+aiosqlite:///{tmp_path}/log.db"
     servers = [await open_server(36, url) for _ in range(2)]
     callers = [Caller(server) for server in servers]
-    random = Random(SEED)
+    chance = Random(SEED)
 
     async def write(writer):
         for step in range(25):
-            name, api = f"m{random.randrange(6)}", callers[random.randrange(2)]
-            body = config_map(name, data={"step": f"{writer}-{step}"}, labels={"l": str(random.randrange(2))})
-            match random.randrange(4):
+            name, api = f"m{chance.randrange(6)}", callers[chance.randrange(2)]
+            body = config_map(name, data={"step": f"{writer}-{step}"}, labels={"l": str(chance.randrange(2))})
+            match chance.randrange(4):
                 case 0:
                     answer = await api.delete(f"{MAPS}/{name}")
                 case 1:

@@ -9,7 +9,12 @@ import pytest
 import yaml
 from sessions import Outcome, Replayer, differences, load
 
-pytestmark = [pytest.mark.kubectl, pytest.mark.cluster, pytest.mark.xdist_group("sessions")]
+pytestmark = [
+    pytest.mark.kubectl,
+    pytest.mark.cluster,
+    pytest.mark.xdist_group("sessions"),
+    pytest.mark.timeout(600),  # the first test waits for all sessions
+]
 
 VERSION = "1.36"
 DATA = Path(__file__).parent.parent / "data" / "kubectl"

@@ -11,7 +11,7 @@ import yaml
 from transcript_answers import differing
 from transcripts import Run, load
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("sessions")]
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("sessions"), pytest.mark.timeout(600)]
 
 RECORDED = load(Path(__file__).parent.parent / "data" / "workloads-1.20" / "workloads.golden.json")
 SIDE_BY_SIDE = 6
