@@ -8,11 +8,11 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Iterable
-from pathlib import Path
 
 import orjson
 
 from apimachinery.errors import Object, StatusError, is_reason
+from apiserver import extension_authentication
 from apiserver.aggregation.local import built_in
 from apiserver.authorization.default_roles import DefaultRoles
 from apiserver.authorization.reconciling import must_be_replaced, reconciled
@@ -74,6 +74,10 @@ async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object)
         await _tolerant(dispatch, request, "AlreadyExists")
     elif obj["kind"] in {"Endpoints", "EndpointSlice"}:
         await _tolerant(dispatch, _request("PUT", f"{path}/{name}", obj), "Conflict")
+    elif obj["kind"] == "ConfigMap" and name == extension_authentication.NAME:
+        stored = known_object(entry)
+        if stored is not None and (new := extension_authentication.combined(obj, stored)) is not None:
+            await _tolerant(dispatch, _request("PUT", f"{path}/{name}", new), "Conflict")
     elif info.group == "rbac.authorization.k8s.io":
         stored = known_object(entry)
         if stored is None:
@@ -137,10 +141,9 @@ def _objects(services: Services, options: ServerOptions, port: int) -> Iterable[
     tracking = _object("v1", "ConfigMap", "kube-apiserver-legacy-service-account-token-tracking")
     tracking["data"] = {"since": services.world.clock.now().date().isoformat()}
     yield "/api/v1/namespaces/kube-system/configmaps", tracking
-    if options.client_ca_file:
-        config = _object("v1", "ConfigMap", "extension-apiserver-authentication")
-        config["data"] = {"client-ca-file": Path(options.client_ca_file).read_text()}
-        yield "/api/v1/namespaces/kube-system/configmaps", config
+    if data := extension_authentication.data_of(options, services.world):
+        config = _object("v1", "ConfigMap", extension_authentication.NAME)
+        yield "/api/v1/namespaces/kube-system/configmaps", {**config, "data": data}
 
 
 def _service(services: Services, options: ServerOptions, port: int) -> Iterable[tuple[str, Object]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,30 @@ _FILES = frozenset(
         "cert_dir", "tls_cert_file", "tls_private_key_file", "client_ca_file", "token_auth_file",
         "service_account_signing_key_file", "kubelet_certificate_authority",
         "kubelet_client_certificate", "kubelet_client_key",
+        "requestheader_client_ca_file", "proxy_client_cert_file", "proxy_client_key_file",
     }
 )  # fmt: skip
+_REQUEST_HEADERS = {  # options of authentication by headers, and what they are
+    "requestheader_allowed_names": "Common names of proxies' certificates; empty is any.",
+    "requestheader_username_headers": "Headers that tell the user's name.",
+    "requestheader_uid_headers": "Headers that tell the user's uid.",
+    "requestheader_group_headers": "Headers that tell the user's groups.",
+    "requestheader_extra_headers_prefix": "Beginnings of headers that tell more of the user.",
+}
+
+
+def _front_proxy_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags of front proxies: those that come to this server, and itself to others."""
+    for name, text in reversed(_REQUEST_HEADERS.items()):
+        flag = f"--{name.replace('_', '-')}"
+        command = click.option(flag, default="", metavar="A,B", help=text)(command)
+    for flag, text in {
+        "requestheader-client-ca-file": "Who signs the certificates of proxies that tell users in headers.",
+        "proxy-client-cert-file": "Shown to the servers of APIServices.",
+        "proxy-client-key-file": "Its key.",
+    }.items():
+        command = click.option(f"--{flag}", type=_FILE, default=None, help=text)(command)
+    return command
 
 
 @click.command("apiserver")
@@ -135,6 +158,7 @@ _FILES = frozenset(
 )
 @click.option("--kubelet-client-certificate", type=_FILE, default=None, help="Shown to kubelets.")
 @click.option("--kubelet-client-key", type=_FILE, default=None, help="Its key.")
+@_front_proxy_options
 @verbosity_option
 def apiserver(emulated_version: Version, gates: str, runtime_config: str, **given: Any) -> None:
     """Run an API server in the foreground.
@@ -164,7 +188,7 @@ def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOp
         name: _path(value) if name in _FILES else value for name, value in given.items()
     }
     values["service_account_key_files"] = tuple(map(_path, given["service_account_key_files"]))
-    for name in ("api_audiences", "enable_admission_plugins", "disable_admission_plugins"):
+    for name in ("api_audiences", "enable_admission_plugins", "disable_admission_plugins", *_REQUEST_HEADERS):
         values[name] = _names(given[name])
     values["webhook_services"] = _service_map(given["webhook_services"])
     return ServerOptions(runtime_config=runtime_config, **values)

@@ -22,6 +22,14 @@ class ServerOptions:
     tls_private_key_file: str = ""
     client_ca_file: str = ""
     token_auth_file: str = ""
+    requestheader_client_ca_file: str = ""
+    requestheader_allowed_names: tuple[str, ...] = ()
+    requestheader_username_headers: tuple[str, ...] = ()
+    requestheader_uid_headers: tuple[str, ...] = ()
+    requestheader_group_headers: tuple[str, ...] = ()
+    requestheader_extra_headers_prefix: tuple[str, ...] = ()
+    proxy_client_cert_file: str = ""
+    proxy_client_key_file: str = ""
     anonymous_auth: bool = True
     service_account_issuer: tuple[str, ...] = (ISSUER,)  # the first signs
     service_account_signing_key_file: str = ""

@@ -36,6 +36,7 @@ class Peer(NamedTuple):
     organizations: tuple[str, ...]
     fingerprint: str = ""  # SHA-256 of the certificate, hexadecimal
     until: float = math.inf  # when the certificate ends to be valid, in seconds since 1970
+    certificate: bytes = b""  # DER
 
 
 async def no_pieces() -> AsyncIterator[bytes]:

@@ -17,7 +17,9 @@ from apiserver.aggregation.local import LocalServices
 from apiserver.aggregation.registered import registered
 from apiserver.authentication import TokenSource
 from apiserver.authentication.accounts import AccountTokens
+from apiserver.authentication.authorities import Authorities
 from apiserver.authentication.certificates import CertificateAuthenticator
+from apiserver.authentication.request_headers import RequestHeaderAuthenticator, RequestHeaders
 from apiserver.authentication.tokens import TokenFile
 from apiserver.authentication.union import UnionAuthenticator
 from apiserver.authorization.access import Access
@@ -71,6 +73,7 @@ class APIServer:
             service_resolver=resolver,
             webhooks=webhooks,
             registered=registered(store),
+            front_proxy_client=_front_proxy_client(options),
         )
         self.services.admission = admission_chain(
             self.services, options.enable_admission_plugins, options.disable_admission_plugins
@@ -150,7 +153,12 @@ class APIServer:
         options = self.options
         context = None
         if options.tls_cert_file:
-            context = tls_context(options.tls_cert_file, options.tls_private_key_file, options.client_ca_file)
+            context = tls_context(
+                options.tls_cert_file,
+                options.tls_private_key_file,
+                options.client_ca_file,
+                options.requestheader_client_ca_file,
+            )
         self.port = await self.front.listen(options.bind_address, options.secure_port, context)
         self.services.address = f"{options.advertise_address}:{self.port}"
 
@@ -194,8 +202,39 @@ def _authenticator(
     lines = Path(options.token_auth_file).read_text().splitlines() if options.token_auth_file else []
     accounts = AccountTokens(keys, store, world.clock, world.gates)
     tokens: list[TokenSource] = [TokenFile(lines, keys.audiences), accounts]
-    certificates = CertificateAuthenticator(world.clock, tells_id=world.version.minor >= 32)
-    return UnionAuthenticator(certificates, tokens, keys.audiences, anonymous=options.anonymous_auth)
+    authorities = Authorities(
+        _content(options.client_ca_file), _content(options.requestheader_client_ca_file)
+    )
+    headers = None
+    if options.requestheader_client_ca_file:
+        headers = RequestHeaderAuthenticator(_request_headers(options), authorities, world.clock)
+    return UnionAuthenticator(
+        CertificateAuthenticator(world.clock, authorities, tells_id=world.version.minor >= 32),
+        tokens,
+        keys.audiences,
+        anonymous=options.anonymous_auth,
+        request_headers=headers,
+    )
+
+
+def _front_proxy_client(options: ServerOptions) -> tuple[str, str] | None:
+    if not options.proxy_client_cert_file:
+        return None
+    return options.proxy_client_cert_file, options.proxy_client_key_file
+
+
+def _content(path: str) -> bytes:
+    return Path(path).read_bytes() if path else b""
+
+
+def _request_headers(options: ServerOptions) -> RequestHeaders:
+    return RequestHeaders(
+        options.requestheader_username_headers,
+        options.requestheader_uid_headers,
+        options.requestheader_group_headers,
+        options.requestheader_extra_headers_prefix,
+        options.requestheader_allowed_names,
+    )
 
 
 async def _starts(server: APIServer, stop: asyncio.Event) -> bool:

@@ -61,6 +61,7 @@ class Services:
     admission: AdmissionChain = field(default_factory=lambda: AdmissionChain([]))
     nodes: "NodeConnections" = field(init=False)
     address: str = ""  # host and port, as discovery tells clients
+    front_proxy_client: tuple[str, str] | None = None  # files of certificate and key, for extension servers
     encoded_events: Generations[tuple[int, str, Form], bytes] = field(
         default_factory=lambda: Generations(_ENCODED_EVENTS, lambda _, line: len(line), _ENCODED_BYTES)
     )

@@ -106,6 +106,7 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
     from kubeskew.pki import Authority, kubeconfig, new_key, new_token  # cryptography is slow to import
 
     authority = Authority.create(now)
+    front_proxies = Authority.create(now, "front-proxy-ca")
     ca = authority.pair.certificate
     serving, token = authority.serving(), new_token()
     server = f"https://127.0.0.1:{state.of_kind('apiserver')[0].port}"
@@ -124,6 +125,9 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
             directory.pki / "apiserver-kubelet-client",
             authority.client("kube-apiserver-kubelet-client", MASTERS),
         ),
+        directory.pki / "front-proxy-ca.crt": front_proxies.pair.certificate,
+        directory.pki / "front-proxy-ca.key": front_proxies.pair.key,
+        **_pair(directory.pki / "front-proxy-client", front_proxies.client("front-proxy-client")),
         directory.account_key: new_key(),
         directory.token: token,
         directory.pki / "tokens.csv": f'{token},kubernetes-admin,admin,"system:masters"\n',

@@ -85,6 +85,7 @@ def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]
         *("--client-ca-file", str(directory.ca)),
         *("--token-auth-file", str(directory.pki / "tokens.csv")),
         *_kubelet_client(directory),
+        *_front_proxy(directory),
         *("--service-account-signing-key-file", str(directory.account_key)),
         *("--service-cluster-ip-range", SERVICE_RANGE),
         *(("--runtime-config", runtime_config) if runtime_config else ()),
@@ -100,6 +101,21 @@ def _kubelet_client(directory: StateDir) -> list[str]:
         *("--kubelet-certificate-authority", str(directory.ca)),
         *("--kubelet-client-certificate", str(directory.pki / "apiserver-kubelet-client.crt")),
         *("--kubelet-client-key", str(directory.pki / "apiserver-kubelet-client.key")),
+    ]
+
+
+def _front_proxy(directory: StateDir) -> list[str]:
+    """As kubeadm has it; clusters made before there was an authority of front proxies have no such files."""
+    if not (directory.pki / "front-proxy-ca.crt").exists():
+        return []
+    return [
+        *("--requestheader-client-ca-file", str(directory.pki / "front-proxy-ca.crt")),
+        *("--requestheader-allowed-names", "front-proxy-client"),
+        *("--requestheader-username-headers", "X-Remote-User"),
+        *("--requestheader-group-headers", "X-Remote-Group"),
+        *("--requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+        *("--proxy-client-cert-file", str(directory.pki / "front-proxy-client.crt")),
+        *("--proxy-client-key-file", str(directory.pki / "front-proxy-client.key")),
     ]
 
 

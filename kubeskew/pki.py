@@ -37,10 +37,10 @@ class Authority:
         self._key = key
 
     @classmethod
-    def create(cls, now: datetime) -> "Authority":
-        """A new authority named `kubeskew`."""
+    def create(cls, now: datetime, common_name: str = "kubeskew") -> "Authority":
+        """A new authority."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name("kubeskew")
+        name = _name(common_name)
         usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
         certificate = (
             _builder(name, name, key, now)

@@ -77,7 +77,7 @@ async def ask(services: "Services", remote: Remote, request: Request) -> Answer:
     service = remote.spec["service"]
     name, namespace, port = service["name"], service["namespace"], service.get("port") or _HTTPS
     found = services.service_resolver.resolve(namespace, name, port)
-    address = Address(found.host, found.port, _context(remote.spec), f"{name}.{namespace}.svc")
+    address = Address(found.host, found.port, _context(services, remote.spec), f"{name}.{namespace}.svc")
     query = urlencode([(key, value) for key, values in request.query.items() for value in values])
     path = quote(request.path, safe=_PATH)
     target = f"{path}?{query}" if query else path
@@ -96,10 +96,12 @@ async def ask(services: "Services", remote: Remote, request: Request) -> Answer:
         raise
 
 
-def _context(spec: dict[str, object]) -> ssl.SSLContext:
+def _context(services: "Services", spec: dict[str, object]) -> ssl.SSLContext:
+    """TLS towards an extension server, to which this one shows itself as a front proxy."""
+    identity = services.front_proxy_client
     if spec.get("insecureSkipTLSVerify"):
-        return trusting_all()
-    return trusting(base64.b64decode(str(spec.get("caBundle") or "")).decode(errors="replace"))
+        return trusting_all(identity)
+    return trusting(base64.b64decode(str(spec.get("caBundle") or "")).decode(errors="replace"), identity)
 
 
 def _headers(request: Request) -> Headers:

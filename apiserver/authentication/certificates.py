@@ -3,6 +3,7 @@
 import math
 
 from apimachinery.clock import Clock
+from apiserver.authentication.authorities import Authorities, Authority
 from apiserver.generations import Generations
 from apiserver.request import Peer, Request
 from apiserver.user import User, authenticated
@@ -17,9 +18,12 @@ class CertificateAuthenticator:
     The transport looks once, when the connection begins; a connection may outlive its certificate.
     """
 
-    def __init__(self, clock: Clock, *, tells_id: bool = False) -> None:
+    def __init__(
+        self, clock: Clock, authorities: Authorities | None = None, *, tells_id: bool = False
+    ) -> None:
         """`tells_id`: users have the id of their certificate, as from 1.32 on."""
         self._clock = clock
+        self._authorities = authorities or Authorities()
         self._tells_id = tells_id
         self._users: Generations[Peer, User] = Generations(_REMEMBERED)
 
@@ -29,6 +33,7 @@ class CertificateAuthenticator:
             peer is None
             or not peer.common_name
             or (peer.until < math.inf and self._clock.now().timestamp() > peer.until)
+            or Authority.CLIENTS not in self._authorities.of(peer)
         ):
             return None
         user = self._users.get(peer)

@@ -12,7 +12,9 @@ WRONG_TOKEN = "invalid bearer token"  # noqa: S105 - a text
 
 
 class UnionAuthenticator:
-    """A certificate, then a bearer token; without any proof, the anonymous user if that is allowed.
+    """What a front proxy says, a certificate, then a bearer token.
+
+    Without any proof, the anonymous user if that is allowed.
 
     `audiences` are the server's own: who a token must be for.
     """
@@ -24,14 +26,17 @@ class UnionAuthenticator:
         audiences: Sequence[str],
         *,
         anonymous: bool = True,
+        request_headers: Authenticator | None = None,
     ) -> None:
         self._certificates = certificates
+        self._request_headers = request_headers
         self._tokens = tuple(tokens)
         self._anonymous = anonymous
         self.audiences = tuple(audiences)
 
     def authenticate(self, request: Request) -> User | None:
-        user = self._certificates.authenticate(request)
+        user = self._request_headers.authenticate(request) if self._request_headers is not None else None
+        user = user or self._certificates.authenticate(request)
         if user is not None:
             return user
         try:

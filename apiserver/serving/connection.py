@@ -174,4 +174,4 @@ def _peer(transport: asyncio.Transport) -> Peer | None:
     groups = tuple(value for kind, value in subject if kind == "organizationName")
     whole = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     until = float(ssl.cert_time_to_seconds(certificate["notAfter"]))
-    return Peer(name, groups, hashlib.sha256(whole).hexdigest(), until)
+    return Peer(name, groups, hashlib.sha256(whole).hexdigest(), until, whole)

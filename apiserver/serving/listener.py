@@ -78,13 +78,13 @@ class Front:
             await asyncio.gather(self._sweeper, return_exceptions=True)
 
 
-def tls_context(certificate: str, key: str, client_ca: str) -> ssl.SSLContext:
-    """TLS with the server's certificate; client certificates are verified against `client_ca`."""
+def tls_context(certificate: str, key: str, *client_authorities: str) -> ssl.SSLContext:
+    """TLS with the server's certificate; client certificates are verified against the authorities' files."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["http/1.1"])
     context.num_tickets = 1  # a session to resume is enough: each ticket costs 0.3 ms
-    if client_ca:
-        context.load_verify_locations(client_ca)
+    for file in filter(None, client_authorities):
+        context.load_verify_locations(file)
         context.verify_mode = ssl.CERT_OPTIONAL
     return context

@@ -10,13 +10,24 @@ from apiserver.webhooks.endpoints import Address
 if TYPE_CHECKING:
     from cryptography import x509
 
+Identity = tuple[str, str]  # files of a client certificate and its key
 _SECONDS = 2.0  # to look at a certificate once more, for the message only
 
 
-@lru_cache(maxsize=256)
-def trusting(bundle: str) -> ssl.SSLContext:
-    """A context that trusts the certificates in `bundle` (PEM), the machine's if it is empty."""
+def _showing(identity: Identity | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if identity is not None:
+        context.load_cert_chain(*identity)
+    return context
+
+
+@lru_cache(maxsize=256)
+def trusting(bundle: str, identity: Identity | None = None) -> ssl.SSLContext:
+    """A context that trusts the certificates in `bundle` (PEM), the machine's if it is empty.
+
+    `identity` is shown to servers that ask for a client certificate.
+    """
+    context = _showing(identity)
     if bundle:
         context.load_verify_locations(cadata=bundle)
     else:
@@ -24,10 +35,10 @@ def trusting(bundle: str) -> ssl.SSLContext:
     return context
 
 
-@lru_cache(maxsize=1)
-def trusting_all() -> ssl.SSLContext:
+@lru_cache(maxsize=4)
+def trusting_all(identity: Identity | None = None) -> ssl.SSLContext:
     """A context that does not look at who answers."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _showing(identity)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
