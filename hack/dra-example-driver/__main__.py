@@ -33,14 +33,16 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="hack/dra-example-driver/run")
     parser.add_argument("directory", type=Path, help="a checkout of the driver, with programs in bin/")
     parser.add_argument("--version", default="1.36")
-    parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--report", type=Path, help="where to leave Ginkgo's report (JSON)")
     parser.add_argument("--logs", type=Path, help="where to leave the logs of the driver's processes")
     return parser.parse_args(ours), suites
 
 
-def _cluster_file(directory: Path, version: str, nodes: int) -> dict[str, Any]:
-    """The cluster that the suite asks kind for, without the gates that the release does not know."""
+def _cluster_file(directory: Path, version: str) -> dict[str, Any]:
+    """The cluster that the suite asks kind for, without the gates that the release does not know.
+
+    It has one node that takes pods: the suite takes devices of one name on two nodes for the same device.
+    """
     wanted = yaml.safe_load((directory / _KIND_CONFIG).read_text())
     known = FeatureGates(Version.parse(version))
     gates = {name: on for name, on in (wanted.get("featureGates") or {}).items() if known.knows(name)}
@@ -50,7 +52,7 @@ def _cluster_file(directory: Path, version: str, nodes: int) -> dict[str, Any]:
         "runtimeConfig": {
             name: value == "true" for name, value in (wanted.get("runtimeConfig") or {}).items()
         },
-        "nodes": [{"count": nodes}],
+        "nodes": [{"count": 1}],
     }
 
 
@@ -121,9 +123,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="dra-example-driver-") as scratch:
         state = Path(scratch) / "cluster"
         config = Path(scratch) / "cluster.yaml"
-        config.write_text(
-            yaml.safe_dump(_cluster_file(arguments.directory, arguments.version, arguments.nodes))
-        )
+        config.write_text(yaml.safe_dump(_cluster_file(arguments.directory, arguments.version)))
         try:
             _kubeskew(state, "up", "--config", str(config))
             return asyncio.run(_run(arguments, flags, state))
