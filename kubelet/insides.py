@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from apimachinery.clock import Clock
-from kubelet.images import has_unknown_programs
+from kubelet.images import has_unknown_programs, is_busybox
 from kubelet.sandbox import Container, Sandbox
 from kubelet.shell import interpreter
 from kubelet.shell.files import File, FileSystem, Mount, Tree
@@ -88,6 +88,8 @@ def new_simulation(setting: Setting, files: FileSystem, started_at: datetime) ->
             tasks,
             is_main=True,
             assumes_programs=has_unknown_programs(setting.image),
+            is_busybox=is_busybox(setting.image),
+            uptime=lambda: (simulation.now - started_at).total_seconds(),
             listed=lambda: listed_tasks(tasks),
         )
         process = Process(
@@ -232,6 +234,8 @@ class Inside:
             tasks,
             terminate=self._terminate,
             assumes_programs=False,
+            is_busybox=is_busybox(self.setting.image),
+            uptime=lambda: (self.clock.now() - self.container.started_at).total_seconds(),
             listed=lambda: [*self._listed(), *listed_tasks(tasks)],
         )
         return Process(machine, environment, stdin, stdout, stderr, self.setting.directory, is_terminal=tty)

@@ -5,7 +5,7 @@ import re
 
 from kubelet.shell.arithmetic import ExpressionError, evaluate
 from kubelet.shell.files import FileError, join
-from kubelet.shell.parameters import Parameter, parameter_value, variable
+from kubelet.shell.parameters import Parameter, joined_arguments, parameter_value, variable
 from kubelet.shell.process import MEMORY_SPENT, ExitError, Process, gather
 from kubelet.shell.words import Part, Word
 
@@ -174,12 +174,15 @@ async def _value(process: Process, part: Part) -> str:
             process.status = await process.run_text(process.child(stdout=gather(collected)), part.text)
         return collected.decode("utf-8", "surrogateescape").replace("\0", "").rstrip("\n")
     if part.kind == "arithmetic":
-        return await _arithmetic(process, part.text)
+        return await arithmetic(process, part.text)
+    if part.text == "*" and part.quoted and not part.operator:
+        return joined_arguments(process)
     argument = Parameter(part.text, part.operator, part.argument)
-    return await parameter_value(process, argument, _expand_text, _arithmetic)
+    return await parameter_value(process, argument, _expand_text, arithmetic)
 
 
-async def _arithmetic(process: Process, text: str) -> str:
+async def arithmetic(process: Process, text: str) -> str:
+    """The value of an expression. Raises ExitError for what is none."""
     if "$" in text or "`" in text:
         text = await _expand_text(process, text)
     try:

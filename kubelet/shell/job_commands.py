@@ -157,7 +157,7 @@ async def _timeout(process: Process, argv: list[str]) -> int:
     if await wait_for(Until(lambda: task.code is not None, seconds if seconds > 0 else float("inf"))):
         return task.code or 0
     tasks.kill(task, 128 + SIGNALS[signal])
-    return _TIMED_OUT if process.shell == "bash" else _TIMED_OUT_IN_BUSYBOX
+    return _TIMED_OUT_IN_BUSYBOX if process.machine.is_busybox else _TIMED_OUT
 
 
 JOB_COMMANDS: dict[str, Command] = {

@@ -1,8 +1,16 @@
 """Options of commands, read as getopt does."""
 
+from collections.abc import Collection
 
-def options_of(argv: list[str], with_value: str = "") -> tuple[dict[str, str], list[str]]:
-    """({letter: its value}, the other words); letters in `with_value` take the rest or the next word."""
+
+def options_of(
+    argv: list[str], with_value: str = "", long_names: Collection[str] = ()
+) -> tuple[dict[str, str], list[str]]:
+    """({letter or long name: its value}, the other words).
+
+    Letters in `with_value` take the rest of the word or the next word. Of long options those in `long_names`
+    are known; any other stands for its first letter, as `--number=5` does for `-n 5`.
+    """
     options: dict[str, str] = {}
     words = [*argv[1:]]
     rest: list[str] = []
@@ -10,8 +18,15 @@ def options_of(argv: list[str], with_value: str = "") -> tuple[dict[str, str], l
         word = words.pop(0)
         if word == "--":
             return options, [*rest, *words]
-        if not word.startswith("-") or word == "-" or word.startswith("--"):
+        if not word.startswith("-") or word == "-":
             rest.append(word)
+            continue
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            key = name if name in long_names else name[:1]
+            if not equals and key in with_value and words:
+                value = words.pop(0)
+            options[key] = value
             continue
         for number, letter in enumerate(word[1:], 2):
             if letter in with_value:

@@ -45,6 +45,12 @@ def variable(process: Process, name: str) -> str | None:
     return process.variables.get(name, process.environment.get(name))
 
 
+def joined_arguments(process: Process) -> str:
+    """`"$*"`: all arguments with the first separator between them."""
+    separators = variable(process, "IFS")
+    return (" " if separators is None else separators[:1]).join(process.arguments[1:])
+
+
 async def parameter_value(
     process: Process, parameter: Parameter, expand: Expander, evaluate: Evaluator
 ) -> str:

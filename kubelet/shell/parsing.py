@@ -168,6 +168,13 @@ class _Parser(WordReader):
         made = {
             "while": self._loop, "until": self._loop, "for": self._for, "if": self._if, "case": self._case,
         }.get(token)  # fmt: skip
+        if (
+            self._text.startswith("((", self._at)
+            and self._text[self._at + 2 : self._at + 3] != "("
+            and (end := self._text.find("))", self._at)) > 0
+        ):
+            inner, self._at = self._text[self._at + 2 : end], end + 2
+            return Command(words=[(Part("literal", "let"),), (Part("literal", inner, quoted=True),)])
         if made is None and token in {"(", "{"}:
             made = self._group
         if made is None and self._text.startswith("[[", self._at):

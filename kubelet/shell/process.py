@@ -114,6 +114,8 @@ class Machine:
     is_main: bool = False  # the container's own program
     terminate: Callable[[str], None] | None = None  # a signal for the container's own program
     assumes_programs: bool = True  # a program that the fake does not have is taken to be in the image
+    is_busybox: bool = False  # the image's tools are busybox', where they differ from GNU's
+    uptime: Callable[[], float] = lambda: 0.0  # seconds since the container began
     listed: Callable[[], list[tuple[int, str]]] = list  # (pid, command) of all that runs in the container
 
 
@@ -192,11 +194,11 @@ class Process:
         return join(self.directory, path)
 
     def out(self, text: str) -> None:
-        self.stdout(text.encode())
+        self.stdout(text.encode("utf-8", "surrogateescape"))
 
     def complain(self, text: str) -> int:
         """Say what is wrong; gives 1, the usual code."""
-        self.stderr(f"{text}\n".encode())
+        self.stderr(f"{text}\n".encode("utf-8", "surrogateescape"))
         return 1
 
     async def read_all(self) -> bytes:

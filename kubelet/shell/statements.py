@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from kubelet.shell import parsing
-from kubelet.shell.expanding import expand, expand_one, expand_pattern
+from kubelet.shell.expanding import arithmetic, expand, expand_one, expand_pattern
 from kubelet.shell.files import FileError
 from kubelet.shell.parsing import (
     Case,
@@ -258,7 +258,11 @@ def _leaves(error: BreakError) -> bool:
 async def _command(process: Process, command: Command) -> int:
     argv = await expand(process, command.words)
     before = process.status
-    assigned = {name: await expand_one(process, word) for name, word in command.assignments}
+    assigned: dict[str, str] = {}
+    for name, word in command.assignments:
+        assigned[name] = await expand_one(process, word)
+        if not argv:
+            process.assign(name, assigned[name])
     try:
         inner = await redirected(process, command.redirects)
     except FileError as error:
@@ -267,8 +271,6 @@ async def _command(process: Process, command: Command) -> int:
         shown = [*(f"{name}={value}" for name, value in assigned.items()), *argv]
         process.complain("+ " + " ".join(shown))
     if not argv:
-        for name, value in assigned.items():
-            process.assign(name, value)
         substitutes = any(part.kind == "command" for _, word in command.assignments for part in word)
         return process.status if substitutes else 0
     inner.status = before
@@ -359,6 +361,13 @@ async def _run_text(process: Process, inner: Process, text: str) -> int:
         return 2
 
 
+async def _let(process: Process, _inner: Process, argv: list[str]) -> int:
+    value = "0"
+    for text in argv[1:]:
+        value = await arithmetic(process, text)
+    return int(value == "0")
+
+
 async def _command_builtin(process: Process, inner: Process, argv: list[str]) -> int:
     """`command [-v] NAME …`: past functions of that name, or where it is."""
     from kubelet.shell.interpreter import knows
@@ -383,5 +392,5 @@ _BUILT_IN = frozenset(
 )
 _SPECIAL: dict[str, Special] = {
     "break": _break, "continue": _break, "return": _return, "exec": _exec, "eval": _eval, ".": _source,
-    "source": _source, "command": _command_builtin,
+    "source": _source, "command": _command_builtin, "let": _let,
 }  # fmt: skip

@@ -14,9 +14,18 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 FAR = START + timedelta(days=1)
 
 
-def run(*argv: str, until: datetime = FAR, mounts: tuple[Mount, ...] = ()) -> Simulation:
-    setting = Setting(argv, {"NAME": "value"}, "host", "/")
-    simulation = insides.new_simulation(setting, insides.new_files(setting, mounts, START), START)
+def run(
+    *argv: str,
+    until: datetime = FAR,
+    mounts: tuple[Mount, ...] = (),
+    directories: tuple[str, ...] = (),
+    image: str = "",
+) -> Simulation:
+    setting = Setting(argv, {"NAME": "value"}, "host", "/", image=image)
+    files = insides.new_files(setting, mounts, START)
+    for path in directories:
+        files.make_directory(path, START.timestamp())
+    simulation = insides.new_simulation(setting, files, START)
     simulation.advance(until)
     return simulation
 
@@ -62,7 +71,7 @@ SCRIPTS = {
     "x=1; y=2 sh -c 'echo $x$y'": "2\n",
     "echo $((9223372036854775807 + 1))": "-9223372036854775808\n",
     "echo $((99999999999999999999))": "9223372036854775807\n",
-    "echo c | sed 's/(/b/'; seq 1 2 4 9": "sed: invalid argument\n1\n3\n",
+    "echo 'c(' | sed 's/(/b/'; echo c | grep '[' 2>/dev/null; echo $?; seq 1 2 4": "cb\n2\n1\n3\n",
     "set -- a b; (shift; echo $1); echo $1 $#": "b\na 2\n",
     ".; echo on": "sh: .: filename argument required\non\n",
     "tar cf /tmp/t.tar -C /etc hostname; mkdir /x; tar xf /tmp/t.tar -C /x; cat /x/hostname": "host\n",

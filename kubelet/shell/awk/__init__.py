@@ -1,0 +1,1 @@
+"""`awk`: patterns, actions, functions and arrays, as POSIX has them."""

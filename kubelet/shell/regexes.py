@@ -1,0 +1,103 @@
+"""POSIX regular expressions, basic and extended, as Python's."""
+
+import functools
+import re
+
+_CLASSES = {
+    "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
+    "blank": " \t", "punct": r"!-/:-@\[-`{-~", "xdigit": "0-9A-Fa-f", "cntrl": r"\x00-\x1f\x7f",
+    "print": " -~", "graph": "!-~",
+}  # fmt: skip
+_ESCAPES = {"n": "\\n", "t": "\\t", "w": "\\w", "W": "\\W", "s": "\\s", "S": "\\S", "b": "\\b", "B": "\\B",
+            "<": r"\b(?=\w)", ">": r"\b(?<=\w)", "`": r"\A", "'": r"\Z", "r": "\\r", "f": "\\f", "v": "\\v",
+            "a": "\\x07"}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=512)
+def compiled(pattern: str, *, extended: bool, ignores_case: bool = False) -> re.Pattern[str]:
+    """Raises ValueError for what is no regular expression."""
+    flags = re.IGNORECASE if ignores_case else 0
+    try:
+        return re.compile(translated(pattern, extended=extended), flags)
+    except re.error as error:
+        raise ValueError(str(error)) from None
+
+
+def translated(pattern: str, *, extended: bool) -> str:
+    """The expression in Python's words."""
+    out: list[str] = []
+    at, starts = 0, True  # whether a star here would be a character
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "[":
+            text, at = bracket(pattern, at)
+            out.append(text)
+            starts = False
+            continue
+        special, width = char, 1
+        if char == "\\":
+            if at + 1 == len(pattern):
+                raise ValueError("Trailing backslash")
+            special, width = "\\" + pattern[at + 1], 2
+        piece, starts = _piece(special, pattern, at, extended=extended, starts=starts)
+        out.append(piece)
+        at += width
+    return "".join(out)
+
+
+def _piece(special: str, pattern: str, at: int, *, extended: bool, starts: bool) -> tuple[str, bool]:
+    """(Python's words for one character or escape, whether an expression begins behind it)."""
+    plain = special[-1]
+    is_operator = plain in "(){}|+?" and (len(special) == 1) == extended
+    if is_operator:
+        if plain in "+?{" and starts:
+            return re.escape(plain), False
+        return plain, plain in "(|"
+    if special == "*":
+        return ("\\*", False) if starts else ("*", False)
+    if special == "^":
+        anchors = extended or starts
+        return ("^", True) if anchors else ("\\^", False)
+    if special == "$":
+        ends = extended or at + 1 == len(pattern) or pattern.startswith(("\\)", "\\|"), at + 1)
+        return (r"(?=\n?\Z)" if False else "$", False) if ends else ("\\$", False)
+    if special == ".":
+        return "(?s:.)", False
+    if len(special) == 1:
+        return re.escape(special), False
+    if plain.isdigit() and plain != "0":
+        return f"(?:\\{plain})", False
+    return _ESCAPES.get(plain, re.escape(plain)), False
+
+
+def bracket(pattern: str, at: int) -> tuple[str, int]:
+    """(a bracket expression in Python's words, where it ends)."""
+    start = at + 1
+    negated = pattern.startswith("^", start)
+    start += negated
+    out, now = "", start
+    while now < len(pattern) and (pattern[now] != "]" or now == start):
+        if pattern.startswith("[:", now) and (end := pattern.find(":]", now)) > 0:
+            name = pattern[now + 2 : end]
+            if name not in _CLASSES:
+                raise ValueError("Invalid character class name")
+            out += _CLASSES[name]
+            now = end + 2
+            continue
+        if (
+            pattern[now] == "\\"
+            and pattern[now + 1 : now + 2] in ("n", "t", "\\", "]", "/")
+            and now + 1 < len(pattern)
+        ):
+            if pattern[now + 1] == "]":
+                out += "\\\\"
+                now += 1
+                continue
+            out += {"n": "\\n", "t": "\\t", "\\": "\\\\", "/": "/"}[pattern[now + 1]]
+            now += 2
+            continue
+        out += "\\" + pattern[now] if pattern[now] in "\\[]^&~|" else pattern[now]
+        now += 1
+    if now >= len(pattern):
+        raise ValueError("Unmatched [, [^, [:, [., or [=")
+    return f"[{'^' if negated else ''}{out}]", now + 1
