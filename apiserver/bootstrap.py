@@ -43,15 +43,17 @@ _PRIORITIES = {
 _PORT_NAME = "https"
 
 
-async def run(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> None:
-    """Create what is missing; several servers may do it at once."""
+async def run(services: Services, dispatch: Handler, options: ServerOptions, port: int) -> bool:
+    """Create what is missing; several servers may do it at once. False if something was refused."""
 
-    async def ensure(objects: Iterable[tuple[str, Object]]) -> None:
-        await asyncio.gather(*(_ensure(services, dispatch, path, obj) for path, obj in objects))
+    async def ensure(objects: Iterable[tuple[str, Object]]) -> bool:
+        done = await asyncio.gather(*(_ensure(services, dispatch, path, obj) for path, obj in objects))
+        return all(done)
 
     flow_control = dict(services.table.groups()).get(defaults.GROUP, [""])[0]
-    await ensure([*_namespaces(), *defaults.levels(flow_control)])  # the rest is in them, or names them
-    await ensure(
+    # The rest is in these, or names them.
+    first = await ensure([*_namespaces(), *defaults.levels(flow_control)])
+    rest = await ensure(
         [
             *_objects(services, options, port),
             *_roles(services),
@@ -59,46 +61,58 @@ async def run(services: Services, dispatch: Handler, options: ServerOptions, por
             *defaults.schemas(flow_control, services.world.version.minor),
         ]
     )
+    return first and rest
 
 
-async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> None:
-    """POST `obj` unless it is there; what has changed is put right."""
-    request = _request("POST", path, obj)
-    info = request.info
+async def _ensure(services: Services, dispatch: Handler, path: str, obj: Object) -> bool:
+    """POST `obj` unless it is there; what has changed is put right. False if that was refused."""
+    for request, tolerated in _requests(services, path, obj):
+        if not await _tolerant(dispatch, request, tolerated):
+            return False
+    return True
+
+
+def _requests(services: Services, path: str, obj: Object) -> Iterable[tuple[Request, str]]:
+    """What brings `obj` about, with the reasons for which each may fail: none if all is as it should be."""
+    creation = _request("POST", path, obj)
+    info = creation.info
     resource = services.table.resource(info.group, info.version, info.resource)
     if resource is None:
         return
     name = obj["metadata"]["name"]
     entry = services.store.get(Key(resource.storage_resource, info.namespace, name))
     if entry is None:
-        await _tolerant(dispatch, request, "AlreadyExists")
-    elif obj["kind"] in {"Endpoints", "EndpointSlice"}:
-        await _tolerant(dispatch, _request("PUT", f"{path}/{name}", obj), "Conflict")
-    elif obj["kind"] == "ConfigMap" and name == extension_authentication.NAME:
-        stored = known_object(entry)
-        if stored is not None and (new := extension_authentication.combined(obj, stored)) is not None:
-            await _tolerant(dispatch, _request("PUT", f"{path}/{name}", new), "Conflict")
-    elif info.group == "rbac.authorization.k8s.io":
-        stored = known_object(entry)
-        if stored is None:
-            return
+        yield creation, "AlreadyExists"
+        return
+    stored = known_object(entry)
+    new: Object | None = None
+    if obj["kind"] in {"Endpoints", "EndpointSlice"}:
+        new = obj
+    elif stored is not None and obj["kind"] == "ConfigMap" and name == extension_authentication.NAME:
+        new = extension_authentication.combined(obj, stored)
+    elif stored is not None and info.group == "rbac.authorization.k8s.io":
         if must_be_replaced(obj, stored):
-            await _tolerant(dispatch, _request("DELETE", f"{path}/{name}", None), "NotFound")
-            await _tolerant(dispatch, request, "AlreadyExists")
-        elif (new := reconciled(obj, stored)) is not None:
-            await _tolerant(dispatch, _request("PUT", f"{path}/{name}", new), "Conflict")
+            yield _request("DELETE", f"{path}/{name}", None), "NotFound"
+            yield creation, "AlreadyExists"
+            return
+        new = reconciled(obj, stored)
+    if new is not None:
+        yield _request("PUT", f"{path}/{name}", new), "Conflict"
 
 
-async def _tolerant(dispatch: Handler, request: Request, reason: str) -> None:
+async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool:
     """Have a request done that may fail for `reason`: another server was faster.
 
-    What else refuses it, a webhook perhaps, must not keep the server from starting: it is only noted.
+    What else refuses it, a webhook perhaps, must not keep the server from starting: it is noted, and False is
+    given, so that it is tried again.
     """
     try:
         await dispatch(request)
     except StatusError as error:
         if not is_reason(error, reason):
             log.warning("%s %s at the start: %s", request.method, request.path, error.message)
+            return False
+    return True
 
 
 def _request(method: str, path: str, obj: Object | None) -> Request:

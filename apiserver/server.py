@@ -39,6 +39,7 @@ from apiserver.serving.listener import Front, tls_context
 from apiserver.serving.self_signed import serving_pair
 from apiserver.storage.interfaces import Log, Store
 from apiserver.storage.records import ComponentEvent
+from apiserver.wakeups import Wakeups
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.endpoints import ServiceResolver
 
@@ -145,9 +146,22 @@ class APIServer:
 
     async def bootstrap(self) -> None:
         """Make what a fresh cluster has; enough for a server that is only called in process."""
-        await bootstrap.run(self.services, self._dispatcher.dispatch, self.options, self.port)
+        if not await self._make_what_is_missing():
+            self.services.background.add("bootstrap", self._go_on_making)
         self.services.background.start()
         self._bootstrapped = True
+
+    async def _make_what_is_missing(self) -> bool:
+        return await bootstrap.run(self.services, self._dispatcher.dispatch, self.options, self.port)
+
+    async def _go_on_making(self) -> None:
+        """Try until nothing is refused any more: what a cluster has by itself nobody else makes."""
+        wakeups, done = Wakeups(), False
+        while not done:
+            wakeups.begin()
+            wakeups.fail()
+            await wakeups.wait()
+            done = await self._make_what_is_missing()
 
     async def _listen(self) -> None:
         options = self.options

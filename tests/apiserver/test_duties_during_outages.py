@@ -1,9 +1,13 @@
 """What a server does by itself is done in the end, though the database takes no writes when it is due."""
 
+import asyncio
+
 import pytest
-from server_in_process import Caller
+import server_in_process
+from server_in_process import Caller, close_server, open_server
 from until import until
 
+from apiserver.server import APIServer
 from apiserver.storage.failures import StorageError
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -110,3 +114,26 @@ async def test_a_policy_is_type_checked(api):
         return ((await api.get(f"{POLICIES}/p")).body.get("status") or {}).get("observedGeneration") == 1
 
     await until(is_checked)
+
+
+@pytest.mark.parametrize("writes", [0, 5])
+async def test_a_fresh_cluster_gets_all_that_it_should_have(tmp_path, monkeypatch, writes):
+    """A server that starts while nothing can be written makes namespaces and roles once it can."""
+    url = f"sqlite+aiosqlite:///{tmp_path / 'events.db'}"
+    outages = []
+
+    async def bootstrap(server):
+        outages.append(Outage(server, writes))
+        await real(server)
+
+    real = APIServer.bootstrap
+    monkeypatch.setattr(APIServer, "bootstrap", bootstrap)
+    monkeypatch.setattr(server_in_process, "make_service_account", lambda _server: asyncio.sleep(0))
+    server = await open_server(url=url)
+    outages[0].end()
+    api = Caller(server)
+
+    await until(lambda: found(api, "/api/v1/namespaces/kube-node-lease"))
+    await until(lambda: found(api, "/api/v1/namespaces/default/services/kubernetes"))
+    await until(lambda: found(api, "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin"))
+    await close_server(server)
