@@ -10,8 +10,9 @@ from kubelet.cdi.injecting import injected
 from kubelet.container_status import Waiting
 from kubelet.contents import ConfigError
 from kubelet.devices import ContainerDevices, DeviceError, InjectionError, combined
-from kubelet.next_steps import Steps
-from kubelet.program import program_of
+from kubelet.images import has_unknown_programs
+from kubelet.next_steps import Steps, should_restart
+from kubelet.program import Program, program_of
 from kubelet.sandbox import Container, Sandbox
 from kubelet.services import NodeServices
 from kubelet.shell import interpreter
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 
 _RETRY_SECONDS = 10.0
+START_FAILED = 128  # the exit code of a container whose program could not be started
 _KINDS = {
     "spec.containers": "container",
     "spec.initContainers": "init_container",
@@ -95,16 +97,24 @@ class ContainerStarter:
             self._try_again_at(until)
             self._tell(pod, spec, "Warning", "Failed", f"Error: {error}")
             return False
-        services.runtime.start_container(
+        failure = start_failure(spec, image)
+        container = services.runtime.start_container(
             sandbox,
             name,
             image,
-            program_of(pod, spec),
+            Program(0.0, START_FAILED, is_fixed=True) if failure else program_of(pod, spec),
             env={**devices.default_env, **env, **devices.env},
             devices=devices,
             spec=spec,
+            failure=failure,
         )
         self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
+        if failure:
+            services.metrics.started_containers_errors.labels(kind, "RunContainerError").inc()
+            self._tell(pod, spec, "Warning", "Failed", f"Error: {failure}")
+            if should_restart(pod, spec, container, services.behaviour):
+                held_back[name] = Waiting("RunContainerError", failure)
+            return True
         self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
         return True
 
@@ -149,6 +159,19 @@ class ContainerStarter:
     def _tell(self, pod: Object, spec: Object, kind: str, reason: str, message: str) -> None:
         where = pod_spec.field_path(pod, spec["name"])
         self._services.recorder.event(pod, kind, reason, message, field_path=where)
+
+
+def start_failure(spec: Object, image: str) -> str:
+    """What containerd says of a program that is not in the image; empty where it is, or may be."""
+    argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
+    name = argv[0] if argv else ""
+    if not name or interpreter.knows(name) or has_unknown_programs(image) or "$" in name:
+        return ""
+    why = f"stat {name}: no such file or directory" if "/" in name else "executable file not found in $PATH"
+    return (
+        "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+        f'runc create failed: unable to start container process: exec: "{name}": {why}: unknown'
+    )
 
 
 def _key(pod: Object, spec: Object) -> str:

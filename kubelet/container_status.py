@@ -80,15 +80,17 @@ def state_of(container: Container, now: datetime) -> Object:
     if container.running(now):
         return {"running": {"startedAt": timestamp(container.started_at)}}
     assert container.ends_at is not None  # noqa: S101 - what does not run has ended
-    return {
-        "terminated": {
-            "exitCode": container.exit_code,
-            "reason": "Completed" if container.exit_code == 0 else "Error",
-            "startedAt": timestamp(container.started_at),
-            "finishedAt": timestamp(container.ends_at),
-            "containerID": container.container_id,
-        }
+    ended: Object = {
+        "exitCode": container.exit_code,
+        "reason": container.reason or ("Completed" if container.exit_code == 0 else "Error"),
+        # containerd notes no start where there was none
+        "startedAt": timestamp(container.started_at) if not container.message else "1970-01-01T00:00:00Z",
+        "finishedAt": timestamp(container.ends_at),
+        "containerID": container.container_id,
     }
+    if container.message:
+        ended["message"] = container.message
+    return {"terminated": ended}
 
 
 def lost(status: Object) -> Object:

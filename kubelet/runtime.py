@@ -111,11 +111,12 @@ class FakeRuntime:
         env: Mapping[str, str] | None = None,
         devices: ContainerDevices | None = None,
         spec: Object | None = None,
+        failure: str = "",
     ) -> Container:
         """Start the next attempt of a container; older dead ones but the last are forgotten.
 
         `env` is the whole environment. `spec` is the container's; without it nothing is known of what goes on
-        inside.
+        inside. `failure` says why its program could not be started: it has ended then.
         """
         devices = devices or ContainerDevices()
         now = self._clock.now()
@@ -135,6 +136,8 @@ class FakeRuntime:
             host_mounts=[mount._asdict() for mount in devices.mounts],
             annotations=dict(devices.annotations),
             is_fixed=program.is_fixed,
+            reason="StartError" if failure else "",
+            message=failure,
             **_inner(spec or {}, env or {}),
         )
         self._interiors.pod(sandbox).advance()

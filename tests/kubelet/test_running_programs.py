@@ -173,3 +173,42 @@ async def test_the_sides_of_a_pipe_run_at_once(node):
     )
     assert (code, text.split()[:3]) == (0, ["tick"] * 3)
     assert text.endswith("y\ny\nlate\n103\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["foo", "x"], 'exec: "foo": executable file not found in $PATH: unknown'),
+        (["/opt/foo"], 'exec: "/opt/foo": stat /opt/foo: no such file or directory: unknown'),
+    ],
+)
+async def test_a_program_that_the_image_lacks_cannot_be_started(node, command, why):
+    """In a distribution's image it is a StartError with 128; elsewhere it is taken to be in the image."""
+    await node.start()
+    await node.create(containers=[container("") | {"command": command}], restartPolicy="Never")
+    pod = await node.until_pod(lambda status: _ended(status, "main"))
+    ended = _ended(pod["status"], "main")
+    assert (ended["reason"], ended["exitCode"], ended["startedAt"]) == (
+        "StartError",
+        128,
+        "1970-01-01T00:00:00Z",
+    )
+    assert ended["message"].endswith(f"unable to start container process: {why}")
+    assert pod["status"]["phase"] == "Failed"
+
+
+async def test_a_program_that_the_image_lacks_is_tried_again(node):
+    """It waits ever longer, as any container that crashes."""
+    await node.start()
+    await node.create(containers=[container("") | {"command": ["foo"]}])
+    pod = await node.until_pod(lambda status: _restarts(status) == 2)
+    [status] = pod["status"]["containerStatuses"]
+    assert status["lastState"]["terminated"]["reason"] == "StartError"
+
+
+async def test_a_script_names_what_is_not_there(node):
+    """A shell goes on after a command that is not found, whose code is 127."""
+    await node.start()
+    await node.create(containers=[container("foo; echo $?; sleep 100")])
+    await node.running()
+    assert [line.data for line in inside(node).lines()] == [b"sh: foo: not found\n", b"127\n"]
