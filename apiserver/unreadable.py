@@ -71,10 +71,10 @@ def stored_object(value: bytes, revision: int) -> Object:
 def _refusal(value: bytes) -> str:
     """The words of Go's decoder."""
     try:
-        found = decoding.parse(value, "application/json").value
+        parsed = decoding.parse(value, "application/json").value
     except ValueError as error:
         return decoding.unreadable(error, "application/json")
-    return decoding.no_object(found) if not isinstance(found, dict) else "the JSON is not valid"
+    return decoding.no_object(parsed) if not isinstance(parsed, dict) else "the JSON is not valid"
 
 
 def object_of(entry: Entry) -> Object:
@@ -110,21 +110,21 @@ def failed_list(
     resource: GroupResource, errors: Iterable[tuple[str, UnreadableError, int]], minor: int
 ) -> StatusError:
     """The answer to a list of which some objects cannot be read: (path, error, revision) of each."""
-    found = list(errors)
+    unreadable = list(errors)
     causes: list[Object] = [
         {
             "reason": "UnexpectedServerResponse",
             "message": corrupt(path, error, revision),
             "field": path,
         }
-        for path, error, revision in found[:CAUSES_MAX]
+        for path, error, revision in unreadable[:CAUSES_MAX]
     ]
     details: Object = {"name": "list", "group": resource.group, "kind": resource.resource}
     text = f"failed to read one or more {resource} from the storage"
     if minor >= _TELLS_FIRST_SINCE:
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
         text += f": {causes[0]['message']}{more}"
-    if len(found) > CAUSES_MAX:
+    if len(unreadable) > CAUSES_MAX:
         causes.append({"reason": "FieldValueTooMany", "message": _TOO_MANY})
     details = {name: value for name, value in details.items() if value} | {"causes": causes}
     return StatusError(500, "StorageReadError", text, details)

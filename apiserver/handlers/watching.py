@@ -80,7 +80,7 @@ async def stream(
             since = store.revision
         cursor = _open(scope, wanted, since)
     except (CompactedError, StatusError) as error:
-        yield encoder.error(_told(error))
+        yield encoder.error(_status_of(error))
         return
     loop = asyncio.get_running_loop()
     end = loop.time() + _seconds(scope, options)
@@ -100,7 +100,7 @@ async def stream(
     except SlowWatcherError:
         return
     except (CompactedError, StatusError, StorageError) as error:
-        yield encoder.error(_told(error))
+        yield encoder.error(_status_of(error))
     finally:
         timer.cancel()
         lifetime.watches.discard(cursor)
@@ -108,7 +108,7 @@ async def stream(
         cursor.close()
 
 
-def _told(error: CompactedError | StatusError | StorageError) -> StatusError:
+def _status_of(error: CompactedError | StatusError | StorageError) -> StatusError:
     """What ends a watch, as its last event tells it: an object that cannot be decoded is one of these."""
     if isinstance(error, CompactedError):
         return too_old(error)
@@ -209,8 +209,8 @@ def _lines(
             try:
                 lines += encoder.lines(_changes(event, wanted))
             except UnreadableError as error:
-                told = event.verb is Verb.DELETE and wanted.registry.tells_corruption
-                return bytes(lines), deleted_unread(error, event.revision) if told else error
+                of_deletion = event.verb is Verb.DELETE and wanted.registry.tells_corruption
+                return bytes(lines), deleted_unread(error, event.revision) if of_deletion else error
             except StatusError as error:
                 return bytes(lines), error
     return bytes(lines), None

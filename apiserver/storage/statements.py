@@ -141,9 +141,9 @@ def _states() -> sa.Select[Any]:
     parts = [sa.func.json_extract(_KEYS.c.value, f"$[{place}]") for place in range(3)]
     names = ("resource", "namespace", "name")
     here = sa.and_(*(objects.c[name] == part for name, part in zip(names, parts, strict=True)))
-    told = sa.case((events.c.verb == Verb.DELETE.value, events.c.revision), else_=-events.c.revision)
+    signed = sa.case((events.c.verb == Verb.DELETE.value, events.c.revision), else_=-events.c.revision)
     last = (
-        sa.select(told)
+        sa.select(signed)
         .where(*(events.c[name] == part for name, part in zip(names, parts, strict=True)))
         .order_by(events.c.previous.desc())
         .limit(1)

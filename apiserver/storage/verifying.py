@@ -17,7 +17,7 @@ from apiserver.storage.replay import digest
 from apiserver.storage.statements import Session, entry_of
 
 CHUNK_EVENTS = 1000
-TOLD_MAX = 5  # differences that an error names
+NAMED_MAX = 5  # differences that an error names
 
 Row = Sequence[Any]
 
@@ -67,7 +67,7 @@ def load(session: Session, mark: int) -> tuple[int, list[Entry]]:
     total = sum(map(entry_sum, entries))
     count = session.all("count")[0][0]
     if head < mark or total != kept + metadata.digest_offset or count != metadata.expected(head):
-        raise DamageError(_told(verify(session, mark).differences))
+        raise DamageError(_message(verify(session, mark).differences))
     if metadata.unreadable:
         entries = [_unless(entry, metadata.unreadable) for entry in entries]
     return head, entries
@@ -83,9 +83,9 @@ def _newest(session: Session) -> tuple[int, int]:
     return rows[0] if rows else (EMPTY_REVISION, 0)
 
 
-def _told(differences: Sequence[Difference]) -> str:
-    named = "; ".join(difference.text for difference in differences[:TOLD_MAX])
-    more = len(differences) - TOLD_MAX
+def _message(differences: Sequence[Difference]) -> str:
+    named = "; ".join(difference.text for difference in differences[:NAMED_MAX])
+    more = len(differences) - NAMED_MAX
     return f"the store is damaged: {named}{f'; and {more} more' if more > 0 else ''}"
 
 
