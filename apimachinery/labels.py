@@ -88,7 +88,8 @@ class LabelSelector:
         """The one value that the first requirement on `key` allows, None if it does not."""
         for requirement in self.requirements:
             if requirement.key == key:
-                single = requirement.operator in (*EQUAL, Operator.IN) and len(requirement.values) == 1
+                equal = requirement.operator in EQUAL or requirement.operator == Operator.IN
+                single = equal and len(requirement.values) == 1
                 return requirement.values[0] if single else None
         return None
 

@@ -176,7 +176,7 @@ class Lifetime:
     """How far the server is in its life, as filters and watches need to know."""
 
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    watches: "set[Watch]" = field(default_factory=set)
+    watches: "dict[Watch, None]" = field(default_factory=dict)
 
     def stop(self) -> None:
         """End every watch, and let readiness fail."""

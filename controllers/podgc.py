@@ -64,7 +64,7 @@ class PodGarbageCollector(Controller):
         bound = [pod for pod in self._pods.list() if pod["spec"].get("nodeName")]
         absent = {pod["spec"]["nodeName"] for pod in bound}
         absent = {name for name in absent if self._nodes.get("", name) is None}
-        self._missing = {name: self._missing.get(name, now) for name in absent}
+        self._missing = {name: self._missing.get(name, now) for name in sorted(absent)}
         gone = {name for name, since in self._missing.items() if now - since >= _QUARANTINE_SECONDS}
         return [pod for pod in bound if pod["spec"]["nodeName"] in gone]
 

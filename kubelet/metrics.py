@@ -126,6 +126,6 @@ class KubeletMetrics:
         """What one node uses; the metric is the sum over the nodes of this process."""
         before = self._in_use.get(node, {})
         self._in_use[node] = dict(by_driver)
-        for driver in {*before, *by_driver}:
+        for driver in {**before, **by_driver}:
             total = sum(counts.get(driver, 0) for counts in self._in_use.values())
             self._claims_in_use.labels(driver).set(total)

@@ -119,7 +119,7 @@ class PodWorker:
         if seconds is None or seconds > 0:
             waiting = asyncio.ensure_future(self._wake.wait())
             sleeping = None if seconds is None else asyncio.ensure_future(self._services.clock.sleep(seconds))
-            tasks = {waiting} if sleeping is None else {waiting, sleeping}
+            tasks = [waiting] if sleeping is None else [waiting, sleeping]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -39,7 +39,7 @@ class Resizer:
         self._allocated: dict[str, Object] = dict(known or {})
         self.pending: Pending | None = None
 
-    def resize(self, pod: Object, judge: Judge | None) -> set[str]:
+    def resize(self, pod: Object, judge: Judge | None) -> list[str]:
         """Allocate what the pod wants now if the node has it; the containers that must restart for it."""
         wanted = _resources(pod)
         if not self._allocated:
@@ -47,23 +47,23 @@ class Resizer:
         if wanted == self._allocated or judge is None:
             self._allocated.update({name: r for name, r in wanted.items() if name not in self._allocated})
             self.pending = None
-            return set()
+            return []
         alone = judge.alone(pod)
         if alone is not None and alone.reason.startswith("OutOf"):
             message = alone.message.replace("enough resource:", "enough capacity:").replace(" used: 0,", "")
             self.pending = Pending(INFEASIBLE, message)
-            return set()
+            return []
         crowded = judge.beside_others(pod)
         if crowded is not None and crowded.reason.startswith("OutOf"):
             self.pending = Pending(DEFERRED, crowded.message)
-            return set()
+            return []
         self.pending = None
         before, self._allocated = self._allocated, wanted
-        return {
+        return [
             spec["name"]
             for spec in pod_spec.all_containers(pod)
             if _needs_restart(spec, before.get(spec["name"]) or {}, wanted[spec["name"]])
-        }
+        ]
 
     def allocated(self, pod: Object) -> Object:
         """The pod with the resources that it has been given."""

@@ -236,7 +236,7 @@ class Cluster:
                 self._start(state, process)
         self.directory.save(state)
         await wait_ready(
-            self.directory, probes, state, [state.processes[name] for name in changed], self._progress
+            self.directory, probes, state, [state.processes[name] for name in sorted(changed)], self._progress
         )
 
     async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:

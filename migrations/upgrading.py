@@ -99,7 +99,8 @@ def _create(connection: sqlite3.Connection) -> None:
     dialect = sqlite.dialect()
     for table in (*metadata.sorted_tables, alembic_version):
         connection.execute(str(CreateTable(table).compile(dialect=dialect)))
-        for index in table.indexes:
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))  # type: ignore[set-order]  # unique
+        for index in indexes:
             connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
     connection.execute("INSERT INTO alembic_version (version_num) VALUES (?)", (HEAD,))
 

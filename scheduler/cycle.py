@@ -82,7 +82,7 @@ class Scheduler:
             )
             for name, profile in self.profiles.items()
         }
-        self._binding: set[asyncio.Task[None]] = set()
+        self._binding: dict[asyncio.Task[None], None] = {}
 
     async def run(self) -> None:
         """Schedule until cancelled; then wait for the attempt under way and for what is being bound."""
@@ -97,8 +97,8 @@ class Scheduler:
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Work that `settle` waits for."""
         task = asyncio.create_task(work)
-        self._binding.add(task)
-        task.add_done_callback(self._binding.discard)
+        self._binding[task] = None
+        task.add_done_callback(self._binding.pop)
         return task
 
     async def settle(self) -> None:

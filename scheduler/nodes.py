@@ -86,7 +86,7 @@ class NodeInfo:
         self.memo.clear()
         pods.add(self.requested, pod.requests, sign)
         pods.add(self.scored, pod.scored_requests, sign)
-        for port in pod.host_ports:
+        for port in sorted(pod.host_ports):
             self.ports[port] = self.ports.get(port, 0) + sign
             if not self.ports[port]:
                 del self.ports[port]

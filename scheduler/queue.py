@@ -265,7 +265,7 @@ class SchedulingQueue:
     def _blame(self, queued: QueuedPod, change: int) -> None:
         """Count the pod under the plugins that rejected it."""
         if self._metrics is not None:
-            for plugin in queued.rejected_by | queued.pending_by:
+            for plugin in sorted(queued.rejected_by | queued.pending_by):
                 name = queued.info.scheduler_name
                 self._metrics.unschedulable.labels(plugin=plugin, profile=name).inc(change)
 

@@ -65,7 +65,10 @@ class Interests:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = [
-                each for plugin in plugins for each in self.hints.get(plugin, ()) if each.event.covers(event)
+                each
+                for plugin in sorted(plugins)
+                for each in self.hints.get(plugin, ())
+                if each.event.covers(event)
             ]
         return found
 
@@ -120,13 +123,13 @@ class WaitingPods:
         else:
             self._serial += 1
         kept_by = queued.kept_by
-        topics = {
+        topics = dict.fromkeys(
             topic
-            for plugin in kept_by
+            for plugin in sorted(kept_by)
             for hint in self._interests.hints.get(plugin, ())
             if hint.topics is not None
             for topic in hint.topics.of_pod(queued.info.pod)
-        }
+        )
         serial = self._serial if before is None else before.serial
         self._entries[queued.uid] = _Entry(serial, kept_by, topics)
         self._pods[queued.uid] = queued
@@ -161,12 +164,12 @@ class WaitingPods:
         self, group: Mapping[str, QueuedPod], hints: Sequence[EventHint], happened: Happened
     ) -> Collection[QueuedPod]:
         """Those of the group that the hints have to be asked about."""
-        topics: set[Hashable] = set()
+        topics: dict[Hashable, None] = {}
         for hint in hints:
             told = hint.topics.of_change(happened.old, happened.new) if hint.topics is not None else None
             if told is None:
                 return group.values()
-            topics.update(told)
+            topics.update(dict.fromkeys(told))
         found = {uid: queued for topic in topics for uid, queued in self._by_topic.get(topic, {}).items()}
         return [queued for uid, queued in found.items() if uid in group]
 

@@ -1,6 +1,8 @@
 """The project's own rules that no linter knows."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,64 @@ def test_modules_say_what_they_are_for(path: Path):
     """Every module has a docstring and a name of the domain."""
     assert ast.get_docstring(ast.parse(path.read_text()))
     assert path.stem not in BANNED_NAMES
+
+
+ORDERS = """
+from collections.abc import Set as AbstractSet
+
+class Held:
+    frozen: frozenset[str] = frozenset()
+    def __init__(self) -> None:
+        self.made = {"a"}
+
+def loops(held: Held, given: AbstractSet[str], some: set[str] | None, either: set[str] | list[str]) -> None:
+    numbers = {"a": 1}
+    local = {name for name in numbers}
+    for name in held.made: print(name)  # reported
+    for name in held.frozen: print(name)  # reported
+    for name in given: print(name)  # reported
+    for name in some or (): print(name)  # reported
+    for name in either: print(name)  # reported
+    for name in local: print(name)  # reported
+    for name in numbers.keys() - local: print(name)  # reported
+    for name in numbers.keys(): print(name)
+    for name in sorted(local): print(name)
+
+def displays(held: Held, local: set[str], numbers: dict[str, int]) -> None:
+    print([name for name in local])  # reported
+    print({name: 1 for name in local})  # reported
+    print([*local, *numbers])  # reported
+    print((*local, "x"))  # reported
+    print({name for name in local}, {*local, *held.made}, sorted([*local]), (*numbers, "x"))
+
+def calls(held: Held, local: set[str]) -> None:
+    print(list(local))  # reported
+    print(tuple(held.made))  # reported
+    print(",".join(local))  # reported
+    print(next(iter(local)))  # reported
+    print(local.pop())  # reported
+    print(*local)  # reported
+    print(sorted(local, key=len))  # reported
+    print(min(local, key=len))  # reported
+    for number, name in enumerate(local): print(number, name)  # reported
+    for name in map(str, local): print(name)  # reported
+    print("a" in local, len(local), local | held.made, min(local), any(name for name in local), 2**3)
+    print(sorted(name for name in local), sorted(map(str, local)), frozenset(local))
+    local.update(name for name in held.made)
+"""
+
+
+def test_the_order_of_sets_is_reported(tmp_path: Path):
+    """mypy, as it is set up here, reports exactly what depends on the order of a set."""
+    sample = tmp_path / "sample.py"
+    sample.write_text(ORDERS)
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), str(sample)]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    lines = ORDERS.splitlines()
+    expected = [number for number, line in enumerate(lines, 1) if line.endswith("# reported")]
+
+    assert [line for line in told.splitlines()[:-1] if "[set-order]" not in line] == []
+    assert sorted({int(line.split(":")[1]) for line in told.splitlines()[:-1]}) == expected
 
 
 def test_architecture_names_every_package():

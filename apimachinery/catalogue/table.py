@@ -49,9 +49,9 @@ class Catalogue:
         return gate is None or self.gates.enabled(gate)
 
     def _order_groups(self) -> list[tuple[str, list[str]]]:
-        versions: dict[str, set[str]] = {}
-        for group, version, _ in self._served:
-            versions.setdefault(group, set()).add(version)
+        versions: dict[str, dict[str, None]] = {}
+        for group, version, _ in sorted(self._served):
+            versions.setdefault(group, {})[version] = None
         order = [group for group in self._document["groups"] if group in versions]
         return [(group, sorted(versions[group], key=version_order)) for group in order]
 

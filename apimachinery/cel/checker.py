@@ -216,7 +216,8 @@ class Checker:
         for each in self._functions.of(name):
             if each.method != (target is not None):
                 continue
-            fresh: Bindings = {free: self._fresh_parameter() for free in sorted(each.generic, key=str)}
+            free_types = sorted(each.generic, key=str)  # type: ignore[set-order]  # no two have one name
+            fresh: Bindings = {free: self._fresh_parameter() for free in free_types}
             wanted = tuple(substitute(fresh, kind) for kind in each.parameters)
             if not self._all_fit(given, wanted):
                 continue

@@ -248,7 +248,8 @@ _ORDER = (
 
 def shown(tokens: Iterable[str]) -> str:
     """Expected tokens as ANTLR lists them."""
-    names = [_shown(kind) for kind in sorted(set(tokens) - {EPSILON}, key=_ORDER.index)]
+    expected = set(tokens) - {EPSILON}
+    names = [_shown(kind) for kind in _ORDER if kind in expected]
     return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"
 
 

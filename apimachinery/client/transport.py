@@ -114,7 +114,7 @@ class HTTPTransport:
         self._prefix = base.path.rstrip("/")
         self._authority = base.netloc.rpartition("@")[2]
         self._idle: list[Connection] = []
-        self._busy: set[Connection] = set()
+        self._busy: dict[Connection, None] = {}
         self._slots = asyncio.Semaphore(max_requests)
 
     async def __call__(self, request: Request) -> Response:
@@ -131,7 +131,7 @@ class HTTPTransport:
     async def _send(self, request: Request, end: Callable[[], None]) -> _HTTPResponse:
         kept = self._kept()
         connection = kept or await self._opened()
-        self._busy.add(connection)
+        self._busy[connection] = None
         try:
             await connection.begin(self._message(request))
             if kept is None and self._tls is not None:
@@ -139,7 +139,7 @@ class HTTPTransport:
             if request.timeout is not None:
                 return _ReadResponse(connection, await connection.read(), self._done(connection, end))
         except BaseException:
-            self._busy.discard(connection)
+            self._busy.pop(connection, None)
             connection.abort()
             raise
         return _HTTPResponse(connection, self._done(connection, end))
@@ -147,7 +147,7 @@ class HTTPTransport:
     def _done(self, connection: Connection, end: Callable[[], None]) -> Callable[[], None]:
         def done() -> None:
             end()
-            self._busy.discard(connection)
+            self._busy.pop(connection, None)
             if connection.finished and not connection.closed:
                 connection.idle_since = asyncio.get_running_loop().time()
                 self._idle.append(connection)

@@ -101,8 +101,10 @@ class FieldSet:
     def intersection(self, other: "FieldSet") -> "FieldSet":
         """What is in both."""
         found = FieldSet(self.members & other.members)
-        for element in self.children.keys() & other.children.keys():
-            found.attach(element, self.children[element].intersection(other.children[element]))
+        for element, ours in self.children.items():
+            theirs = other.children.get(element)
+            if theirs is not None:
+                found.attach(element, ours.intersection(theirs))
         return found
 
     def difference(self, other: "FieldSet") -> "FieldSet":

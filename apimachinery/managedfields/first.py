@@ -44,9 +44,9 @@ class Creations:
         below = self._struct(schema) if blank else self._of(schema)
         found = below(obj) if below is not None else {}
         found.pop(".", None)
-        for element in reset.members if reset is not None else ():
+        for element in sorted(reset.members) if reset is not None else ():
             found.pop(element, None)
-        for element in limits.UNOWNED.members & found.keys():
+        for element in sorted(limits.UNOWNED.members & found.keys()):
             nobodys = {".", *limits.UNOWNED.below(element).members}
             left = {text: part for text, part in found[element].items() if text not in nobodys}
             if left:

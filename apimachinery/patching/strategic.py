@@ -109,7 +109,7 @@ def _retain_keys(merged: Object, patch: Object) -> None:
     for key, value in patch.items():
         if value is not None and not key.startswith((DELETE_LIST, ELEMENT_ORDER)) and key not in kept:
             raise malformed("invalid patch format of retainKeys")
-    for key in merged.keys() - kept:
+    for key in [key for key in merged if key not in kept]:
         del merged[key]
 
 

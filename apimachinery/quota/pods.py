@@ -59,7 +59,7 @@ class PodEvaluator(Evaluator):
         for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
             resources = container.get("resources") or {}
             said = _compute(amounts(resources.get("requests")), amounts(resources.get("limits")))
-            for name in needed - said.keys():
+            for name in sorted(needed - said.keys()):
                 lacking.setdefault(name, set()).add(container.get("name") or "")
         if not lacking:
             return ""

@@ -254,8 +254,8 @@ def _forbidden_labels(new: Object, old: Object) -> str:
     """The labels that differ and that a node may not set, in order."""
     after = new["metadata"].get("labels") or {}
     before = (old.get("metadata") or {}).get("labels") or {}
-    changed = [key for key in after.keys() | before.keys() if after.get(key) != before.get(key)]
-    return ", ".join(sorted(filter(_is_forbidden, changed)))
+    changed = {key for key in after.keys() | before.keys() if after.get(key) != before.get(key)}
+    return ", ".join(filter(_is_forbidden, sorted(changed)))
 
 
 def _is_forbidden(label: str) -> bool:

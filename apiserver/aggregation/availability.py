@@ -73,7 +73,7 @@ class Availability:
         """Look at every remote APIService once, and at those that were remote."""
         remotes = list(self._services.registered.get().remotes.values())
         before, self._remote = self._remote, {remote.name for remote in remotes}
-        local = [self._note(name, LOCAL) for name in before - self._remote]
+        local = [self._note(name, LOCAL) for name in sorted(before - self._remote)]
         await asyncio.gather(*map(self._check, remotes), *local)
 
     async def _check(self, remote: Remote) -> None:

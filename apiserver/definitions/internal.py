@@ -29,7 +29,7 @@ def places(spec: Object) -> list[Place]:
     for position, version in enumerate(versions):
         own = {name: version[name] for name in _LIFTED if name not in lifted and version.get(name)}
         found.append(Place(f"spec.versions[{position}]", version, own))
-    above = {name: versions[0][name] for name in lifted if versions[0].get(name)}
+    above = {name: versions[0][name] for name in _LIFTED if name in lifted and versions[0].get(name)}
     return [*found, Place("spec", None, above)]
 
 

@@ -43,7 +43,7 @@ class Definition:
         self._metadata = metadata
         self._rules = rules
         self._resources: dict[str, CustomResource] = {}
-        self.watches: set[Watch] = set()  # of its objects; they end when the definition changes
+        self.watches: dict[Watch, None] = {}  # of its objects; they end when the definition changes
 
     def is_true(self, condition: str) -> bool:
         """Whether the definition has that condition."""

@@ -86,8 +86,8 @@ async def stream(
     end = loop.time() + _seconds(scope, options)
     timer = loop.call_at(end, cursor.close)
     others = _watches(scope)
-    lifetime.watches.add(cursor)
-    others.add(cursor)
+    lifetime.watches[cursor] = None
+    others[cursor] = None
     try:
         for found in _pieces(entries):
             yield encoder.lines(Change(_ADDED, one.value, one.revision, one.revision) for one in found)
@@ -103,8 +103,8 @@ async def stream(
         yield encoder.error(_status_of(error))
     finally:
         timer.cancel()
-        lifetime.watches.discard(cursor)
-        others.discard(cursor)
+        lifetime.watches.pop(cursor, None)
+        others.pop(cursor, None)
         cursor.close()
 
 
@@ -216,12 +216,12 @@ def _lines(
     return bytes(lines), None
 
 
-def _watches(scope: Scope) -> set[Watch]:
+def _watches(scope: Scope) -> dict[Watch, None]:
     """The watches of a definition's objects, to which one of a custom resource belongs."""
     resource = scope.resource
     if isinstance(resource, CustomResource) and resource.definition is not None:
         return resource.definition.watches
-    return set()
+    return {}
 
 
 def _open(scope: Scope, wanted: Selection, since: int) -> Watch:

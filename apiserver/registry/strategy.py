@@ -218,7 +218,7 @@ class StatusStrategy(Strategy):
     )
 
     def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
-        for name in (new.keys() | old.keys()) - {"apiVersion", "kind", "metadata", "status"}:
+        for name in sorted((new.keys() | old.keys()) - {"apiVersion", "kind", "metadata", "status"}):
             keep(new, old, name)
         for name in self.kept_metadata:
             keep(new["metadata"], old["metadata"], name)

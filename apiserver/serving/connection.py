@@ -28,7 +28,11 @@ class Connection(asyncio.Protocol):
     """The protocol of one connection; it puts itself into `connections` and takes itself out."""
 
     def __init__(
-        self, handler: Handler, limits: Limits, connections: "set[Connection]", lost: Callable[[], None]
+        self,
+        handler: Handler,
+        limits: Limits,
+        connections: "dict[Connection, None]",
+        lost: Callable[[], None],
     ) -> None:
         self._handler = handler
         self._limits = limits
@@ -53,12 +57,12 @@ class Connection(asyncio.Protocol):
         self._line.allow(self._limits.head_seconds)
         self._incoming = Incoming(self._line, _peer(kept), self._begun, self._taken)
         self._outgoing = Outgoing(self._line)
-        self._connections.add(self)
+        self._connections[self] = None
         self._task = self._line.loop.create_task(self._serve())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._line.broken = True
-        self._connections.discard(self)
+        self._connections.pop(self, None)
         if self._incoming.body is not None:
             self._incoming.body.fail(ConnectionResetError("the client is gone"))
         if self._tunnel is not None:

@@ -18,7 +18,7 @@ class Front:
         self.sweep_seconds = 1.0  # how often silent connections are looked for
         self._handler = handler
         self._clock = clock
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
         self._listener: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._closing = False

@@ -97,7 +97,7 @@ class Shelves:
     def copied(self, namespace: str | None) -> "Shelves":
         """A copy, of one namespace only if it is given; the objects themselves are shared."""
         copy = Shelves()
-        wanted = self._shelves if namespace is None else {namespace} & self._shelves.keys()
+        wanted = list(self._shelves) if namespace is None else [namespace] * (namespace in self._shelves)
         for name in wanted:
             copy._shelves[name] = self._shelves[name].copy()
         copy._order = sorted(map(_prefix, wanted))

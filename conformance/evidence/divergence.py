@@ -49,8 +49,8 @@ class Divergence:
 def diverged(run: Record, other: Record, baseline: str, steps: Sequence[str]) -> Divergence | None:
     """How `run` differs from `other`, the baseline; None if it does not in the steps both have."""
     for index, step in enumerate(steps[: min(len(run.states), len(other.states))]):
-        missing = [(each, MISSING, other) for each in other.states[index] if each not in run.seen]
-        extra = [(each, EXTRA, run) for each in run.states[index] if each not in other.seen]
+        missing = [(each, MISSING, other) for each in sorted(other.states[index] - run.seen.keys())]
+        extra = [(each, EXTRA, run) for each in sorted(run.states[index] - other.seen.keys())]
         if missing or extra:
             found = [difference for _, difference in sorted(_differences(missing + extra, index))]
             return Divergence(baseline, step, found[:_SHOWN], len(found))

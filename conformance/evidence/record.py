@@ -51,7 +51,7 @@ def record(log: Iterable[Logged], ends: Sequence[int]) -> Record:
         subject = (entry.resource, entry.namespace, names(entry.name))
         now = frozenset({GONE} if entry.verb == "delete" else facts(entry.value, names))
         sighting = Sighting(entry.revision, entry.time, entry.by, entry.name)
-        for fact in now - current.get(subject, frozenset()):
+        for fact in sorted(now - current.get(subject, frozenset())):
             found.seen.setdefault((subject, fact), sighting)
         current[subject] = now
         if entry.verb == "delete" and entry.resource in _REPUBLISHED:

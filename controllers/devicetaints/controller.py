@@ -277,8 +277,8 @@ def _work(kind: str, obj: Object) -> Work:
     return Work(kind, key_of(obj), obj["metadata"]["uid"])
 
 
-def _pools(claim: Object) -> set[Pool]:
-    return {evictions.pool_of(result) for result in evictions.results(claim)}
+def _pools(claim: Object) -> list[Pool]:
+    return list(dict.fromkeys(map(evictions.pool_of, evictions.results(claim))))
 
 
 def _text(pool: Pool) -> str:

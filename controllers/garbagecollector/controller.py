@@ -77,11 +77,11 @@ class GarbageCollector(Controller):
     async def _discover(self) -> None:
         served = await served_resources(self.client)
         self._kinds = {(one.ref.api_version, one.ref.kind): one.ref for one in reversed(served)}
-        wanted = {one.ref for one in served if _is_monitored(one)}
-        for ref in self._monitors.keys() - wanted:
+        wanted = dict.fromkeys(one.ref for one in served if _is_monitored(one))
+        for ref in [ref for ref in self._monitors if ref not in wanted]:
             # Its objects stay in the graph: a version that is no longer served is no deletion.
             await self._monitors.pop(ref).stop()
-        new = {ref: self._monitor(ref) for ref in wanted - self._monitors.keys()}
+        new = {ref: self._monitor(ref) for ref in wanted if ref not in self._monitors}
         while not all(one.has_synced or one.is_unserved for one in new.values()):
             await self.clock.sleep(_SYNC_POLL_SECONDS)
         for ref, monitor in new.items():

@@ -81,7 +81,7 @@ class Graph:
         return [node.identity for node in self._nodes.values() if not node.virtual]
 
     def dependents(self, node: Node) -> list[Node]:
-        return [self._nodes[uid] for uid in node.dependents if uid in self._nodes]
+        return [self._nodes[uid] for uid in sorted(node.dependents) if uid in self._nodes]
 
     def put(self, identity: Identity, obj: Object) -> Iterable[Work]:
         """An object was added or changed."""

@@ -50,15 +50,14 @@ class PoolView:
 
     def status(self, rules: Sequence[Object]) -> Object:
         """The pool's entry in a request's status."""
-        nodes = {one["spec"].get("nodeName") or "" for one in self.slices}
+        nodes = sorted({one["spec"].get("nodeName") or "" for one in self.slices})
         status: Object = {
             "driver": self.pool.driver,
             "poolName": self.pool.name,
             "generation": self.generation,
         }
-        node = nodes.pop()
-        if node and not nodes:
-            status["nodeName"] = node
+        if nodes[0] and len(nodes) == 1:
+            status["nodeName"] = nodes[0]
         missing = self.incomplete()
         if missing:
             return {**status, "validationError": missing[:MAX_ERROR_BYTES]}

@@ -62,7 +62,7 @@ class DevicePluginServer:
         self._metrics = metrics
         self._server: grpc.aio.Server | None = None
         self._plugins: dict[str, _Connection] = {}  # resource → the newest plugin's
-        self._watching: set[asyncio.Task[None]] = set()
+        self._watching: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> None:
         """Raises OSError if the socket cannot be had."""
@@ -161,8 +161,8 @@ class DevicePluginServer:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="device plugin")
-        self._watching.add(task)
-        task.add_done_callback(self._watching.discard)
+        self._watching[task] = None
+        task.add_done_callback(self._watching.pop)
 
 
 async def _dial(channel: Channel) -> None:

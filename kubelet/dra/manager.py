@@ -263,7 +263,7 @@ class DRAManager:
     async def reconcile_once(self, active: set[str]) -> None:
         held: dict[tuple[str, str], list[str]] = {}
         for info in self._cache.infos():
-            for pod_uid in info.pod_uids - active:
+            for pod_uid in sorted(info.pod_uids - active):
                 held.setdefault((pod_uid, info.namespace), []).append(info.name)
         for (pod_uid, namespace), names in held.items():
             try:

@@ -83,7 +83,7 @@ class SlicePublisher:
         node that are not wanted any more go.
         """
         wanted = {PoolKey(pool.node_name, name): pool for name, pool in pools.items()}
-        for key in {*self._wanted, *wanted}:
+        for key in [*self._wanted, *(key for key in wanted if key not in self._wanted)]:
             known = self._wanted.get(key)
             if key not in wanted:
                 del self._wanted[key]

@@ -53,7 +53,7 @@ async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
     """Pairs of an error and a data stream, each pair one connection to a port."""
     connection = spdy.Connection(pipe)
     reading = asyncio.create_task(connection.run(), name="port-forward")
-    serving: set[asyncio.Task[None]] = set()
+    serving: dict[asyncio.Task[None], None] = {}
     waiting: dict[str, dict[str, spdy.Stream]] = {}
     try:
         while (stream := await connection.accept()) is not None:
@@ -63,8 +63,8 @@ async def forward_spdy(view: NodeView, pod: Object, pipe: Pipe) -> None:
             if {"data", "error"} <= pair.keys():
                 del waiting[request]
                 task = asyncio.create_task(_serve_pair(view, pod, pair))
-                serving.add(task)
-                task.add_done_callback(serving.discard)
+                serving[task] = None
+                task.add_done_callback(serving.pop)
     finally:
         for task in [reading, *serving]:
             task.cancel()

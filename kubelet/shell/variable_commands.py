@@ -51,7 +51,7 @@ async def _declare(process: Process, argv: list[str]) -> int:
 
 
 def _show_declared(process: Process, names: list[str], *, exported_only: bool) -> int:
-    lines = {name: f"declare -x {name}" for name in process.unset_exports}
+    lines = {name: f"declare -x {name}" for name in sorted(process.unset_exports)}
     lines |= {name: f"declare -x {name}={_in_bash(value)}" for name, value in process.environment.items()}
     if not exported_only:
         own = {name: value for name, value in process.variables.items() if _NAME.fullmatch(name)}
@@ -279,7 +279,7 @@ def _bad_name(process: Process, command: str, word: str, name: str) -> int:
 
 
 def _exported_lines(process: Process) -> list[str]:
-    lines = dict.fromkeys(process.unset_exports, "")
+    lines = dict.fromkeys(sorted(process.unset_exports), "")
     if process.shell == "bash":
         lines |= {name: f"={_in_bash(value)}" for name, value in process.environment.items()}
         return [f"declare -x {name}{lines[name]}\n" for name in sorted(lines)]

@@ -102,7 +102,7 @@ class PodPartStrategy(Strategy):
     """A subresource that changes a part of a pod; the metadata of a status write stays."""
 
     def keep_rest(self, new: Object, old: Object) -> None:
-        for name in (new.keys() | old.keys()) - {"apiVersion", "kind", "metadata"}:
+        for name in sorted((new.keys() | old.keys()) - {"apiVersion", "kind", "metadata"}):
             keep(new, old, name)
         for name in StatusStrategy.kept_metadata:
             keep(new["metadata"], old["metadata"], name)

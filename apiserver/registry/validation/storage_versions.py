@@ -30,8 +30,8 @@ def status_errors(status: Object) -> Iterator[FieldError]:
     servers = status.get("storageVersions") or []
     for position, server in enumerate(servers):
         yield from _server(server, index("status.storageVersions", position))
-    versions = {server.get("encodingVersion") or "" for server in servers}
-    actual = versions.pop() if len(versions) == 1 else None
+    versions = sorted({server.get("encodingVersion") or "" for server in servers})
+    actual = versions[0] if len(versions) == 1 else None
     yield from _common(actual, status.get("commonEncodingVersion"))
     yield from _conditions(status.get("conditions") or [], "status")
 
