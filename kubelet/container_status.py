@@ -36,6 +36,7 @@ def container_status(
     now: datetime,
     behaviour: Behaviour,
     not_ready: bool = False,
+    not_started: bool = False,
 ) -> Object:
     """`waiting` says why a container that never ran waits, `held_back` why one is not run again."""
     name = spec["name"]
@@ -57,7 +58,7 @@ def container_status(
     status["image"] = latest.image
     status["imageID"] = latest.image_id
     status["containerID"] = latest.container_id
-    status["started"] = running
+    status["started"] = running and not not_started
     return status | _resources(spec, behaviour) | _mounts(spec, behaviour)
 
 

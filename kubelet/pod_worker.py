@@ -18,6 +18,7 @@ from kubelet.contents import ConfigError
 from kubelet.devices import DeviceError
 from kubelet.next_steps import next_change, next_steps
 from kubelet.pod_killer import PodKiller
+from kubelet.probing import Prober
 from kubelet.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubelet.resizing import Judge, Resizer
 from kubelet.sandbox import Sandbox
@@ -55,6 +56,7 @@ class PodWorker:
         self._starter = ContainerStarter(services)
         self._killer = PodKiller(services)
         self._resizer = Resizer()
+        self._prober = Prober(services.runtime, services.clock, services.recorder, self.wake)
         self.judge: Judge | None = None  # what the node says of the pod's resources
         self._held_back: dict[str, Waiting] = {}
         services.statuses.observe(pod)
@@ -102,13 +104,16 @@ class PodWorker:
 
     async def run(self) -> None:
         """Until the pod's object is gone and nothing of it is left on the node."""
-        while not (self._gone and self._settled):
-            try:
-                delay = await self._sync()
-            except Exception:
-                log.exception("cannot sync pod %s", pod_spec.full_name(self.pod))
-                delay = RETRY_SECONDS
-            await self._pause(delay)
+        try:
+            while not (self._gone and self._settled):
+                try:
+                    delay = await self._sync()
+                except Exception:
+                    log.exception("cannot sync pod %s", pod_spec.full_name(self.pod))
+                    delay = RETRY_SECONDS
+                await self._pause(delay)
+        finally:
+            self._prober.stop()
         self._services.runtime.remove_sandbox(self.uid)
         self._services.backoff.forget(self.uid)
 
@@ -149,6 +154,9 @@ class PodWorker:
             return 0
         if self._services.behaviour.resizes:
             self._resize(sandbox, now)
+        if sandbox is not None:
+            current = {**self.pod, "status": services.statuses.current(self.pod)}
+            self._prober.follow(current, sandbox)
         if sandbox is None or not self._is_replacing(sandbox):
             status = self._status(sandbox, now)
             if status["phase"] in pod_spec.TERMINAL_PHASES:
@@ -231,6 +239,8 @@ class PodWorker:
             reason=self._reason if ended else "",
             message=self._message if ended else "",
             pending_resize=None if ended else self._resizer.pending,
+            unready=frozenset(self._prober.unready),
+            unstarted=frozenset(self._prober.unstarted),
         )
         pod = self._resizer.allocated(self.pod)
         current = {**pod, "status": self._services.statuses.current(self.pod)}
@@ -245,6 +255,7 @@ class PodWorker:
         """Stop the containers, give the devices back, report."""
         services = self._services
         self._killed = True
+        self._prober.stop()
         sandbox = services.runtime.sandbox(self.uid)
         if sandbox is not None:
             remaining = self._killer.kill(self.pod, sandbox)

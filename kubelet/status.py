@@ -44,6 +44,8 @@ class View:
     reason: str = ""  # why the kubelet ended the pod, if it did
     message: str = ""
     pending_resize: Pending | None = None
+    unready: frozenset[str] = frozenset()  # containers whose probes say so
+    unstarted: frozenset[str] = frozenset()
 
 
 def pod_status(pod: Object, sandbox: Sandbox | None, view: View, behaviour: Behaviour) -> Object:
@@ -116,7 +118,8 @@ def _statuses(
             init=init,
             now=view.now,
             behaviour=behaviour,
-            not_ready=spec["name"] in not_ready,
+            not_ready=spec["name"] in not_ready or spec["name"] in view.unready,
+            not_started=spec["name"] in view.unstarted,
         )
         for spec in specs
     ]
@@ -132,7 +135,7 @@ def _unprobed(status: Object) -> Object:
 
 
 def _not_ready(pod: Object) -> frozenset[str]:
-    """Containers that the annotation `kubelet.kubeskew.io/not-ready` names: there are no probes to fail."""
+    """Containers that the annotation `kubelet.kubeskew.io/not-ready` names, whatever their probes say."""
     annotations = pod["metadata"].get("annotations") or {}
     text: str = annotations.get(f"{PREFIX}not-ready") or ""
     return frozenset(name.strip() for name in text.split(","))

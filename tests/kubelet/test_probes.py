@@ -1,0 +1,53 @@
+"""Probes that run a command in a container."""
+
+import pytest
+from test_running_programs import container, execute
+
+pytestmark = pytest.mark.looptime
+
+READY = {"exec": {"command": ["cat", "/tmp/ready"]}, "periodSeconds": 5}
+
+
+def _status(status):
+    [found] = status.get("containerStatuses") or [{}]
+    return found
+
+
+async def test_readiness_follows_a_file(node):
+    """The container is ready as long as the probe's command finds what it looks for."""
+    await node.start()
+    await node.create(containers=[container("sleep 3600", readinessProbe=READY)])
+    await node.until_pod(lambda status: _status(status).get("started"))
+    assert not _status((await node.pod())["status"])["ready"]
+    await execute(node, "echo > /tmp/ready")
+    await node.until_pod(lambda status: _status(status)["ready"])
+    await execute(node, "rm /tmp/ready")
+    await node.until_pod(lambda status: not _status(status)["ready"])
+    assert (
+        "Unhealthy",
+        "Readiness probe failed: cat: can't open '/tmp/ready': No such file or directory\n",
+    ) in [(reason, text) for reason, text in await node.events()]
+
+
+async def test_a_container_that_fails_its_liveness_probe_is_restarted(node):
+    """The example of upstream's documentation: a file that is removed after half a minute."""
+    await node.start()
+    probe = {"exec": {"command": ["cat", "/tmp/healthy"]}, "initialDelaySeconds": 5, "periodSeconds": 5}
+    script = "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600"
+    await node.create(containers=[container(script, livenessProbe=probe)])
+    await node.running()
+    await node.clock.sleep(25)
+    assert _status((await node.pod())["status"])["restartCount"] == 0
+    await node.until_pod(lambda status: _status(status)["restartCount"] == 1)
+    assert ("Killing", "Container main failed liveness probe, will be restarted") in await node.events()
+
+
+async def test_the_startup_probe_comes_first(node):
+    """Until it succeeds the container is neither started nor ready."""
+    await node.start()
+    startup = {"exec": {"command": ["test", "-f", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 30}
+    await node.create(containers=[container("sleep 10; touch /tmp/up; sleep 600", startupProbe=startup)])
+    await node.until_pod(lambda status: "running" in _status(status).get("state", {}))
+    status = _status((await node.pod())["status"])
+    assert (status["started"], status["ready"]) == (False, False)
+    await node.until_pod(lambda status: _status(status)["started"] and _status(status)["ready"])
