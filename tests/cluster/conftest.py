@@ -106,7 +106,7 @@ def kubectl(
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=150,
             cwd=tmp_path,
             env={
                 "PATH": os.environ["PATH"],

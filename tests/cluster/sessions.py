@@ -110,7 +110,7 @@ class Replayer:
             input=command.get("in", "").replace("${run}", run),
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=150,
             cwd=folder,
             env={
                 "PATH": os.environ["PATH"],

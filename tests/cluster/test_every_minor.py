@@ -67,7 +67,7 @@ def run(release: tuple[int, Local], find_kubectl: Callable[[str], Path], tmp_pat
         environment["KUBECONFIG"] = str(local.state / "kubeconfig")
         result = subprocess.run(
             [str(binary), *arguments],
-            input=stdin, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment,
+            input=stdin, capture_output=True, text=True, timeout=150, cwd=tmp_path, env=environment,
         )  # fmt: skip
         assert result.returncode == code, f"{arguments}\n{result.stdout}\n{result.stderr}"
         return result.stdout + result.stderr
@@ -90,10 +90,10 @@ def test_release(release: tuple[int, Local], run: Kubectl) -> None:
 
 def workloads(local: Local, run: Kubectl) -> None:
     for name in ("deployment/web", "statefulset/db", "daemonset/agent"):
-        run("rollout", "status", name, "--timeout=40s")
-    run("wait", "--for=condition=complete", "job/once", "--timeout=40s")
+        run("rollout", "status", name, "--timeout=120s")
+    run("wait", "--for=condition=complete", "job/once", "--timeout=120s")
     run("create", "job", "now", "--from=cronjob/often")
-    run("wait", "--for=condition=complete", "job/now", "--timeout=40s")
+    run("wait", "--for=condition=complete", "job/now", "--timeout=120s")
     assert run("logs", "daemonset/agent") == "hello\n"
     assert run("exec", "daemonset/agent", "--", "echo", "inside") == "inside\n"
     slices = f"{SLICES}?labelSelector=kubernetes.io/service-name=web"
@@ -107,7 +107,7 @@ def workloads(local: Local, run: Kubectl) -> None:
 
 def custom_resources(local: Local, run: Kubectl, client: dict[str, Any]) -> None:
     local.create(CRDS, definition(client))
-    run("wait", "--for=condition=established", "crd/sizes.example.com", "--timeout=20s")
+    run("wait", "--for=condition=established", "crd/sizes.example.com", "--timeout=120s")
     size = {"apiVersion": "example.com/v2", "kind": "Size", "metadata": {"name": "s"}, "spec": {}}
     assert local.create(SIZES.format("v2"), size)["spec"] == {"replicas": 1}
     assert local.get(SIZES.format("v1") + "/s")["spec"] == {"size": 1}

@@ -82,17 +82,17 @@ def test_nodes_are_ready(kubectl):
 def test_a_deployment_from_apply_to_rollback(kubectl):
     """apply, rollout status, scale, set image, history, undo: what kubectl users do with deployments."""
     assert kubectl("apply", "-f", "-", stdin=DEPLOYMENT).stdout == "deployment.apps/web created\n"
-    assert "successfully rolled out" in kubectl("rollout", "status", "deployment/web", "--timeout=30s").stdout
+    assert "successfully rolled out" in kubectl("rollout", "status", "deployment/web", "--timeout=120s").stdout
     assert kubectl("apply", "-f", "-", stdin=DEPLOYMENT).stdout == "deployment.apps/web unchanged\n"
     kubectl("scale", "deployment/web", "--replicas=3")
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     assert kubectl("get", "deployment", "web").stdout.splitlines()[1].split()[:4] == ["web", "3/3", "3", "3"]
     kubectl("set", "image", "deployment/web", "c=img:2")
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     images = kubectl("get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}").stdout.split()
     assert set(images) == {"img:2"}
     kubectl("rollout", "undo", "deployment/web")
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     assert len(kubectl("get", "rs", "-o", "name").stdout.split()) == 2
     kubectl("delete", "deployment", "web")
     eventually(lambda: kubectl("get", "pods", "-l", "app=web", "-o", "name").stdout == "")
@@ -111,7 +111,7 @@ def test_server_side_apply(kubectl):
 def test_a_pod_runs_and_is_described(kubectl):
     """A pod becomes Ready; describe shows its events, conditions and node."""
     kubectl("run", "p", "--image=img", "--restart=Never")
-    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
     assert kubectl("get", "pod", "p").stdout.splitlines()[1].split()[:4] == ["p", "1/1", "Running", "0"]
     described = kubectl("describe", "pod", "p").stdout
     for text in ("Successfully assigned", "Container started", "Node:", "Conditions:", "IP:"):
@@ -159,7 +159,7 @@ def test_devices_reach_a_pod(kubectl, request):
     """A pod with a claim of its own gets a device, and the claim tells who holds it."""
     name = f"class-{abs(hash(request.node.name)) % 10**8}"
     kubectl("apply", "-f", "-", stdin=CLASS_AND_CLAIM % {"name": name})
-    kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=120s")
     state = kubectl("get", "resourceclaim", "claim").stdout.splitlines()
     assert state[0].split() == ["NAME", "STATE", "AGE"]
     assert state[1].split()[1] == "allocated,reserved"
@@ -186,7 +186,7 @@ def test_deleting_a_namespace_takes_all_in_it(kubectl):
     """A namespace is gone once everything in it is."""
     kubectl("create", "namespace", "doomed")
     kubectl("create", "configmap", "c", "--namespace=doomed")
-    kubectl("delete", "namespace", "doomed", "--timeout=30s")
+    kubectl("delete", "namespace", "doomed", "--timeout=120s")
     assert "not found" in kubectl("get", "namespace", "doomed", code=1).stderr
 
 
@@ -201,7 +201,7 @@ def columns(output: str) -> list[list[str]]:
 def test_every_way_of_showing_pods(kubectl):
     """wide, name, jsonpath, columns, labels, sorting and selectors show what there is."""
     kubectl("run", "p", "--image=img", "--labels=app=web", "--port=80", "--env=A=1")
-    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
     [head, row] = columns(kubectl("get", "pods", "-o", "wide").stdout)
     assert head[5:] == ["IP", "NODE", "NOMINATED", "NODE", "READINESS", "GATES"]
     assert (row[0], row[5].startswith("10."), row[6] in {"node-1", "gpu-node"}) == ("p", True, True)
@@ -223,7 +223,7 @@ def test_describe_tells_of_a_pod_and_its_node(kubectl):
         "ports:", "resources: {requests: {cpu: 250m, memory: 64Mi}, limits: {cpu: 500m}}, ports:"
     )
     kubectl("apply", "-f", "-", stdin=manifest)
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     pod = kubectl("describe", "pod", "-l", "app=web").stdout
     for text in (
         "Controlled By:",
@@ -259,13 +259,13 @@ def test_describe_tells_of_a_pod_and_its_node(kubectl):
 def test_a_rollout_is_paused_restarted_and_undone(kubectl):
     """set env and resources, history, pause, resume, restart, and back to a revision."""
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     kubectl("rollout", "pause", "deployment/web")
     assert "already paused" in kubectl("rollout", "pause", "deployment/web", code=1).stderr
     kubectl("set", "env", "deployment/web", "A=b")
     kubectl("rollout", "resume", "deployment/web")
     kubectl("rollout", "restart", "deployment/web")
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     history = columns(kubectl("rollout", "history", "deployment/web").stdout)
     assert [row[0] for row in history[2:] if row] in (["1", "2"], ["1", "2", "3"])
     kubectl("rollout", "undo", "deployment/web", "--to-revision=1")
@@ -293,7 +293,7 @@ def test_orphans_and_descendants(kubectl):
     """Deleting leaves the pods (orphan), or goes only after them (foreground); replace --force makes anew."""
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
     assert "replaced" in kubectl("replace", "--force", "-f", "-", stdin=DEPLOYMENT).stdout
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     kubectl("delete", "deployment", "web", "--cascade=orphan")
     assert "replicaset.apps/web-" in kubectl("get", "rs", "-l", "app=web", "-o", "name").stdout
     kubectl("delete", "rs", "--all", "--cascade=foreground")
@@ -304,13 +304,13 @@ def test_orphans_and_descendants(kubectl):
 def test_a_node_is_cordoned_tainted_and_drained(kubectl):
     """A drained node has no pods but those it must have, and takes none until it is uncordoned."""
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=120s")
     try:
         kubectl("taint", "node", "node-1", "k=v:PreferNoSchedule")
         assert "evict" in kubectl("drain", "node-1", "--ignore-daemonsets", "--force").stdout
         row = next(row for row in columns(kubectl("get", "nodes").stdout) if row[0] == "node-1")
         assert row[1] == "Ready,SchedulingDisabled"
-        kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+        kubectl("rollout", "status", "deployment/web", "--timeout=120s")
         where = kubectl("get", "pods", "-o", "jsonpath={.items[*].spec.nodeName}").stdout.split()
         assert set(where) == {"gpu-node"}
     finally:

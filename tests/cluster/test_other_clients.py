@@ -106,7 +106,7 @@ KR8S_EXPECTED = [
 def test_kr8s(cluster: Any, namespace: str):
     """Who one is, create, patch, scale and wait, discovery; in a process of its own, for its open sockets."""
     command = [sys.executable, "-W", "ignore", str(KR8S_SESSION), str(cluster.kubeconfig), namespace]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
     assert [json.loads(line) for line in done.stdout.splitlines()] == KR8S_EXPECTED, done.stderr
 
 
@@ -135,5 +135,5 @@ def test_client_node(cluster: Any, namespace: str):
         why = error.read_text() if error.exists() else ""
         pytest.skip(f"@kubernetes/client-node is not in {directory.name}: run `make node`. {why}")
     command = ["node", str(SESSION), str(directory), str(cluster.kubeconfig), namespace]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
     assert [json.loads(line) for line in done.stdout.splitlines()] == EXPECTED, done.stderr
