@@ -174,3 +174,16 @@ def test_readme_commands_exist():
     shown = set(re.findall(r"(?:^ +|`)make ([a-z-]+)", readme, re.MULTILINE))
     assert shown <= targets
     assert set(re.findall(r"^ +kubeskew ([a-z-]+)", readme, re.MULTILINE)) <= set(COMMANDS)
+
+
+@pytest.mark.xdist_group("tidy")
+def test_groups_stay_together(request: pytest.FixtureRequest):
+    """The tests of a group run in one process, else each process starts the group's cluster for itself.
+
+    pytest-xdist tells groups by the ends of node ids, which not every pytest lets it write.
+    """
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("the tests are not run in groups")
+    if f"pytest=={pytest.__version__}\n" not in (ROOT / "constraints.txt").read_text():
+        pytest.skip("the installed pytest is not the one of constraints.txt")
+    assert request.node.nodeid.endswith("@tidy")

@@ -82,7 +82,9 @@ def test_nodes_are_ready(kubectl):
 def test_a_deployment_from_apply_to_rollback(kubectl):
     """apply, rollout status, scale, set image, history, undo: what kubectl users do with deployments."""
     assert kubectl("apply", "-f", "-", stdin=DEPLOYMENT).stdout == "deployment.apps/web created\n"
-    assert "successfully rolled out" in kubectl("rollout", "status", "deployment/web", "--timeout=120s").stdout
+    assert (
+        "successfully rolled out" in kubectl("rollout", "status", "deployment/web", "--timeout=120s").stdout
+    )
     assert kubectl("apply", "-f", "-", stdin=DEPLOYMENT).stdout == "deployment.apps/web unchanged\n"
     kubectl("scale", "deployment/web", "--replicas=3")
     kubectl("rollout", "status", "deployment/web", "--timeout=120s")
