@@ -1,9 +1,11 @@
 """Stops a pod's containers: regular ones first, then its sidecars in reverse order (kuberuntime, killPod)."""
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
 from kubelet import pod_spec
+from kubelet.probing import command_of, run_in_container
 from kubelet.sandbox import Container, Sandbox
 from kubelet.services import NodeServices
 
@@ -17,6 +19,7 @@ class PodKiller:
         self._services = services
         self._told: set[str] = set()  # containers whose Killing event is out
         self.replaced: set[str] = set()  # containers that are stopped to be started anew
+        self._hooks: dict[str, asyncio.Task[None]] = {}  # that run before their containers are stopped
         self._deadline: float | None = None  # monotonic; until when the grace lasts
 
     def kill(self, pod: Object, sandbox: Sandbox) -> float:
@@ -63,10 +66,40 @@ class PodKiller:
             self._told.add(container.id)
             message = f"Stopping container {container.name}"
             self._tell(pod, container, message)
+            argv = self._hook(pod, sandbox, container)
+            if argv:
+                services.runtime.kill_container(sandbox, container, grace)
+                work = self._stop_after_hook(pod, sandbox, container, argv, grace)
+                self._hooks[container.id] = asyncio.create_task(work, name=f"preStop of {container.name}")
+                return
             delay = _pre_stop_seconds(pod, container.name)
             services.runtime.stop_container(sandbox, container, grace, delay)
         else:
             services.runtime.kill_container(sandbox, container, grace)
+
+    def _hook(self, pod: Object, sandbox: Sandbox, container: Container) -> list[str]:
+        """The command of the container's preStop hook, where it is run here."""
+        specs = [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]
+        spec: Object = next((spec for spec in specs if spec["name"] == container.name), {})
+        argv = command_of((spec.get("lifecycle") or {}).get("preStop"))
+        return argv if argv and self._services.runtime.inside(sandbox, container).setting.runs_here else []
+
+    async def _stop_after_hook(
+        self, pod: Object, sandbox: Sandbox, container: Container, argv: list[str], grace: float
+    ) -> None:
+        """Run the hook, then send SIGTERM with what is left of the grace, two seconds at least."""
+        services = self._services
+        begun = services.clock.monotonic()
+        code, output = await run_in_container(
+            services.runtime, services.clock, sandbox, container, argv, grace
+        )
+        if code:
+            text = f"PreStopHook failed: {output}"
+            where = pod_spec.field_path(pod, container.name)
+            services.recorder.event(pod, "Warning", "FailedPreStopHook", text, field_path=where)
+        left = max(2.0, grace - (services.clock.monotonic() - begun))
+        services.runtime.stop_container(sandbox, container, left)
+        services.runtime.on_end(sandbox.pod_uid)
 
     def _tell(self, pod: Object, container: Container, message: str) -> None:
         where = pod_spec.field_path(pod, container.name)

@@ -1,7 +1,7 @@
 """Probes that run a command in a container."""
 
 import pytest
-from test_running_programs import container, execute
+from test_running_programs import container, execute, inside
 
 pytestmark = pytest.mark.looptime
 
@@ -51,3 +51,18 @@ async def test_the_startup_probe_comes_first(node):
     status = _status((await node.pod())["status"])
     assert (status["started"], status["ready"]) == (False, False)
     await node.until_pod(lambda status: _status(status)["started"] and _status(status)["ready"])
+
+
+async def test_a_pre_stop_hook_runs_before_sigterm(node):
+    """Its command sees the container's files and delays the end; SIGTERM follows it."""
+    await node.start()
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", "sleep 4; echo told > /tmp/stop"]}}}
+    script = "trap 'cat /tmp/stop; exit 0' TERM; sleep 999 & wait"
+    await node.create(containers=[container(script, lifecycle=hook)])
+    await node.running()
+    looked_into, before = inside(node), node.clock.now()
+    await node.delete()
+    await node.until(lambda: not looked_into.running)
+    ended = looked_into.container
+    assert (ended.exit_code, (ended.ends_at - before).total_seconds()) == (0, pytest.approx(4, abs=0.5))
+    assert [line.data for line in looked_into.simulation.lines] == [b"told\n"]
