@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import click
 
-from apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
-from apimachinery.errors import StatusError
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.apimachinery.clock import Clock, Entropy, SeededEntropy, SystemClock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from apimachinery.client.rest import APIClient
+    from kubeskew.apimachinery.client.rest import APIClient
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -118,7 +118,9 @@ class ComponentContext:
 
         `client` is the component's own, where a process is several: each may speak of itself alone.
         """
-        from apimachinery.client.rest import CONNECTION_ERRORS  # an import that the API server does without
+        from kubeskew.apimachinery.client.rest import (
+            CONNECTION_ERRORS,  # an import that the API server does without
+        )
 
         try:
             async with asyncio.timeout(_ANNOUNCE_SECONDS):
@@ -128,7 +130,7 @@ class ComponentContext:
 
     async def announce_start(self) -> None:
         """Announce this process as soon as there is a server to tell; one that refuses is told once."""
-        from apimachinery.client.rest import CONNECTION_ERRORS
+        from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 
         while True:
             try:
@@ -352,9 +354,9 @@ async def _run(
 ) -> None:
     from prometheus_client import CollectorRegistry
 
-    from apimachinery.client.kubeconfig import KubeconfigError
-    from apimachinery.client.rest import APIClient, user_agent
-    from apimachinery.health import serve_health
+    from kubeskew.apimachinery.client.kubeconfig import KubeconfigError
+    from kubeskew.apimachinery.client.rest import APIClient, user_agent
+    from kubeskew.apimachinery.health import serve_health
 
     stop = asyncio.Event()
     stop_on_signals(stop)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from apimachinery.go_durations import parse_duration
+from kubeskew.apimachinery.go_durations import parse_duration
 
 
 class CronError(ValueError):

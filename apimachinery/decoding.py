@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apimachinery import json_syntax, protobuf, shapes
-from apimachinery.errors import Object, StatusError, bad_request
-from apimachinery.json_values import load_repeated, nests_deeper_than
-from apimachinery.normalising import WrongShape, normalise_and_report
-from apimachinery.pruning import coerce, duplicates
-from apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
-from apimachinery.schema import Schema
-from apimachinery.structural import Structural
-from apimachinery.structural.embedded import CoercionError
+from kubeskew.apimachinery import json_syntax, protobuf, shapes
+from kubeskew.apimachinery.errors import Object, StatusError, bad_request
+from kubeskew.apimachinery.json_values import load_repeated, nests_deeper_than
+from kubeskew.apimachinery.normalising import WrongShape, normalise_and_report
+from kubeskew.apimachinery.pruning import coerce, duplicates
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural import Structural
+from kubeskew.apimachinery.structural.embedded import CoercionError
 
 MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
 MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; what writes JSON here allows 254
@@ -60,7 +60,7 @@ def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parse
     try:
         if not is_yaml(content_type):
             return Parsed(_load_json(body))
-        from apimachinery import yaml_body  # it brings a parser
+        from kubeskew.apimachinery import yaml_body  # it brings a parser
 
         parsed = Parsed(*yaml_body.load(body))
     except RecursionError:
@@ -227,7 +227,7 @@ def lines(warnings: Sequence[str]) -> list[str]:
     """Every line of what is wrong as a warning of its own."""
     if not warnings:
         return []
-    from apimachinery import yaml_body  # it brings a parser
+    from kubeskew.apimachinery import yaml_body  # it brings a parser
 
     return [line for text in warnings for line in yaml_body.lines_of(text)]
 

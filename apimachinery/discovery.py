@@ -7,9 +7,9 @@ import base64
 import hashlib
 from typing import Any
 
-from apimachinery.errors import unknown_path
-from apimachinery.gates import FeatureGates
-from apimachinery.resources import Resource, ResourceTable, Subresource
+from kubeskew.apimachinery.errors import unknown_path
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import Resource, ResourceTable, Subresource
 
 Document = dict[str, Any]
 

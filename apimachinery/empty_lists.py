@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 _Walk = Callable[[Any], None]
 _JSON_STORED: Final = ("io.k8s.apiextensions-apiserver.", "io.k8s.kube-aggregator.")

@@ -7,7 +7,7 @@ written to the wire is decided in the HTTP front alone.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from apimachinery.field import FieldError, listed
+from kubeskew.apimachinery.field import FieldError, listed
 
 Object = dict[str, Any]
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from apimachinery.labels import SelectorError
-from apimachinery.remembering import remembered
+from kubeskew.apimachinery.labels import SelectorError
+from kubeskew.apimachinery.remembering import remembered
 
 _TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
 _SPECIAL = {"\\": "\\\\", ",": "\\,", "=": "\\="}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version
 
 _TABLE = Path(__file__).parent / "data" / "gates.json"
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.gates import FeatureGates
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.schema import Kind, Schema
 
 Gates = tuple[str, ...]
 Steps = tuple[str, ...]  # field names; "*" stands for every item of a list or map

@@ -5,7 +5,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from apimachinery.go_text import quoted
+from kubeskew.apimachinery.go_text import quoted
 
 _SIGNED = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = re.compile(r"[0-9]+")

@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from apimachinery.component import Health
+    from kubeskew.apimachinery.component import Health
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ Source: k8s.io/apimachinery/pkg/labels/selector.go and pkg/apis/meta/v1/helpers.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from apimachinery import label_syntax
-from apimachinery.go_text import quoted
-from apimachinery.label_requirements import EQUAL, ORDERED, Operator, Requirement, SelectorError
-from apimachinery.remembering import remembered
+from kubeskew.apimachinery import label_syntax
+from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.label_requirements import EQUAL, ORDERED, Operator, Requirement, SelectorError
+from kubeskew.apimachinery.remembering import remembered
 
 __all__ = [
     "EVERYTHING",

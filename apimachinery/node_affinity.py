@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from apimachinery.node_selectors import selector_matches
+from kubeskew.apimachinery.node_selectors import selector_matches
 
 Object = dict[str, Any]
 

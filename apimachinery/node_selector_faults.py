@@ -6,9 +6,9 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity and k8s.io/apima
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from apimachinery.field import FieldError, child, index, invalid, key, listed, not_supported
-from apimachinery.go_numbers import parse_int
-from apimachinery.validation import names
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, listed, not_supported
+from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.validation import names
 
 Object = Mapping[str, Any]
 

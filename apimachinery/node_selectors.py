@@ -6,7 +6,7 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity, 1.36.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.go_numbers import parse_int
 
 Object = Mapping[str, Any]
 

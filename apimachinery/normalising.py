@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from apimachinery import shapes
-from apimachinery.clock import micro_timestamp, timestamp
-from apimachinery.go_numbers import as_written, number
-from apimachinery.quantity import Quantity
-from apimachinery.remembering import remembered
-from apimachinery.schema import JSON, Field, Kind, Schema
+from kubeskew.apimachinery import shapes
+from kubeskew.apimachinery.clock import micro_timestamp, timestamp
+from kubeskew.apimachinery.go_numbers import as_written, number
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.schema import JSON, Field, Kind, Schema
 
 Normaliser = Callable[[Any, list[str]], Any]  # (value, names of unknown fields met: appended to)
 

@@ -7,13 +7,13 @@ Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (unstruc
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery import shapes
-from apimachinery.errors import Object
-from apimachinery.field import child, index
-from apimachinery.go_numbers import as_written
-from apimachinery.normalising import normalise_and_report
-from apimachinery.schema import Schema
-from apimachinery.structural import Structural, embedded, prune
+from kubeskew.apimachinery import shapes
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.go_numbers import as_written
+from kubeskew.apimachinery.normalising import normalise_and_report
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural import Structural, embedded, prune
 
 _META = "metadata"
 

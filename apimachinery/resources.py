@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from apimachinery.errors import GroupKind, GroupResource
-from apimachinery.schema import Schema
+from kubeskew.apimachinery.errors import GroupKind, GroupResource
+from kubeskew.apimachinery.schema import Schema
 
 if TYPE_CHECKING:
-    from apimachinery.structural import Structural
+    from kubeskew.apimachinery.structural import Structural
 
 STANDARD_VERBS = frozenset(
     {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}

@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 from typing import Any, Final
 
-from apimachinery.field import child, index
-from apimachinery.quantity import Quantity
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.schema import Kind, Schema
 
 TIME: Final = "2006-01-02T15:04:05Z07:00"
 MICRO_TIME: Final = "2006-01-02T15:04:05.000000Z07:00"

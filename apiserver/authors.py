@@ -2,9 +2,9 @@
 
 import re
 
-from apimachinery.remembering import remembered
-from apiserver.request import Request
-from apiserver.storage.records import Author
+from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.storage.records import Author
 
 _PRODUCT = re.compile(r"^(?P<name>[^/ ]{1,128})[^/ ]*(?:/(?P<version>[^ ]*))?")
 _MINOR = re.compile(r"^v?(\d+\.\d+)")

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from apimachinery.cel.patience import ImpatienceError, patience
-from apiserver.garbage import LARGE, garbage
+from kubeskew.apimachinery.cel.patience import ImpatienceError, patience
+from kubeskew.apiserver.garbage import LARGE, garbage
 
 _Made = TypeVar("_Made")
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from apimachinery import decoding, errors, protobuf
-from apimachinery.errors import Object
-from apimachinery.resources import Resource, Subresource
-from apimachinery.schema import Schema
-from apiserver import media_types
-from apiserver.beside import beside
-from apiserver.garbage import garbage
-from apiserver.request import BodyBrokenError, BodyTooLargeError, Request
-from apiserver.services import Scope
+from kubeskew.apimachinery import decoding, errors, protobuf
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import Resource, Subresource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver import media_types
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.garbage import garbage
+from kubeskew.apiserver.request import BodyBrokenError, BodyTooLargeError, Request
+from kubeskew.apiserver.services import Scope
 
 MAX_BYTES = 3 * 1024 * 1024
 _Made = TypeVar("_Made")

@@ -11,18 +11,18 @@ from collections.abc import Iterable
 
 import orjson
 
-from apimachinery.errors import Object, StatusError, is_reason
-from apiserver import extension_authentication
-from apiserver.aggregation.local import built_in
-from apiserver.authorization.default_roles import DefaultRoles
-from apiserver.authorization.reconciling import must_be_replaced, reconciled
-from apiserver.fairness import defaults
-from apiserver.options import ServerOptions
-from apiserver.request import Handler, Request
-from apiserver.services import Services
-from apiserver.storage.records import Key
-from apiserver.unreadable import known_object
-from apiserver.user import SERVER
+from kubeskew.apimachinery.errors import Object, StatusError, is_reason
+from kubeskew.apiserver import extension_authentication
+from kubeskew.apiserver.aggregation.local import built_in
+from kubeskew.apiserver.authorization.default_roles import DefaultRoles
+from kubeskew.apiserver.authorization.reconciling import must_be_replaced, reconciled
+from kubeskew.apiserver.fairness import defaults
+from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.request import Handler, Request
+from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import known_object
+from kubeskew.apiserver.user import SERVER
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool:
 
 
 def _request(method: str, path: str, obj: Object | None) -> Request:
-    from apiserver import request_info
+    from kubeskew.apiserver import request_info
 
     body = b"" if obj is None else orjson.dumps(obj)
     request = Request.of(method, path, {"user-agent": "kube-apiserver"}, body)

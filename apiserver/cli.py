@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from apimachinery.component import (
+from kubeskew.apimachinery.component import (
     World,
     end_on_signals,
     gates_option,
@@ -19,9 +19,9 @@ from apimachinery.component import (
     verbosity_option,
     version_option,
 )
-from apimachinery.versions import Version
-from apiserver.accounts import ISSUER
-from apiserver.options import ServerOptions
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.accounts import ISSUER
+from kubeskew.apiserver.options import ServerOptions
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _FILES = frozenset(
@@ -167,7 +167,7 @@ def apiserver(emulated_version: Version, gates: str, runtime_config: str, **give
     kubeskew apiserver --storage-url sqlite:///log.db --token-auth-file tokens.csv
     """
     _trust_nobody()
-    from apimachinery.catalogue import parse_runtime_config
+    from kubeskew.apimachinery.catalogue import parse_runtime_config
 
     set_up_logging(given["verbosity"])
     feature_gates = parse_gates(emulated_version, gates)
@@ -177,7 +177,7 @@ def apiserver(emulated_version: Version, gates: str, runtime_config: str, **give
         raise click.UsageError(f"--runtime-config: {error}") from error
     options = _options(given, config)
     _check_plugins(options)
-    from apimachinery.clock import SeededEntropy, SystemClock
+    from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 
     run_loop(_main(options, World(emulated_version, feature_gates, SystemClock(), SeededEntropy())))
 
@@ -196,7 +196,7 @@ def _options(given: dict[str, Any], runtime_config: dict[str, bool]) -> ServerOp
 
 def _service_map(listed: tuple[str, ...]) -> dict[str, str]:
     """`--webhook-service-map` as a mapping; a comma also separates."""
-    from apiserver.webhooks.endpoints import ResolutionError, parse_address
+    from kubeskew.apiserver.webhooks.endpoints import ResolutionError, parse_address
 
     found = {}
     for one in filter(None, ",".join(listed).split(",")):
@@ -222,7 +222,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _check_plugins(options: ServerOptions) -> None:
-    from apiserver.admission.chain import flag_errors
+    from kubeskew.apiserver.admission.chain import flag_errors
 
     errors = flag_errors(options.enable_admission_plugins, options.disable_admission_plugins)
     if errors:
@@ -234,9 +234,9 @@ def _path(path: str | None) -> str:
 
 
 async def _main(options: ServerOptions, world: World) -> None:
-    from apiserver.server import serve
-    from apiserver.serving.self_signed import CertificateFilesError
-    from apiserver.storage.failures import StorageError
+    from kubeskew.apiserver.server import serve
+    from kubeskew.apiserver.serving.self_signed import CertificateFilesError
+    from kubeskew.apiserver.storage.failures import StorageError
 
     stop = asyncio.Event()
     end_on_signals()  # another process may hold the storage for long, and there is nothing to lose yet

@@ -8,18 +8,18 @@ have upstream's effect: the first an error, the others are dropped on reading.
 from collections.abc import Iterable
 from typing import Any, cast
 
-from apimachinery import conversion, defaulting, structural
-from apimachinery.component import World
-from apimachinery.errors import Object, internal
-from apimachinery.normalising import WrongShape, normalise
-from apimachinery.resources import GroupVersionKind, Resource, ResourceTable
-from apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
-from apiserver.definitions.model import CustomResource
-from apiserver.encoding import encode, loads
-from apiserver.generations import Generations
-from apiserver.storage.records import Entry
-from apiserver.unreadable import UnreadableError, decoded
-from apiserver.webhooks.client import WebhookClient
+from kubeskew.apimachinery import conversion, defaulting, structural
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.errors import Object, internal
+from kubeskew.apimachinery.normalising import WrongShape, normalise
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
+from kubeskew.apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
+from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.encoding import encode, loads
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.unreadable import UnreadableError, decoded
+from kubeskew.apiserver.webhooks.client import WebhookClient
 
 _REMEMBERED = 200_000  # revisions x versions, twice; 200 bytes each when served as stored
 _WRITING = 500

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import orjson
 
-from apimachinery import base64url, errors, json_syntax, shapes
-from apimachinery.errors import Object, StatusError
-from apimachinery.schema import Field, Kind, Schema
-from apiserver.storage.records import Key
+from kubeskew.apimachinery import base64url, errors, json_syntax, shapes
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apiserver.storage.records import Key
 
 _VERSION = "meta.k8s.io/v1"
 _TEXT, _NUMBER = Field(Schema(Kind.STRING)), Field(Schema(Kind.INTEGER, format="int64"))

@@ -8,9 +8,9 @@ came).
 
 from typing import NamedTuple
 
-from apimachinery.resources import Resource
-from apimachinery.versions import Version
-from apiserver.definitions.model import CustomResource
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.definitions.model import CustomResource
 
 
 class _End(NamedTuple):

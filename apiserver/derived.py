@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from apimachinery.errors import Object, StatusError
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Entry, Key
-from apiserver.unreadable import stored_object
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import stored_object
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from apimachinery.errors import Object
-from apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 
 _METADATA = b'"metadata":{'
 _METADATA_LENGTH = len(_METADATA)

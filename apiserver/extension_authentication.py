@@ -7,9 +7,9 @@ import json
 import re
 from pathlib import Path
 
-from apimachinery.component import World
-from apimachinery.errors import Object
-from apiserver.options import ServerOptions
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.options import ServerOptions
 
 NAME = "extension-apiserver-authentication"
 _CLIENTS, _PROXIES = "client-ca-file", "requestheader-client-ca-file"

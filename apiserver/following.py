@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry, Key
 
 
 class Following:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from apimachinery import errors
-from apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.go_numbers import parse_int
 
 
 def parse_int32s(texts: Sequence[str]) -> list[int]:

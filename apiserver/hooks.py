@@ -4,7 +4,7 @@ Source: recorded answers of /readyz?verbose of 1.29, 1.31 and of a newer release
 a hook hangs on is from memory.
 """
 
-from apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.gates import FeatureGates
 
 _LOCAL_AVAILABILITY = 31  # the first minor that looks after local and remote APIServices apart
 

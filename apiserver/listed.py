@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from apimachinery.resources import Resource
-from apiserver.beside import Turn
-from apiserver.codec import Codec, Form, form_of
-from apiserver.encoding import list_items
-from apiserver.generations import Generations
-from apiserver.storage.records import Entry
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.beside import Turn
+from kubeskew.apiserver.codec import Codec, Form, form_of
+from kubeskew.apiserver.encoding import list_items
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.storage.records import Entry
 
 _RUN_BYTES = 1 << 19  # also what is written at once, and what a client that does not read may hold
 _RUNS_MAX = 10_000

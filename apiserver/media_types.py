@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from apimachinery import errors
-from apimachinery.remembering import remembered
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.remembering import remembered
 
 JSON = "application/json"
 YAML = "application/yaml"

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from apimachinery import errors, field
-from apimachinery.errors import GroupKind, Object
-from apimachinery.field import FieldError
-from apimachinery.fields import FieldSelector
-from apimachinery.go_numbers import parse_int
-from apimachinery.labels import LabelSelector, SelectorError
-from apimachinery.validation.object_meta import manager_character_errors
-from apiserver.request import Request
-from apiserver.unreadable import UNSAFE
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.fields import FieldSelector
+from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery.validation.object_meta import manager_character_errors
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.unreadable import UNSAFE
 
 _META = "meta.k8s.io"
 _MAX_MANAGER = 128

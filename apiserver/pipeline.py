@@ -1,20 +1,20 @@
 """The way of a request through the server. The order below is the documentation."""
 
-from apimachinery.clock import Clock, Entropy
-from apiserver.authentication import Authenticator
-from apiserver.authorization import Authorizer
-from apiserver.filters.auditing import with_audit, with_audit_id
-from apiserver.filters.authenticating import with_authentication
-from apiserver.filters.authorizing import with_authorization
-from apiserver.filters.deadlines import with_deadline
-from apiserver.filters.fairness import Fairness, with_fairness
-from apiserver.filters.impersonating import with_impersonation
-from apiserver.filters.in_flight import with_max_in_flight
-from apiserver.filters.panics import with_panic_recovery
-from apiserver.filters.request_infos import with_request_info
-from apiserver.filters.warning_headers import with_warnings
-from apiserver.metrics import RequestMetrics
-from apiserver.request import Handler
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apiserver.authentication import Authenticator
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.filters.auditing import with_audit, with_audit_id
+from kubeskew.apiserver.filters.authenticating import with_authentication
+from kubeskew.apiserver.filters.authorizing import with_authorization
+from kubeskew.apiserver.filters.deadlines import with_deadline
+from kubeskew.apiserver.filters.fairness import Fairness, with_fairness
+from kubeskew.apiserver.filters.impersonating import with_impersonation
+from kubeskew.apiserver.filters.in_flight import with_max_in_flight
+from kubeskew.apiserver.filters.panics import with_panic_recovery
+from kubeskew.apiserver.filters.request_infos import with_request_info
+from kubeskew.apiserver.filters.warning_headers import with_warnings
+from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.request import Handler
 
 
 def build(

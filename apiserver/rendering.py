@@ -5,15 +5,15 @@ import gzip
 import zlib
 from collections.abc import AsyncIterator, Sequence
 
-from apimachinery import errors, field
-from apimachinery.errors import Object, StatusError
-from apiserver import media_types
-from apiserver.encoding import dumps, indented, loads, with_revision
-from apiserver.media_types import Accepted
-from apiserver.partial_metadata import partial
-from apiserver.registry.writes import Written
-from apiserver.request import Request, Response, Upgrade
-from apiserver.services import Scope
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver import media_types
+from kubeskew.apiserver.encoding import dumps, indented, loads, with_revision
+from kubeskew.apiserver.media_types import Accepted
+from kubeskew.apiserver.partial_metadata import partial
+from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.request import Request, Response, Upgrade
+from kubeskew.apiserver.services import Scope
 
 _COMPRESSED_FROM = 128 * 1024  # bytes; as upstream
 _LEVEL = 1
@@ -69,7 +69,7 @@ def render(request: Request, scope: Scope, obj: Object, form: Accepted, status: 
 def document(body: Object, form: Accepted, status: int = 200) -> Response:
     """Any document, as JSON or YAML."""
     if form.media_type == media_types.YAML:
-        from apiserver.yaml_text import to_yaml  # it brings a parser
+        from kubeskew.apiserver.yaml_text import to_yaml  # it brings a parser
 
         return Response(status, to_yaml(body), media_types.YAML)
     if form.pretty:
@@ -171,7 +171,7 @@ def table(
     header: bool = True,
 ) -> Object:
     """A Table of objects; its cells are made by the module of tables."""
-    from apiserver import tables
+    from kubeskew.apiserver import tables
 
     include = included(request)
     return tables.render(

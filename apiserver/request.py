@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
 
-from apiserver.user import User
+from kubeskew.apiserver.user import User
 
 if TYPE_CHECKING:
-    from apiserver.request_info import RequestInfo
-    from apiserver.storage.interfaces import Watch
+    from kubeskew.apiserver.request_info import RequestInfo
+    from kubeskew.apiserver.storage.interfaces import Watch
 
 _SUSPECT = re.compile("[;%]")
 _MALFORMED = re.compile(r";|%(?![0-9A-Fa-f]{2})")

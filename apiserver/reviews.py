@@ -7,14 +7,14 @@ pkg/apis/authorization/validation/validation.go, 1.36.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from apimachinery.clock import Clock, timestamp
-from apimachinery.errors import GroupKind, Object, bad_request, invalid
-from apimachinery.field import OMITTED, ErrorType, FieldError
-from apiserver.authentication import TokenError
-from apiserver.authentication.union import UnionAuthenticator
-from apiserver.authorization import Authorizer
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.errors import GroupKind, Object, bad_request, invalid
+from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError
+from kubeskew.apiserver.authentication import TokenError
+from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 _AUTHORIZATION = "authorization.k8s.io"
 _ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace", "name")

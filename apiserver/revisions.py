@@ -1,10 +1,10 @@
 """Resource versions as clients give them, and waiting for one."""
 
-from apimachinery import errors, field
-from apimachinery.errors import StatusError
-from apimachinery.go_numbers import parse_uint
-from apiserver.storage.failures import CompactedError, FutureRevisionError
-from apiserver.storage.interfaces import Store
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.go_numbers import parse_uint
+from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError
+from kubeskew.apiserver.storage.interfaces import Store
 
 WAIT_SECONDS = 3.0  # for a revision that is not there yet (cacher's blockTimeout)
 

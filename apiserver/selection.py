@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from apimachinery import errors
-from apimachinery.errors import GroupResource
-from apimachinery.fields import FieldSelector
-from apimachinery.labels import LabelSelector
-from apiserver.beside import beside
-from apiserver.parameters import ListOptions, selectors
-from apiserver.registry.registry import Registry
-from apiserver.request import Request
-from apiserver.storage.records import Entry
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.fields import FieldSelector
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.parameters import ListOptions, selectors
+from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.storage.records import Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,42 +6,42 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.component import World, settle_memory
-from apiserver import bootstrap, hooks, pipeline
-from apiserver.accounts.keys import AccountKeys
-from apiserver.admission.chain import admission_chain
-from apiserver.admission.policies.type_checking import TypeChecking
-from apiserver.aggregation.availability import Availability
-from apiserver.aggregation.local import LocalServices
-from apiserver.aggregation.registered import registered
-from apiserver.authentication import TokenSource
-from apiserver.authentication.accounts import AccountTokens
-from apiserver.authentication.authorities import Authorities
-from apiserver.authentication.certificates import CertificateAuthenticator
-from apiserver.authentication.request_headers import RequestHeaderAuthenticator, RequestHeaders
-from apiserver.authentication.tokens import TokenFile
-from apiserver.authentication.union import UnionAuthenticator
-from apiserver.authorization.access import Access
-from apiserver.codec import Codec
-from apiserver.definitions.controllers import DefinitionControllers
-from apiserver.definitions.table import composed
-from apiserver.filters.fairness import Fairness
-from apiserver.handlers.dispatching import Dispatcher, is_served
-from apiserver.handlers.paths import Paths
-from apiserver.health import HealthChecks
-from apiserver.metrics import FlowMetrics, RequestMetrics
-from apiserver.nodes.connections import NodeConnections
-from apiserver.options import ServerOptions
-from apiserver.request import Handler, Lifetime, Request, Response
-from apiserver.services import Services
-from apiserver.serving.listener import Front, tls_context
-from apiserver.serving.self_signed import serving_pair
-from apiserver.storage.interfaces import Log, Store
-from apiserver.storage.records import ComponentEvent
-from apiserver.wakeups import Wakeups
-from apiserver.webhooks.client import WebhookClient
-from apiserver.webhooks.endpoints import ServiceResolver
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.component import World, settle_memory
+from kubeskew.apiserver import bootstrap, hooks, pipeline
+from kubeskew.apiserver.accounts.keys import AccountKeys
+from kubeskew.apiserver.admission.chain import admission_chain
+from kubeskew.apiserver.admission.policies.type_checking import TypeChecking
+from kubeskew.apiserver.aggregation.availability import Availability
+from kubeskew.apiserver.aggregation.local import LocalServices
+from kubeskew.apiserver.aggregation.registered import registered
+from kubeskew.apiserver.authentication import TokenSource
+from kubeskew.apiserver.authentication.accounts import AccountTokens
+from kubeskew.apiserver.authentication.authorities import Authorities
+from kubeskew.apiserver.authentication.certificates import CertificateAuthenticator
+from kubeskew.apiserver.authentication.request_headers import RequestHeaderAuthenticator, RequestHeaders
+from kubeskew.apiserver.authentication.tokens import TokenFile
+from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.codec import Codec
+from kubeskew.apiserver.definitions.controllers import DefinitionControllers
+from kubeskew.apiserver.definitions.table import composed
+from kubeskew.apiserver.filters.fairness import Fairness
+from kubeskew.apiserver.handlers.dispatching import Dispatcher, is_served
+from kubeskew.apiserver.handlers.paths import Paths
+from kubeskew.apiserver.health import HealthChecks
+from kubeskew.apiserver.metrics import FlowMetrics, RequestMetrics
+from kubeskew.apiserver.nodes.connections import NodeConnections
+from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.request import Handler, Lifetime, Request, Response
+from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.serving.listener import Front, tls_context
+from kubeskew.apiserver.serving.self_signed import serving_pair
+from kubeskew.apiserver.storage.interfaces import Log, Store
+from kubeskew.apiserver.storage.records import ComponentEvent
+from kubeskew.apiserver.wakeups import Wakeups
+from kubeskew.apiserver.webhooks.client import WebhookClient
+from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
 
 log = logging.getLogger(__name__)
 
@@ -269,8 +269,8 @@ async def serve(
     options: ServerOptions, world: World, stop: asyncio.Event, opened: Callable[[], None] = lambda: None
 ) -> None:
     """Open the storage, call `opened`, serve until `stop` is set, and shut down in order."""
-    from apiserver.storage.sql_log import SQLLog
-    from apiserver.storage.store import CachedStore
+    from kubeskew.apiserver.storage.sql_log import SQLLog
+    from kubeskew.apiserver.storage.store import CachedStore
 
     event_log = await SQLLog.open(options.storage_url, world.clock)
     async with await CachedStore.open(event_log, world.clock) as store:

@@ -4,31 +4,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from apimachinery.component import World
-from apimachinery.errors import Object
-from apimachinery.resources import Resource
-from apimachinery.schema import Schema
-from apiserver.accounts.keys import AccountKeys
-from apiserver.admission import AdmissionChain
-from apiserver.aggregation.registered import Registered
-from apiserver.authentication.union import UnionAuthenticator
-from apiserver.authorization.access import Access
-from apiserver.background import Background
-from apiserver.codec import Codec, Form
-from apiserver.definitions.table import ComposedTable
-from apiserver.derived import Derived
-from apiserver.generations import Generations
-from apiserver.listed import Listed
-from apiserver.metrics import RequestMetrics
-from apiserver.registry.registry import Registry
-from apiserver.request import Lifetime
-from apiserver.storage.interfaces import Log, Store
-from apiserver.webhooks.client import WebhookClient
-from apiserver.webhooks.endpoints import ServiceResolver
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.accounts.keys import AccountKeys
+from kubeskew.apiserver.admission import AdmissionChain
+from kubeskew.apiserver.aggregation.registered import Registered
+from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.background import Background
+from kubeskew.apiserver.codec import Codec, Form
+from kubeskew.apiserver.definitions.table import ComposedTable
+from kubeskew.apiserver.derived import Derived
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.listed import Listed
+from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.request import Lifetime
+from kubeskew.apiserver.storage.interfaces import Log, Store
+from kubeskew.apiserver.webhooks.client import WebhookClient
+from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
 
 if TYPE_CHECKING:
-    from apiserver.health import HealthChecks
-    from apiserver.nodes.connections import NodeConnections
+    from kubeskew.apiserver.health import HealthChecks
+    from kubeskew.apiserver.nodes.connections import NodeConnections
 
 _ENCODED_EVENTS = 1_000  # lines kept for watchers that are a little behind each other
 _ENCODED_BYTES = 16 << 20

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from apimachinery import protobuf
-from apimachinery.errors import Object, StatusError
-from apiserver import media_types
-from apiserver.encoding import dumps, indented
-from apiserver.request import Request, Response, text
+from kubeskew.apimachinery import protobuf
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver import media_types
+from kubeskew.apiserver.encoding import dumps, indented
+from kubeskew.apiserver.request import Request, Response, text
 
 _CAUSES = 1_000
 
@@ -31,7 +31,7 @@ def _written(request: Request, code: int, body: Object) -> Response:
     except StatusError:
         return Response(code, indented(body))
     if form.media_type == media_types.YAML:
-        from apiserver.yaml_text import to_yaml  # it brings a parser
+        from kubeskew.apiserver.yaml_text import to_yaml  # it brings a parser
 
         return Response(code, to_yaml(body), media_types.YAML)
     query, agent = request.param("pretty") or "", request.headers.get("user-agent", "")

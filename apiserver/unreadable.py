@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import orjson
 
-from apimachinery import decoding
-from apimachinery.errors import GroupResource, Object, StatusError, internal
-from apiserver.storage.records import DAMAGED, Entry, Key
+from kubeskew.apimachinery import decoding
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, internal
+from kubeskew.apiserver.storage.records import DAMAGED, Entry, Key
 
 log = logging.getLogger(__name__)
 

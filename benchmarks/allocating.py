@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from apimachinery.clock import SeededEntropy
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import DEFAULT_VERSION
-from scheduler.allocator.allocated_state import AllocatedBook
-from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
-from scheduler.device_classes import DeviceClasses
-from scheduler.resource_claims import allocated_devices
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
+from kubeskew.scheduler.allocator.allocated_state import AllocatedBook
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.device_classes import DeviceClasses
+from kubeskew.scheduler.resource_claims import allocated_devices
 
 Object = dict[str, Any]
 

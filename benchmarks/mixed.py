@@ -14,15 +14,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from apimachinery.clock import SystemClock
-from apimachinery.versions import Version
 from benchmarks.processes import Meter, memory_mb
 from benchmarks.row import Row
 from benchmarks.scheduling import PODS, create_all
 from benchmarks.server import Server
-from kubeskew.cluster import Cluster
-from kubeskew.config import ClusterSpec, NodeSpec
-from kubeskew.state import State, StateDir
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.cluster import Cluster
+from kubeskew.cluster.config import ClusterSpec, NodeSpec
+from kubeskew.cluster.state import State, StateDir
 
 Object = dict[str, Any]
 

@@ -13,15 +13,15 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import SeededEntropy, SystemClock
-from apimachinery.component import World
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import DEFAULT_VERSION
 from benchmarks.scheduling import CLAIMS, EXTENDED, Load, cluster
-from scheduler.framework.cycle_state import CycleState
-from scheduler.pods import PodInfo
-from scheduler.service import SchedulerService
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.service import SchedulerService
 
 Object = dict[str, Any]
 

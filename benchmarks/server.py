@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from apimachinery.clock import SystemClock
 from benchmarks.connection import Connection
-from kubeskew import creating, launching
-from kubeskew.config import ClusterSpec
-from kubeskew.ports import HeldPorts
-from kubeskew.state import StateDir
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.cluster import creation, launching
+from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.ports import HeldPorts
+from kubeskew.cluster.state import StateDir
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ async def running_processes(
         directory = StateDir(Path(name) / "state")
         with directory.locked(), HeldPorts(random.SystemRandom()) as held:
             spec = ClusterSpec(nodes=(), gates=gates or {})
-            state = creating.create(directory, spec, held, SystemClock().now())
+            state = creation.create(directory, spec, held, SystemClock().now())
         token = directory.token.read_text().strip()
         ports = {name: state.processes[name].port for name in extra_arguments}
         running: dict[str, subprocess.Popen[bytes]] = {}

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import uvloop
 
-from apimachinery.clock import SystemClock
-from apiserver.storage.records import Author, Change, Key, Verb
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.storage.records import Author, Change, Key, Verb
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
 
 AUTHOR = Author("system:admin", "kubectl", "1.36", "1.36", "0b7c2c0e-6d7f-4f5f-9c43-1f7c4e1f9a55")
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)

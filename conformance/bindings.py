@@ -12,8 +12,8 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
 
-from conformance.errors import ScenarioError, UnfitValueError
-from conformance.functions import OPTIONS
+from kubeskew.conformance.errors import ScenarioError, UnfitValueError
+from kubeskew.conformance.functions import OPTIONS
 
 _EXPRESSION = re.compile(r"^\((?P<text>.+)\)$", re.DOTALL)
 _BINDING = re.compile(r"\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from apimachinery.clock import Clock
-from conformance.control import ClusterControl
-from conformance.kinds import Kinds
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.conformance.control import ClusterControl
+from kubeskew.conformance.kinds import Kinds
 
 Object = dict[str, Any]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from apimachinery.client.rest import APIClient
-from conformance.evidence.log import Logged
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.conformance.evidence.log import Logged
 
 
 class ClusterControl(Protocol):

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from conformance.errors import ScenarioError
+from kubeskew.conformance.errors import ScenarioError
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -7,8 +7,8 @@ one wants to know is `{scheduler}`.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from conformance.results import CellResult
-from conformance.scenario import Parameter, Scenario, value_name
+from kubeskew.conformance.results import CellResult
+from kubeskew.conformance.scenario import Parameter, Scenario, value_name
 
 
 @dataclass(frozen=True, slots=True)

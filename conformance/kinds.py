@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import APIClient
-from apimachinery.errors import StatusError
-from conformance.errors import StepError
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.conformance.errors import StepError
 
 
 class Kinds:

@@ -33,10 +33,10 @@ from typing import Any
 
 import yaml
 
-from conformance.bindings import expression
-from conformance.durations import seconds
-from conformance.errors import ScenarioError
-from conformance.scenario import (
+from kubeskew.conformance.bindings import expression
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.scenario import (
     NOT_YET,
     RUN_KINDS,
     ExpectedFailure,

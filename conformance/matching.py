@@ -7,8 +7,8 @@ is a JMESPath expression of the object (`(length(spec.containers))`), whose valu
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from conformance.bindings import evaluate, expression
-from conformance.errors import UnfitValueError
+from kubeskew.conformance.bindings import evaluate, expression
+from kubeskew.conformance.errors import UnfitValueError
 
 
 def mismatches(expected: Any, found: Any, bindings: Mapping[str, Any], path: str = "") -> Iterator[str]:

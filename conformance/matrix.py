@@ -6,14 +6,14 @@ from fnmatch import fnmatchcase
 from importlib import resources
 from pathlib import Path
 
-from apimachinery.clock import Clock
-from conformance.control import ClusterControl
-from conformance.errors import ScenarioError
-from conformance.evidence.divergence import diverged
-from conformance.loading import load
-from conformance.results import CellResult
-from conformance.runner import run_cell
-from conformance.scenario import Cell, Scenario
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.conformance.control import ClusterControl
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.divergence import diverged
+from kubeskew.conformance.loading import load
+from kubeskew.conformance.results import CellResult
+from kubeskew.conformance.runner import run_cell
+from kubeskew.conformance.scenario import Cell, Scenario
 
 # Which cells a profile runs, by name.
 PROFILES = {
@@ -29,7 +29,7 @@ Announce = Callable[[str], None]
 
 def bundled() -> dict[str, Path]:
     """The scenarios that come with the project: name → file."""
-    root = Path(str(resources.files("conformance").joinpath("scenarios")))
+    root = Path(str(resources.files("kubeskew.conformance").joinpath("scenarios")))
     return {str(path.relative_to(root).with_suffix("")): path for path in sorted(root.rglob("*.yaml"))}
 
 

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from apimachinery.clock import timestamp
-from conformance.failing_sets import FailingSets
-from conformance.results import CellResult, StepResult
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.conformance.failing_sets import FailingSets
+from kubeskew.conformance.results import CellResult, StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def as_html(run: Run) -> str:
     """One page without anything from elsewhere."""
     from jinja2 import Environment, PackageLoader
 
-    environment = Environment(loader=PackageLoader("conformance"), autoescape=True, trim_blocks=True)
+    environment = Environment(loader=PackageLoader("kubeskew.conformance"), autoescape=True, trim_blocks=True)
     environment.filters["span"] = span
     return environment.get_template("report.html").render(run=run, started=timestamp(run.started))
 

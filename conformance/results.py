@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.evidence.divergence import Divergence
-from conformance.evidence.lives import PodLife
-from conformance.evidence.record import Record
-from conformance.evidence.stretches import Stretch
-from conformance.scenario import ExpectedFailure
+from kubeskew.conformance.evidence.divergence import Divergence
+from kubeskew.conformance.evidence.lives import PodLife
+from kubeskew.conformance.evidence.record import Record
+from kubeskew.conformance.evidence.stretches import Stretch
+from kubeskew.conformance.scenario import ExpectedFailure
 
 
 @dataclass(slots=True)

@@ -4,21 +4,21 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from apimachinery.client.refs import NAMESPACES
-from apimachinery.client.rest import CONNECTION_ERRORS
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from conformance.bindings import bind
-from conformance.context import CellContext
-from conformance.control import ClusterControl
-from conformance.errors import ScenarioError, StepError
-from conformance.evidence.lives import pod_lives
-from conformance.evidence.record import record
-from conformance.evidence.stretches import stretches
-from conformance.kinds import Kinds
-from conformance.operations import checks, cluster, commands, disturbance, logs, measuring, objects
-from conformance.results import CellResult, OperationResult, StepResult
-from conformance.scenario import Cell, Operation, Step
+from kubeskew.apimachinery.client.refs import NAMESPACES
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.control import ClusterControl
+from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.evidence.lives import pod_lives
+from kubeskew.conformance.evidence.record import record
+from kubeskew.conformance.evidence.stretches import stretches
+from kubeskew.conformance.kinds import Kinds
+from kubeskew.conformance.operations import checks, cluster, commands, disturbance, logs, measuring, objects
+from kubeskew.conformance.results import CellResult, OperationResult, StepResult
+from kubeskew.conformance.scenario import Cell, Operation, Step
 
 RUN: Mapping[str, Callable[[CellContext, Operation], Awaitable[None]]] = {
     "apply": objects.apply,

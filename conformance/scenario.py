@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.bindings import evaluate
+from kubeskew.conformance.bindings import evaluate
 
 OBJECT_OPERATIONS = (
     *("apply", "create", "patch", "delete", "assert", "error", "wait", "podLogs", "observe"),

@@ -7,13 +7,13 @@ pkg/serviceaccount/legacy.go, 1.36.
 import base64
 from typing import TYPE_CHECKING
 
-from apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
-from apimachinery.client.rest import Object
-from apimachinery.errors import StatusError, is_reason
-from controllers.base import Controller, ControllerContext, Key
+from kubeskew.apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.controllers.base import Controller, ControllerContext, Key
 
 if TYPE_CHECKING:
-    from apimachinery.web_tokens import SigningKey
+    from kubeskew.apimachinery.web_tokens import SigningKey
 
 _TYPE = "kubernetes.io/service-account-token"
 _NAME, _UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
@@ -99,7 +99,7 @@ class AccountTokensController(Controller):
         return missing
 
     def _token(self, secret: Object, account: Object) -> str:
-        from apimachinery.web_tokens import SigningKey  # cryptography is slow to import
+        from kubeskew.apimachinery.web_tokens import SigningKey  # cryptography is slow to import
 
         if self._key is None:
             self._key = SigningKey(self._pem)

@@ -7,12 +7,12 @@ cmd/kube-controller-manager/app, 1.36.
 import asyncio
 from dataclasses import replace
 
-from apimachinery.client.kubeconfig import Kubeconfig
-from apimachinery.client.refs import SERVICE_ACCOUNTS
-from apimachinery.client.rest import APIClient
-from apimachinery.client.transport import HTTPTransport, Request, Response, Transport
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
+from kubeskew.apimachinery.client.refs import SERVICE_ACCOUNTS
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.client.transport import HTTPTransport, Request, Response, Transport
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError, is_reason
 
 NAMESPACE = "kube-system"
 _SECONDS = 3600

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from apimachinery.client.informer import Informer, InformerFactory
-from apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
-from apimachinery.client.workqueue import ShutDown, WorkQueue
-from apimachinery.component import World
-from apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.client.informer import Informer, InformerFactory
+from kubeskew.apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.errors import StatusError, is_reason
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
 
 # Upstream's flag and the controller whose workers it counts.
 _CONCURRENCY = {
@@ -87,7 +87,7 @@ def controller_manager(
     \b
     kubeskew controller-manager --kubeconfig .kubeskew/kubeconfig --emulated-version 1.35
     """
-    from controllers.manager import Manager, ManagerOptions, unknown_controllers
+    from kubeskew.controllers.manager import Manager, ManagerOptions, unknown_controllers
 
     wanted = [name for name in controllers.split(",") if name]
     if unknown := unknown_controllers(wanted):
@@ -112,7 +112,7 @@ def controller_manager(
 
 
 def _root_ca(file: Path | None, kubeconfig: Path) -> str:
-    from apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
+    from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
 
     try:
         return file.read_text() if file is not None else load_kubeconfig(kubeconfig).ca.decode()

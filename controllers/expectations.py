@@ -7,7 +7,7 @@ twice. Semantics of k8s.io/kubernetes/pkg/controller/controller_utils.go.
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
-from apimachinery.clock import Clock
+from kubeskew.apimachinery.clock import Clock
 
 TIMEOUT_SECONDS = 300.0
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Sequence
 
 import orjson
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import CONTROLLER_REVISIONS, Ref
-from apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient, Object
-from apimachinery.errors import StatusError
-from controllers.hashing import fnv1, safe_encode
-from controllers.owners import Claimer, new_controller_reference
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, Ref
+from kubeskew.apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.hashing import fnv1, safe_encode
+from kubeskew.controllers.owners import Claimer, new_controller_reference
 
 HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"  # of pods; of daemon sets' revisions too

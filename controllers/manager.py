@@ -5,45 +5,45 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.kubeconfig import load_kubeconfig
-from apimachinery.client.leader import LeaderElector
-from apimachinery.client.queue_metrics import QueueMetrics
-from apimachinery.client.rest import user_agent
-from apimachinery.component import ComponentContext
-from controllers.account_tokens import AccountTokensController
-from controllers.accounts import AccountClients
-from controllers.autoscaling.controller import HorizontalController
-from controllers.base import Controller, ControllerContext
-from controllers.certificates.approving import ApprovingController
-from controllers.certificates.cleaning import CleaningController
-from controllers.certificates.signing import SigningController
-from controllers.cronjob.controller import CronJobController
-from controllers.daemonset.controller import DaemonSetController
-from controllers.deployment.controller import DeploymentController
-from controllers.devicetaints.controller import DeviceTaintEvictionController
-from controllers.disruption.controller import DisruptionController
-from controllers.garbagecollector.controller import GarbageCollector
-from controllers.job.controller import JobController
-from controllers.job.ttl import TTLAfterFinishedController
-from controllers.namespace import NamespaceController
-from controllers.namespace_furniture import RootCAPublisher, ServiceAccountController
-from controllers.node_ttl import NodeTTLController
-from controllers.nodelifecycle.eviction import TaintEvictionController
-from controllers.nodelifecycle.health import NodeLifecycleController
-from controllers.podgc import PodGarbageCollector
-from controllers.poolstatus.controller import PoolStatusController
-from controllers.replicaset import ReplicaSetController, ReplicationManager
-from controllers.resourceclaim.controller import ResourceClaimController
-from controllers.resourcequota import ResourceQuotaController
-from controllers.role_aggregation import RoleAggregationController
-from controllers.services.endpoints import EndpointsController
-from controllers.services.endpointslice import EndpointSliceController
-from controllers.services.mirroring import EndpointSliceMirroringController
-from controllers.statefulset.controller import StatefulSetController
-from controllers.volumes.binder import PersistentVolumeController
-from controllers.volumes.ephemeral import EphemeralVolumeController
-from controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.apimachinery.client.leader import LeaderElector
+from kubeskew.apimachinery.client.queue_metrics import QueueMetrics
+from kubeskew.apimachinery.client.rest import user_agent
+from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.controllers.account_tokens import AccountTokensController
+from kubeskew.controllers.accounts import AccountClients
+from kubeskew.controllers.autoscaling.controller import HorizontalController
+from kubeskew.controllers.base import Controller, ControllerContext
+from kubeskew.controllers.certificates.approving import ApprovingController
+from kubeskew.controllers.certificates.cleaning import CleaningController
+from kubeskew.controllers.certificates.signing import SigningController
+from kubeskew.controllers.cronjob.controller import CronJobController
+from kubeskew.controllers.daemonset.controller import DaemonSetController
+from kubeskew.controllers.deployment.controller import DeploymentController
+from kubeskew.controllers.devicetaints.controller import DeviceTaintEvictionController
+from kubeskew.controllers.disruption.controller import DisruptionController
+from kubeskew.controllers.garbagecollector.controller import GarbageCollector
+from kubeskew.controllers.job.controller import JobController
+from kubeskew.controllers.job.ttl import TTLAfterFinishedController
+from kubeskew.controllers.namespace import NamespaceController
+from kubeskew.controllers.namespace_furniture import RootCAPublisher, ServiceAccountController
+from kubeskew.controllers.node_ttl import NodeTTLController
+from kubeskew.controllers.nodelifecycle.eviction import TaintEvictionController
+from kubeskew.controllers.nodelifecycle.health import NodeLifecycleController
+from kubeskew.controllers.podgc import PodGarbageCollector
+from kubeskew.controllers.poolstatus.controller import PoolStatusController
+from kubeskew.controllers.replicaset import ReplicaSetController, ReplicationManager
+from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
+from kubeskew.controllers.resourcequota import ResourceQuotaController
+from kubeskew.controllers.role_aggregation import RoleAggregationController
+from kubeskew.controllers.services.endpoints import EndpointsController
+from kubeskew.controllers.services.endpointslice import EndpointSliceController
+from kubeskew.controllers.services.mirroring import EndpointSliceMirroringController
+from kubeskew.controllers.statefulset.controller import StatefulSetController
+from kubeskew.controllers.volumes.binder import PersistentVolumeController
+from kubeskew.controllers.volumes.ephemeral import EphemeralVolumeController
+from kubeskew.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ Behaviour of k8s.io/kubernetes/pkg/controller/{serviceaccount,certificates/rootc
 from abc import abstractmethod
 from typing import ClassVar
 
-from apimachinery.client.refs import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Ref
-from apimachinery.client.rest import Object
-from apimachinery.errors import StatusError
-from controllers.base import Controller, ControllerContext, Key
-from controllers.replica_pods import is_namespace_terminating
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.replica_pods import is_namespace_terminating
 
 ROOT_CA_NAME = "kube-root-ca.crt"
 _DESCRIPTION = (

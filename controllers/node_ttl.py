@@ -3,9 +3,9 @@
 Source: k8s.io/kubernetes/pkg/controller/ttl/ttl_controller.go, 1.36.
 """
 
-from apimachinery.client.refs import NODES
-from apimachinery.client.rest import STRATEGIC_PATCH, Object
-from controllers.base import Controller, ControllerContext, Key
+from kubeskew.apimachinery.client.refs import NODES
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, Object
+from kubeskew.controllers.base import Controller, ControllerContext, Key
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 # (least nodes, most nodes, seconds): the ranges overlap, so that a size at a border does not flap.

@@ -5,9 +5,9 @@ Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go.
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
 
 
 def controller_reference(obj: Object) -> Object | None:

@@ -3,10 +3,10 @@
 Source: k8s.io/kubernetes/pkg/controller/tainteviction (addConditionAndDeletePod), 1.36.
 """
 
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
-from apimachinery.clock import Clock, timestamp
-from controllers import pods
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
+from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.controllers import pods
 
 _TARGET = "DisruptionTarget"
 

@@ -8,15 +8,15 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from apimachinery.client.refs import PODS, Ref
-from apimachinery.client.rest import Object
-from apimachinery.errors import StatusError
-from apimachinery.labels import LabelSelector
-from controllers import owners, pods
-from controllers.base import Controller, ControllerContext, Key, key_of
-from controllers.expectations import Expectations
-from controllers.owners import Claimer
-from controllers.replica_pods import PodControl
+from kubeskew.apimachinery.client.refs import PODS, Ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.controllers import owners, pods
+from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.expectations import Expectations
+from kubeskew.controllers.owners import Claimer
+from kubeskew.controllers.replica_pods import PodControl
 
 
 class PodOwnerController(Controller):

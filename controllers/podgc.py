@@ -6,12 +6,12 @@ Behaviour of k8s.io/kubernetes/pkg/controller/podgc, 1.36.
 from collections.abc import Coroutine
 from typing import Any
 
-from apimachinery.client.refs import NODES, PODS
-from apimachinery.client.rest import STRATEGIC_PATCH, Object
-from apimachinery.clock import timestamp
-from apimachinery.errors import StatusError
-from controllers import pods
-from controllers.base import Controller, ControllerContext, Key, key_of
+from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers import pods
+from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
 
 _PERIOD_SECONDS = 20.0
 _QUARANTINE_SECONDS = 40.0  # a node that comes back soon keeps its pods

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import PODS, Ref
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.errors import StatusError
-from controllers.owners import new_controller_reference
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import PODS, Ref
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.owners import new_controller_reference
 
 _NAME_LIMIT = 253
 NAMESPACE_TERMINATING = "NamespaceTerminating"

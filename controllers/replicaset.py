@@ -6,14 +6,14 @@ Behaviour of k8s.io/kubernetes/pkg/controller/replicaset, 1.36.
 from collections import Counter
 from collections.abc import Sequence
 
-from apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS
-from apimachinery.client.rest import Object
-from apimachinery.clock import timestamp
-from apimachinery.labels import LabelSelector
-from controllers import owners, pods
-from controllers.base import ControllerContext, Key, key_of
-from controllers.pod_owner import PodOwnerController
-from controllers.replica_pods import is_namespace_terminating, slow_start
+from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.controllers import owners, pods
+from kubeskew.controllers.base import ControllerContext, Key, key_of
+from kubeskew.controllers.pod_owner import PodOwnerController
+from kubeskew.controllers.replica_pods import is_namespace_terminating, slow_start
 
 BURST_REPLICAS = 500  # at most this many pods are made or deleted in one go
 _STATUS_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")

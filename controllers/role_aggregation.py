@@ -3,10 +3,10 @@
 Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go, 1.36.
 """
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import Object
-from apimachinery.labels import LabelSelector
-from controllers.base import Controller, ControllerContext, Key
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.controllers.base import Controller, ControllerContext, Key
 
 CLUSTER_ROLES = Ref("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole")
 _MANAGER = "clusterrole-aggregation-controller"

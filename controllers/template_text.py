@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from apimachinery.errors import Object
-from apimachinery.quantity import Format, Quantity
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.quantity import Format, Quantity
 
 _FILE = Path(__file__).parent / "pod_template_structs.json"
 _NO_TIME = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"

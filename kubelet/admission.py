@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from apimachinery.node_affinity import affinity_matches
-from apimachinery.quantity import Quantity
-from apimachinery.taints import tolerates
-from kubelet import pod_spec
+from kubeskew.apimachinery.node_affinity import affinity_matches
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.taints import tolerates
+from kubeskew.kubelet import pod_spec
 
 Object = dict[str, Any]
 

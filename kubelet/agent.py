@@ -12,36 +12,36 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import timestamp
-from apimachinery.component import Health, World
-from kubelet.backoff import CrashBackoff
-from kubelet.behaviour import behaviour_of
-from kubelet.contents import PodContents
-from kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
-from kubelet.dra.node import NodeDRA
-from kubelet.layout import NodeLayout
-from kubelet.lease import NodeLease
-from kubelet.metrics import KubeletMetrics
-from kubelet.node_config import NodeConfig
-from kubelet.node_object import event_subject, host_ip
-from kubelet.node_status import NodeStatusReporter
-from kubelet.plugins.manager import PluginManager
-from kubelet.pods import PodManager
-from kubelet.protocols.registration import DEVICE_PLUGIN
-from kubelet.runtime import FakeRuntime
-from kubelet.server.access import Access, AccessOptions
-from kubelet.server.listening import Listener
-from kubelet.server.routes import Routes
-from kubelet.server.view import NodeView
-from kubelet.services import NodeServices
-from kubelet.sockets import NodeSockets
-from kubelet.status import owned_fields
-from kubelet.status_writer import StatusWriter
-from kubelet.turns import Turns
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.component import Health, World
+from kubeskew.kubelet.backoff import CrashBackoff
+from kubeskew.kubelet.behaviour import behaviour_of
+from kubeskew.kubelet.contents import PodContents
+from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
+from kubeskew.kubelet.dra.node import NodeDRA
+from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.lease import NodeLease
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.node_config import NodeConfig
+from kubeskew.kubelet.node_object import event_subject, host_ip
+from kubeskew.kubelet.node_status import NodeStatusReporter
+from kubeskew.kubelet.plugins.manager import PluginManager
+from kubeskew.kubelet.pods import PodManager
+from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
+from kubeskew.kubelet.runtime import FakeRuntime
+from kubeskew.kubelet.server.access import Access, AccessOptions
+from kubeskew.kubelet.server.listening import Listener
+from kubeskew.kubelet.server.routes import Routes
+from kubeskew.kubelet.server.view import NodeView
+from kubeskew.kubelet.services import NodeServices
+from kubeskew.kubelet.sockets import NodeSockets
+from kubeskew.kubelet.status import owned_fields
+from kubeskew.kubelet.status_writer import StatusWriter
+from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 

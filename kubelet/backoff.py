@@ -9,7 +9,7 @@ too.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from apimachinery.clock import Clock
+from kubeskew.apimachinery.clock import Clock
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ One table, read at construction.
 from dataclasses import dataclass
 from typing import TypeVar
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from kubelet.admission import LeftToDRA
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.admission import LeftToDRA
 
 T = TypeVar("T")
 

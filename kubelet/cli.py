@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
 
 if TYPE_CHECKING:
-    from kubelet.server.access import AccessOptions
+    from kubeskew.kubelet.server.access import AccessOptions
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _MODES = ("Webhook", "AlwaysAllow")
@@ -63,7 +63,7 @@ def _access_options(command: Callable[..., None]) -> Callable[..., None]:
         authorization_webhook_cache_unauthorized_ttl: float,
         **values: Any,
     ) -> None:
-        from kubelet.server.access import AccessOptions
+        from kubeskew.kubelet.server.access import AccessOptions
 
         access = AccessOptions(
             anonymous,
@@ -119,9 +119,9 @@ def kubelet(
     \b
     kubeskew kubelet --kubeconfig .kubeskew/kubeconfig --nodes-file nodes.yaml --root-dir kubelet
     """
-    from kubelet.host import Host
-    from kubelet.node_config import NodesFileError, load_nodes
-    from kubelet.server.listening import Credentials
+    from kubeskew.kubelet.host import Host
+    from kubeskew.kubelet.node_config import NodesFileError, load_nodes
+    from kubeskew.kubelet.server.listening import Credentials
 
     credentials = None
     if tls_cert_file and tls_private_key_file and client_ca_file:

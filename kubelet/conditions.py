@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import timestamp
-from kubelet import pod_spec
-from kubelet.behaviour import Behaviour
-from kubelet.resizing import Pending
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.resizing import Pending
 
 Object = dict[str, Any]
 

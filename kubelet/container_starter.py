@@ -5,17 +5,17 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubelet import pod_spec
-from kubelet.cdi.injecting import injected
-from kubelet.container_status import Waiting
-from kubelet.contents import ConfigError
-from kubelet.devices import ContainerDevices, DeviceError, InjectionError, combined
-from kubelet.images import has_unknown_programs
-from kubelet.next_steps import Steps, should_restart
-from kubelet.program import Program, program_of
-from kubelet.sandbox import Container, Sandbox
-from kubelet.services import NodeServices
-from kubelet.shell import interpreter
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.cdi.injecting import injected
+from kubeskew.kubelet.container_status import Waiting
+from kubeskew.kubelet.contents import ConfigError
+from kubeskew.kubelet.devices import ContainerDevices, DeviceError, InjectionError, combined
+from kubeskew.kubelet.images import has_unknown_programs
+from kubeskew.kubelet.next_steps import Steps, should_restart
+from kubeskew.kubelet.program import Program, program_of
+from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.services import NodeServices
+from kubeskew.kubelet.shell import interpreter
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from apimachinery.clock import timestamp
-from kubelet.behaviour import Behaviour
-from kubelet.sandbox import Container, Sandbox
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.sandbox import Container, Sandbox
 
 Object = dict[str, Any]
 

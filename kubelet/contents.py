@@ -9,14 +9,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apimachinery.client.refs import CONFIG_MAPS, SECRETS, SERVICES, Ref
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from kubelet import pod_spec
-from kubelet.downward import DownwardError, field_value, resource_value
-from kubelet.expansion import expanded
-from kubelet.shell.files import Tree
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, SECRETS, SERVICES, Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.downward import DownwardError, field_value, resource_value
+from kubeskew.kubelet.expansion import expanded
+from kubeskew.kubelet.shell.files import Tree
 
 Object = dict[str, Any]
 

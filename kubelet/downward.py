@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apimachinery.quantity import Quantity
-from kubelet import pod_spec
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.kubelet import pod_spec
 
 Object = dict[str, Any]
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from apimachinery.client.rest import APIClient, user_agent
-from apimachinery.component import ComponentContext
-from kubelet.agent import NodeAgent, ServerSettings
-from kubelet.metrics import KubeletMetrics
-from kubelet.node_config import NodeConfig, NodesFileError, load_nodes
-from kubelet.server.access import AccessOptions
-from kubelet.server.listening import Credentials
-from kubelet.turns import Turns
+from kubeskew.apimachinery.client.rest import APIClient, user_agent
+from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.kubelet.agent import NodeAgent, ServerSettings
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.node_config import NodeConfig, NodesFileError, load_nodes
+from kubeskew.kubelet.server.access import AccessOptions
+from kubeskew.kubelet.server.listening import Credentials
+from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ directory, as drivers name files of machines that have the hardware.
 from collections.abc import Iterator
 from pathlib import Path
 
-from kubelet.shell.files import File, Tree
+from kubeskew.kubelet.shell.files import File, Tree
 
 _MOST_FILES = 256
 _LARGEST_FILE = 1 << 20

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from apimachinery.clock import Clock
-from kubelet.images import has_unknown_programs, is_busybox
-from kubelet.sandbox import Container, Sandbox
-from kubelet.shell import interpreter
-from kubelet.shell.files import File, FileSystem, Mount, Tree
-from kubelet.shell.process import ExitError, Input, LiveInput, Machine, Output, Process
-from kubelet.shell.simulating import STDERR, STDOUT, Ending, Line, Simulation
-from kubelet.shell.statements import BreakError, ReturnError
-from kubelet.shell.tasks import Tasks
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.images import has_unknown_programs, is_busybox
+from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.shell import interpreter
+from kubeskew.kubelet.shell.files import File, FileSystem, Mount, Tree
+from kubeskew.kubelet.shell.process import ExitError, Input, LiveInput, Machine, Output, Process
+from kubeskew.kubelet.shell.simulating import STDERR, STDOUT, Ending, Line, Simulation
+from kubeskew.kubelet.shell.statements import BreakError, ReturnError
+from kubeskew.kubelet.shell.tasks import Tasks
 
 _OVERFLOWN = 139  # 128 + SIGSEGV: the stack is full
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

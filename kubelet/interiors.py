@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from apimachinery.clock import Clock
-from kubelet.insides import Inside
-from kubelet.pod_interior import PodInterior
-from kubelet.sandbox import Container, Sandbox
-from kubelet.shell.files import FileSystem, Tree
-from kubelet.shell.simulating import Ending
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.insides import Inside
+from kubeskew.kubelet.pod_interior import PodInterior
+from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.shell.files import FileSystem, Tree
+from kubeskew.kubelet.shell.simulating import Ending
 
 _EXACT_STEPS = 100  # a program that goes on for longer is looked at once a second
 

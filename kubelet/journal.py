@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from kubelet.files import write_atomically
-from kubelet.shell.files import File, Tree
+from kubeskew.kubelet.files import write_atomically
+from kubeskew.kubelet.shell.files import File, Tree
 
 Entry = dict[str, Any]
 

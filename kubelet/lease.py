@@ -6,11 +6,11 @@ A lease in `kube-node-lease`, renewed every ten seconds (component-helpers, node
 import logging
 from typing import Any
 
-from apimachinery.client.failure_log import FailureLog
-from apimachinery.client.refs import LEASES
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from apimachinery.clock import Clock, micro_timestamp
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.failure_log import FailureLog
+from kubeskew.apimachinery.client.refs import LEASES
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.clock import Clock, micro_timestamp
+from kubeskew.apimachinery.errors import StatusError
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kubelet import pod_spec
-from kubelet.behaviour import Behaviour
-from kubelet.sandbox import Container, Sandbox, full_image_name
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.sandbox import Container, Sandbox, full_image_name
 
 Object = dict[str, Any]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from apimachinery import yaml_files
+from kubeskew.apimachinery import yaml_files
 
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import timestamp
-from apimachinery.quantity import Quantity
-from apimachinery.quota.names import is_extended
-from kubelet.behaviour import Behaviour
-from kubelet.devices import PluginCapacity
-from kubelet.node_config import NodeConfig
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quota.names import is_extended
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.devices import PluginCapacity
+from kubeskew.kubelet.node_config import NodeConfig
 
 Object = dict[str, Any]
 

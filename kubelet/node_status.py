@@ -4,15 +4,15 @@ import asyncio
 import logging
 from typing import Any
 
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import NODES
-from apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from kubelet.behaviour import Behaviour
-from kubelet.devices import DevicePlugins
-from kubelet.node_config import NodeConfig
-from kubelet.node_object import (
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import NODES
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.devices import DevicePlugins
+from kubeskew.kubelet.node_config import NodeConfig
+from kubeskew.kubelet.node_object import (
     OWNED_FIELDS,
     event_subject,
     initial_node,
@@ -20,8 +20,8 @@ from kubelet.node_object import (
     without_extended_resources,
     without_heartbeats,
 )
-from kubelet.status_patch import status_patch
-from kubelet.turns import Turns
+from kubeskew.kubelet.status_patch import status_patch
+from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from apimachinery.clock import Clock
-from kubelet import insides, journal
-from kubelet.host_files import host_tree
-from kubelet.insides import Inside, Setting
-from kubelet.journal import Entry, Journal, apply_files, stored_file
-from kubelet.sandbox import Container, Sandbox
-from kubelet.shell.files import FileSystem, Mount, Tree
-from kubelet.shell.simulating import Ending
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet import insides, journal
+from kubeskew.kubelet.host_files import host_tree
+from kubeskew.kubelet.insides import Inside, Setting
+from kubeskew.kubelet.journal import Entry, Journal, apply_files, stored_file
+from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.shell.files import FileSystem, Mount, Tree
+from kubeskew.kubelet.shell.simulating import Ending
 
 
 class PodInterior:

@@ -4,10 +4,10 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
-from kubelet import pod_spec
-from kubelet.probing import command_of, run_in_container
-from kubelet.sandbox import Container, Sandbox
-from kubelet.services import NodeServices
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.probing import command_of, run_in_container
+from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.services import NodeServices
 
 Object = dict[str, Any]
 

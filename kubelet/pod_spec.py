@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quantity import Quantity
 
 Object = dict[str, Any]
 

@@ -10,20 +10,20 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from apimachinery.clock import parse_timestamp, timestamp
-from kubelet import pod_spec
-from kubelet.container_starter import ContainerStarter
-from kubelet.container_status import Waiting
-from kubelet.contents import ConfigError
-from kubelet.devices import DeviceError
-from kubelet.next_steps import next_change, next_steps
-from kubelet.pod_killer import PodKiller
-from kubelet.probing import Prober
-from kubelet.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
-from kubelet.resizing import Judge, Resizer
-from kubelet.sandbox import Sandbox
-from kubelet.services import NodeServices
-from kubelet.status import View, pod_status, rejected_status
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.container_starter import ContainerStarter
+from kubeskew.kubelet.container_status import Waiting
+from kubeskew.kubelet.contents import ConfigError
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.next_steps import next_change, next_steps
+from kubeskew.kubelet.pod_killer import PodKiller
+from kubeskew.kubelet.probing import Prober
+from kubeskew.kubelet.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
+from kubeskew.kubelet.resizing import Judge, Resizer
+from kubeskew.kubelet.sandbox import Sandbox
+from kubeskew.kubelet.services import NodeServices
+from kubeskew.kubelet.status import View, pod_status, rejected_status
 
 log = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Any
 
-from apimachinery.client.informer import Informer
-from kubelet import pod_spec
-from kubelet.admission import Rejection, admit
-from kubelet.devices import DeviceError
-from kubelet.pod_worker import PodWorker
-from kubelet.resizing import Judge
-from kubelet.sandbox import Sandbox
-from kubelet.services import NodeServices
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.admission import Rejection, admit
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.pod_worker import PodWorker
+from kubeskew.kubelet.resizing import Judge
+from kubeskew.kubelet.sandbox import Sandbox
+from kubeskew.kubelet.services import NodeServices
 
 log = logging.getLogger(__name__)
 

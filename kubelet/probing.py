@@ -5,15 +5,15 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.clock import Clock
-from kubelet import pod_spec
-from kubelet.insides import run_program
-from kubelet.runtime import FakeRuntime
-from kubelet.sandbox import Container, Sandbox
-from kubelet.shell import interpreter
-from kubelet.shell.driving import drive
-from kubelet.shell.process import BytesInput
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.insides import run_program
+from kubeskew.kubelet.runtime import FakeRuntime
+from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.shell import interpreter
+from kubeskew.kubelet.shell.driving import drive
+from kubeskew.kubelet.shell.process import BytesInput
 
 Object = dict[str, Any]
 

@@ -12,7 +12,7 @@ container runs until it is stopped. Annotations of the pod override that, for al
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubelet.shell import interpreter
+from kubeskew.kubelet.shell import interpreter
 
 Object = dict[str, Any]
 

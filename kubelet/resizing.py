@@ -8,8 +8,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kubelet import pod_spec
-from kubelet.admission import Rejection
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.admission import Rejection
 
 Object = dict[str, Any]
 

@@ -16,16 +16,16 @@ from typing import Any
 
 import orjson
 
-from apimachinery.clock import Clock, Entropy
-from kubelet.devices import ContainerDevices
-from kubelet.expansion import expanded
-from kubelet.files import read_kept, write_atomically
-from kubelet.insides import Inside
-from kubelet.interiors import Interiors
-from kubelet.program import Program
-from kubelet.sandbox import Container, Sandbox, full_image_name, sandbox_from
-from kubelet.shell.files import FileSystem, Tree
-from kubelet.shell.simulating import Ending
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.kubelet.devices import ContainerDevices
+from kubeskew.kubelet.expansion import expanded
+from kubeskew.kubelet.files import read_kept, write_atomically
+from kubeskew.kubelet.insides import Inside
+from kubeskew.kubelet.interiors import Interiors
+from kubeskew.kubelet.program import Program
+from kubeskew.kubelet.sandbox import Container, Sandbox, full_image_name, sandbox_from
+from kubeskew.kubelet.shell.files import FileSystem, Tree
+from kubeskew.kubelet.shell.simulating import Ending
 
 Object = dict[str, Any]
 

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.clock import Clock
-from kubelet.backoff import CrashBackoff
-from kubelet.behaviour import Behaviour
-from kubelet.contents import PodContents
-from kubelet.devices import DevicePlugins, PodDevices
-from kubelet.metrics import KubeletMetrics
-from kubelet.runtime import FakeRuntime
-from kubelet.status_writer import StatusWriter
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.backoff import CrashBackoff
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.contents import PodContents
+from kubeskew.kubelet.devices import DevicePlugins, PodDevices
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.runtime import FakeRuntime
+from kubeskew.kubelet.status_writer import StatusWriter
 
 
 @dataclass(frozen=True, slots=True)

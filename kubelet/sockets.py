@@ -3,14 +3,14 @@
 import asyncio
 import logging
 
-from apimachinery.clock import Clock
-from kubelet.behaviour import Behaviour
-from kubelet.deviceplugins.manager import DevicePluginManager
-from kubelet.deviceplugins.serving import DevicePluginServer
-from kubelet.layout import NodeLayout
-from kubelet.metrics import KubeletMetrics
-from kubelet.podresources.listing import FindClaim, Lister
-from kubelet.podresources.serving import NodePods, PodResourcesServer
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager
+from kubeskew.kubelet.deviceplugins.serving import DevicePluginServer
+from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.podresources.listing import FindClaim, Lister
+from kubeskew.kubelet.podresources.serving import NodePods, PodResourcesServer
 
 log = logging.getLogger(__name__)
 

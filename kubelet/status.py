@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import timestamp
-from kubelet import pod_spec
-from kubelet.behaviour import Behaviour
-from kubelet.conditions import pending_condition, pod_conditions
-from kubelet.container_status import Waiting, container_status, lost
-from kubelet.program import PREFIX
-from kubelet.resizing import Pending
-from kubelet.sandbox import Sandbox
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.conditions import pending_condition, pod_conditions
+from kubeskew.kubelet.container_status import Waiting, container_status, lost
+from kubeskew.kubelet.program import PREFIX
+from kubeskew.kubelet.resizing import Pending
+from kubeskew.kubelet.sandbox import Sandbox
 
 Object = dict[str, Any]
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from kubelet import pod_spec
-from kubelet.status_patch import status_patch
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.status_patch import status_patch
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """`python -m kubeskew` is `kubeskew`."""
 
-from kubeskew.cli import main
+from kubeskew.cli.main import main
 
 if __name__ == "__main__":
     main()

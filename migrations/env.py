@@ -7,7 +7,7 @@ import sqlalchemy
 from alembic import context
 from sqlalchemy import Connection
 
-from migrations import tables
+from kubeskew.migrations import tables
 
 
 def run(connection: Connection) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from migrations.tables import HEAD, alembic_version, metadata
+from kubeskew.migrations.tables import HEAD, alembic_version, metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config

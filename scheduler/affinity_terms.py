@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.labels import NOTHING, LabelSelector, SelectorError
+from kubeskew.apimachinery.labels import NOTHING, LabelSelector, SelectorError
 
 Object = Mapping[str, Any]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduler.waiting import QueuedPod
+from kubeskew.scheduler.waiting import QueuedPod
 
 INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 10.0
 

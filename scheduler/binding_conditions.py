@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import later, parse_timestamp
-from apimachinery.field import show
-from scheduler.dynamic_rules import DynamicRules
-from scheduler.resource_claims import allocation
+from kubeskew.apimachinery.clock import later, parse_timestamp
+from kubeskew.apimachinery.field import show
+from kubeskew.scheduler.dynamic_rules import DynamicRules
+from kubeskew.scheduler.resource_claims import allocation
 
 Object = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ devices, the cycle may see or not.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 Object = dict[str, Any]
 

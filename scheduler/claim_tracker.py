@@ -4,9 +4,9 @@ that it has decided on but not written yet."""
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from scheduler.allocator.allocated_state import AllocatedBook, AllocatedState
-from scheduler.framework.events import Action, ClusterEvent, EventResource
-from scheduler.resource_claims import (
+from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, AllocatedState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.resource_claims import (
     AllocatedDevice,
     allocated_devices,
     allocation,

@@ -6,7 +6,7 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36 (IsForPod, IsRese
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from scheduler.resource_claims import ClaimNotUsable, controller_of, display, reserved_for
+from kubeskew.scheduler.resource_claims import ClaimNotUsable, controller_of, display, reserved_for
 
 Object = dict[str, Any]
 GetGroup = Callable[[str, str], Object | None]  # namespace, name

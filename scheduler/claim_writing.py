@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from apimachinery.client.rest import STRATEGIC_PATCH, APIClient
-from apimachinery.clock import Clock, timestamp
-from apimachinery.errors import StatusError, is_reason
-from scheduler.dra_edge import DRAEdge
-from scheduler.pod_status import patch_pod_status
-from scheduler.pods import PodInfo
-from scheduler.resource_claims import FINALIZER, allocation, display
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.scheduler.dra_edge import DRAEdge
+from kubeskew.scheduler.pod_status import patch_pod_status
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.resource_claims import FINALIZER, allocation, display
 
 Object = dict[str, Any]
 

@@ -9,10 +9,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from apimachinery.client.leader import LeaderElector, LeaseTiming
-from apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
-from scheduler.configuration.durations import ConfigurationError, parse_duration
-from scheduler.configuration.settings import LeaderElection, SchedulerSettings
+from kubeskew.apimachinery.client.leader import LeaderElector, LeaseTiming
+from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
+from kubeskew.scheduler.configuration.settings import LeaderElection, SchedulerSettings
 
 
 def _duration(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
@@ -65,7 +65,7 @@ def scheduler(
 
 
 def _read(config: Path) -> SchedulerSettings:
-    from scheduler.configuration.reading import read_file  # YAML is not needed without a file
+    from kubeskew.scheduler.configuration.reading import read_file  # YAML is not needed without a file
 
     try:
         return read_file(config)
@@ -90,9 +90,9 @@ def _with_flags(election: LeaderElection, flags: dict[str, Any]) -> LeaderElecti
 
 async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
     """Schedule while leading, until `ctx.stop` is set."""
-    from scheduler.framework.profile import ProfileError
-    from scheduler.resource_metrics import PATH, resource_registry
-    from scheduler.service import SchedulerService
+    from kubeskew.scheduler.framework.profile import ProfileError
+    from kubeskew.scheduler.resource_metrics import PATH, resource_registry
+    from kubeskew.scheduler.service import SchedulerService
 
     host = ctx.identity.partition("_")[0]
     try:

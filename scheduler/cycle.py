@@ -11,23 +11,23 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from apimachinery.client.rest import CONNECTION_ERRORS
-from apimachinery.clock import Clock, Entropy
-from apimachinery.errors import StatusError
-from scheduler.cache import Cache
-from scheduler.diagnosis import Diagnosis
-from scheduler.filtering import NodeFilter
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventResource
-from scheduler.framework.profile import Profile
-from scheduler.framework.status import SUCCESS, Code, Status, failed
-from scheduler.metrics import Metrics
-from scheduler.placement import NO_NODES, NodeFinder
-from scheduler.pods import PodInfo
-from scheduler.queue import SchedulingQueue
-from scheduler.sampling import NodeSampler
-from scheduler.turns import in_turns
-from scheduler.waiting import QueuedPod
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.filtering import NodeFilter
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
+from kubeskew.scheduler.metrics import Metrics
+from kubeskew.scheduler.placement import NO_NODES, NodeFinder
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.queue import SchedulingQueue
+from kubeskew.scheduler.sampling import NodeSampler
+from kubeskew.scheduler.turns import in_turns
+from kubeskew.scheduler.waiting import QueuedPod
 
 Object = dict[str, Any]
 

@@ -8,9 +8,9 @@ Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.37.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from apimachinery.cel.device_features import DeviceFeatures
-from apimachinery.cel.errors import CELError
-from scheduler.allocator.slice_index import SliceIndex
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.cel.errors import CELError
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
 Object = dict[str, Any]
 ClassLookup = Callable[[str], Object | None]
@@ -65,7 +65,7 @@ class TaintRules:
 
     def _matches(self, selector: Object, driver: str, device: Object) -> bool:
         """A selector that fails selects nothing."""
-        from apimachinery.cel.devices import compile_selector, device_value
+        from kubeskew.apimachinery.cel.devices import compile_selector, device_value
 
         try:
             compiled = compile_selector((selector.get("cel") or {}).get("expression") or "", self._features)

@@ -7,12 +7,12 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/resource
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from apimachinery.cel.device_features import DeviceFeatures
-from apimachinery.cel.devices import Selector, compile_selector
-from apimachinery.cel.errors import CELError
-from scheduler.allocator.allocated_state import AllocatedState
-from scheduler.allocator.slice_index import SliceIndex
-from scheduler.allocator.slices import NodeView
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.cel.devices import Selector, compile_selector
+from kubeskew.apimachinery.cel.errors import CELError
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.slices import NodeView
 
 Object = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scheduler.framework.status import Status
+from kubeskew.scheduler.framework.status import Status
 
 
 @dataclass(slots=True)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from apimachinery.client.refs import Ref, dra_refs
-from apimachinery.conversion import convert
-from apimachinery.resources import GroupVersionKind
-from apimachinery.versions import Version
+from kubeskew.apimachinery.client.refs import Ref, dra_refs
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.versions import Version
 
 Object = dict[str, Any]
 

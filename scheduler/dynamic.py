@@ -5,31 +5,31 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.refs import Ref, pod_groups_ref, taint_rules_ref
-from apimachinery.component import World
-from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
-from scheduler.cache import Cache
-from scheduler.claim_tracker import ClaimTracker
-from scheduler.claim_users import ClaimUsers, group_of
-from scheduler.claim_writing import ClaimWriter
-from scheduler.device_classes import DeviceClasses
-from scheduler.device_taints import TaintedSlices, TaintRules
-from scheduler.device_totals import DeviceTotals
-from scheduler.dra_edge import DRAEdge
-from scheduler.extended_resources import (
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, taint_rules_ref
+from kubeskew.apimachinery.component import World
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.claim_tracker import ClaimTracker
+from kubeskew.scheduler.claim_users import ClaimUsers, group_of
+from kubeskew.scheduler.claim_writing import ClaimWriter
+from kubeskew.scheduler.device_classes import DeviceClasses
+from kubeskew.scheduler.device_taints import TaintedSlices, TaintRules
+from kubeskew.scheduler.device_totals import DeviceTotals
+from kubeskew.scheduler.dra_edge import DRAEdge
+from kubeskew.scheduler.extended_resources import (
     ExtendedResources,
     IndexedExtendedResources,
     ListedExtendedResources,
 )
-from scheduler.framework.events import Action, ClusterEvent, EventResource
-from scheduler.handle import Handle
-from scheduler.plugins.dynamic_resources import Books, DynamicResources
-from scheduler.plugins.dynamic_special import SpecialClaims
-from scheduler.queue import SchedulingQueue
-from scheduler.rules import SchedulerRules
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.plugins.dynamic_resources import Books, DynamicResources
+from kubeskew.scheduler.plugins.dynamic_special import SpecialClaims
+from kubeskew.scheduler.queue import SchedulingQueue
+from kubeskew.scheduler.rules import SchedulerRules
 
 Object = dict[str, Any]
 

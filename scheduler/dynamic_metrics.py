@@ -6,9 +6,9 @@ Source: k8s.io/kubernetes/pkg/scheduler/metrics/metrics.go, 1.35 … 1.37.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scheduler.binding_conditions import conditional
-from scheduler.resource_claims import allocation
-from scheduler.rules import SchedulerRules
+from kubeskew.scheduler.binding_conditions import conditional
+from kubeskew.scheduler.resource_claims import allocation
+from kubeskew.scheduler.rules import SchedulerRules
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram

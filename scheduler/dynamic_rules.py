@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apimachinery import field
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.configuration.durations import ConfigurationError, parse_duration
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
 
 FILTER_SECONDS = 10.0  # DynamicResourcesArgs.filterTimeout
 BINDING_SECONDS = 600.0  # DynamicResourcesArgs.bindingTimeout

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.pods import PodInfo, container_requests, is_sidecar
-from scheduler.resource_claims import EXTENDED_ANNOTATION
+from kubeskew.scheduler.pods import PodInfo, container_requests, is_sidecar
+from kubeskew.scheduler.resource_claims import EXTENDED_ANNOTATION
 
 Object = dict[str, Any]
 ClassFor = Callable[[str], Object | None]

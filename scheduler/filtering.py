@@ -8,15 +8,15 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from apimachinery.clock import Clock
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.interfaces import SignsFilter
-from scheduler.framework.kinds import Kinds, remembered
-from scheduler.framework.profile import Profile
-from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.nodes import NodeInfo
-from scheduler.nominating import Nominator
-from scheduler.pods import PodInfo
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import SignsFilter
+from kubeskew.scheduler.framework.kinds import Kinds, remembered
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Status
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.nominating import Nominator
+from kubeskew.scheduler.pods import PodInfo
 
 _Ask = Callable[[CycleState, PodInfo, NodeInfo], Status]
 _Steps = Sequence[tuple[str, _Ask]]

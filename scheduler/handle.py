@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from apimachinery.client.informer import Informer, InformerFactory
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import Clock, Entropy
-from scheduler.cache import Cache
-from scheduler.filtering import NodeFilter
-from scheduler.metrics import Metrics
-from scheduler.nominating import Nominator
-from scheduler.rules import SchedulerRules
+from kubeskew.apimachinery.client.informer import Informer, InformerFactory
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.filtering import NodeFilter
+from kubeskew.scheduler.metrics import Metrics
+from kubeskew.scheduler.nominating import Nominator
+from kubeskew.scheduler.rules import SchedulerRules
 
 
 @dataclass(slots=True)

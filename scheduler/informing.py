@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection
 from typing import Any
 
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.refs import NODES, PODS
-from scheduler.cache import Cache
-from scheduler.framework.events import Action, ClusterEvent, EventResource
-from scheduler.pods import PodInfo, pod_requests
-from scheduler.queue import SchedulingQueue
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.pods import PodInfo, pod_requests
+from kubeskew.scheduler.queue import SchedulingQueue
 
 Object = dict[str, Any]
 

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from scheduler.dynamic_metrics import DynamicMetrics
-from scheduler.framework.status import Status
-from scheduler.rules import SchedulerRules
+from kubeskew.scheduler.dynamic_metrics import DynamicMetrics
+from kubeskew.scheduler.framework.status import Status
+from kubeskew.scheduler.rules import SchedulerRules
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -4,8 +4,8 @@ from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
-from scheduler import pods
-from scheduler.pods import Amounts, HostPort, PodInfo
+from kubeskew.scheduler import pods
+from kubeskew.scheduler.pods import Amounts, HostPort, PodInfo
 
 Object = dict[str, Any]
 

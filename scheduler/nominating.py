@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/backend/queue/nominator.go, 1.36.
 
 from collections.abc import Collection
 
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.pods import PodInfo
 
 
 class Nominator:

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from apimachinery.clock import Clock, Entropy
-from scheduler.cache import Cache
-from scheduler.diagnosis import Diagnosis
-from scheduler.filtering import NodeFilter
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.profile import Profile
-from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
-from scheduler.sampling import NodeSampler
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.filtering import NodeFilter
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Status
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.sampling import NodeSampler
 
 Observe = Callable[[str, Status, float], None]
 

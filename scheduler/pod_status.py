@@ -6,11 +6,11 @@ Source: k8s.io/kubernetes/pkg/scheduler/util, PatchPodStatus, 1.36.
 import errno
 from typing import Any
 
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from scheduler.pods import PodInfo
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.scheduler.pods import PodInfo
 
 _PAUSES_SECONDS = (0.01, 0.05, 0.25)  # client-go, retry.DefaultBackoff
 _PASSING = frozenset({"InternalError", "ServiceUnavailable"})

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
-from apimachinery.quantity import Quantity
-from scheduler.affinity_terms import NO_AFFINITY, PodAffinity
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.scheduler.affinity_terms import NO_AFFINITY, PodAffinity
 
 Object = dict[str, Any]
 Amounts = dict[str, int]  # by resource name; cpu in thousandths, everything else in units

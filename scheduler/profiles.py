@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from scheduler.configuration import merging
-from scheduler.configuration.durations import ConfigurationError
-from scheduler.configuration.settings import EXTENSION_POINTS, PluginRef, ProfileSettings
-from scheduler.framework import interfaces
-from scheduler.framework.interfaces import Plugin
-from scheduler.framework.profile import Profile, ProfileError
-from scheduler.plugins.registry import REGISTRY, PluginContext, default_plugins
+from kubeskew.scheduler.configuration import merging
+from kubeskew.scheduler.configuration.durations import ConfigurationError
+from kubeskew.scheduler.configuration.settings import EXTENSION_POINTS, PluginRef, ProfileSettings
+from kubeskew.scheduler.framework import interfaces
+from kubeskew.scheduler.framework.interfaces import Plugin
+from kubeskew.scheduler.framework.profile import Profile, ProfileError
+from kubeskew.scheduler.plugins.registry import REGISTRY, PluginContext, default_plugins
 
 _PROTOCOLS: Mapping[str, type] = {
     "preEnqueue": interfaces.PreEnqueue,

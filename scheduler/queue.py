@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from apimachinery.clock import Clock
-from scheduler.backoff import Backoff
-from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent
-from scheduler.framework.profile import Profile
-from scheduler.metrics import Metrics
-from scheduler.nominating import Nominator
-from scheduler.pods import PodInfo
-from scheduler.waiting import Happened, Interests, QueuedPod, WaitingPods
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.scheduler.backoff import Backoff
+from kubeskew.scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.metrics import Metrics
+from kubeskew.scheduler.nominating import Nominator
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.waiting import Happened, Interests, QueuedPod, WaitingPods
 
 Object = dict[str, Any]
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import Clock, timestamp
-from scheduler.pod_status import patch_pod_status
-from scheduler.pods import PodInfo
-from scheduler.rules import SchedulerRules
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.scheduler.pod_status import patch_pod_status
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.rules import SchedulerRules
 
 Object = dict[str, Any]
 

@@ -6,8 +6,8 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from apimachinery.quantity import Quantity
-from scheduler.allocator.allocated_state import Amounts, DeviceID
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.scheduler.allocator.allocated_state import Amounts, DeviceID
 
 Object = dict[str, Any]
 

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/metrics/resources, 1.36.
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scheduler.pods import pod_limits, pod_requests
+from kubeskew.scheduler.pods import pod_limits, pod_requests
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.dynamic_rules import DynamicRules
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.dynamic_rules import DynamicRules
 
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
 

@@ -5,26 +5,26 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import APIClient
-from apimachinery.component import World
-from scheduler import profiles, volumes
-from scheduler.cache import Cache
-from scheduler.configuration.settings import SchedulerSettings
-from scheduler.cycle import Scheduler
-from scheduler.dynamic import DynamicState
-from scheduler.filtering import NodeFilter
-from scheduler.framework.profile import Profile
-from scheduler.handle import Handle
-from scheduler.informing import ClusterInformers
-from scheduler.metrics import Metrics
-from scheduler.nominating import Nominator
-from scheduler.plugins.registry import PluginContext
-from scheduler.queue import SchedulingQueue
-from scheduler.reporting import Reporter
-from scheduler.rules import SchedulerRules
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.component import World
+from kubeskew.scheduler import profiles, volumes
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.configuration.settings import SchedulerSettings
+from kubeskew.scheduler.cycle import Scheduler
+from kubeskew.scheduler.dynamic import DynamicState
+from kubeskew.scheduler.filtering import NodeFilter
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.informing import ClusterInformers
+from kubeskew.scheduler.metrics import Metrics
+from kubeskew.scheduler.nominating import Nominator
+from kubeskew.scheduler.plugins.registry import PluginContext
+from kubeskew.scheduler.queue import SchedulingQueue
+from kubeskew.scheduler.reporting import Reporter
+from kubeskew.scheduler.rules import SchedulerRules
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

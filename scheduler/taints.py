@@ -6,7 +6,7 @@ Source: k8s.io/component-helpers/scheduling/corev1, 1.36.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from apimachinery.taints import tolerates
+from kubeskew.apimachinery.taints import tolerates
 
 Object = Mapping[str, Any]
 

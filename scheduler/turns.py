@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from apimachinery.clock import Clock
+from kubeskew.apimachinery.clock import Clock
 
 T = TypeVar("T")
 

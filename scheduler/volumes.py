@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.refs import (
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import (
     CSI_NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
     Ref,
 )
-from apimachinery.node_selectors import selector_matches
-from apimachinery.volume_matching import BIND_COMPLETED, annotation, class_of
-from scheduler.framework.events import Action, ClusterEvent, EventResource
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
-from scheduler.queue import SchedulingQueue
+from kubeskew.apimachinery.node_selectors import selector_matches
+from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, annotation, class_of
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.queue import SchedulingQueue
 
 Object = dict[str, Any]
 

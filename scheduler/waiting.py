@@ -8,8 +8,8 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.framework.events import ClusterEvent, EventHint, EventResource
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.events import ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.pods import PodInfo
 
 Object = dict[str, Any]
 

@@ -4,7 +4,7 @@
 made by `hack/generate_catalogue.py`; loading waits for the first use.
 """
 
-from apimachinery.catalogue.serving import parse_runtime_config
-from apimachinery.catalogue.table import Catalogue, catalogue_for
+from kubeskew.apimachinery.catalogue.serving import parse_runtime_config
+from kubeskew.apimachinery.catalogue.table import Catalogue, catalogue_for
 
 __all__ = ["Catalogue", "catalogue_for", "parse_runtime_config"]

@@ -6,7 +6,7 @@ Rules: facts of discovery (GA only; beta off since 1.24) and pkg/controlplane/in
 import re
 from collections.abc import Mapping
 
-from apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version
 
 _STABILITY = re.compile(r"^v\d+(?:(alpha|beta)\d+)?$")
 _FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"

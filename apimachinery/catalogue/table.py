@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from apimachinery.catalogue import data
-from apimachinery.catalogue.serving import is_served, version_order
-from apimachinery.catalogue.types import types_of
-from apimachinery.gates import FeatureGates
-from apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Resource, Subresource
-from apimachinery.schema import Schema
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.catalogue.serving import is_served, version_order
+from kubeskew.apimachinery.catalogue.types import types_of
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Resource, Subresource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.versions import Version
 
 _Row = dict[str, Any]
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from apimachinery.catalogue import data
-from apimachinery.schema import JSON, Field, Kind, Schema
+from kubeskew.apimachinery.catalogue import data
+from kubeskew.apimachinery.schema import JSON, Field, Kind, Schema
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 OBJECT_META = META + "ObjectMeta"

@@ -38,17 +38,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from apimachinery.cel import authorizer, mutations, types
-    from apimachinery.cel.declarations import Declared
-    from apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
-    from apimachinery.cel.errors import CELError, CompileError, EvaluationError
-    from apimachinery.cel.names import escape, unescape
-    from apimachinery.cel.program import Program
-    from apimachinery.cel.program import compile_expression as compile  # noqa: A004  # said as `cel.compile`
-    from apimachinery.cel.schemas import declare
-    from apimachinery.cel.types import Type
-    from apimachinery.cel.values import Lazy
-    from apimachinery.cel.views import to_json, to_value
+    from kubeskew.apimachinery.cel import authorizer, mutations, types
+    from kubeskew.apimachinery.cel.declarations import Declared
+    from kubeskew.apimachinery.cel.environments import BINDINGS, JSON_PATCH, Environment, Library, environment
+    from kubeskew.apimachinery.cel.errors import CELError, CompileError, EvaluationError
+    from kubeskew.apimachinery.cel.names import escape, unescape
+    from kubeskew.apimachinery.cel.program import Program
+    from kubeskew.apimachinery.cel.program import compile_expression as compile  # noqa: A004  # said as `cel.compile`
+    from kubeskew.apimachinery.cel.schemas import declare
+    from kubeskew.apimachinery.cel.types import Type
+    from kubeskew.apimachinery.cel.values import Lazy
+    from kubeskew.apimachinery.cel.views import to_json, to_value
 
 __all__ = [
     "BINDINGS",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.errors import EvaluationError
 
 LIST, MAP, OBJECT = 10, 30, 40
 TRAVERSAL = 0.1  # per character

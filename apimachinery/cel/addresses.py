@@ -5,7 +5,7 @@ Source: Go's net/netip (ParseAddr, ParsePrefix).
 
 import ipaddress
 
-from apimachinery.go_text import quoted
+from kubeskew.apimachinery.go_text import quoted
 
 _DIGITS = frozenset("0123456789")
 _HEXADECIMAL = _DIGITS | frozenset("abcdefABCDEF")

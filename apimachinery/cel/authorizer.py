@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from apimachinery.cel.errors import EvaluationError
-from apimachinery.cel.overloads import Overload, overload
+from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.overloads import Overload, overload
 
 _PREFIX = "kubernetes.authorization."
 

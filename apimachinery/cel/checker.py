@@ -6,10 +6,10 @@ Source: github.com/google/cel-go/checker/checker.go, as of Kubernetes 1.36.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from apimachinery.cel import types
-from apimachinery.cel.errors import Issue
-from apimachinery.cel.names import keyword_field
-from apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.errors import Issue
+from kubeskew.apimachinery.cel.names import keyword_field
+from kubeskew.apimachinery.cel.nodes import (
     Call,
     Comprehension,
     Entry,
@@ -21,10 +21,10 @@ from apimachinery.cel.nodes import (
     ObjectLiteral,
     Select,
 )
-from apimachinery.cel.overloads import Functions, Overload
-from apimachinery.cel.types import Type
-from apimachinery.cel.unification import Bindings, all_assignable, most_general, settled, substitute
-from apimachinery.cel.values import type_name
+from kubeskew.apimachinery.cel.overloads import Functions, Overload
+from kubeskew.apimachinery.cel.types import Type
+from kubeskew.apimachinery.cel.unification import Bindings, all_assignable, most_general, settled, substitute
+from kubeskew.apimachinery.cel.values import type_name
 
 _LOGIC = frozenset({"_&&_", "_||_"})
 

@@ -6,14 +6,14 @@ Source: github.com/google/cel-go/interpreter/interpretable.go (evalFold).
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.cel.actual_costs import LIST
-from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from apimachinery.cel.nodes import Call, Comprehension, ListLiteral, Node
-from apimachinery.cel.steps import Frame, Step
-from apimachinery.cel.values import type_name
+from kubeskew.apimachinery.cel.actual_costs import LIST
+from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kubeskew.apimachinery.cel.nodes import Call, Comprehension, ListLiteral, Node
+from kubeskew.apimachinery.cel.steps import Frame, Step
+from kubeskew.apimachinery.cel.values import type_name
 
 if TYPE_CHECKING:
-    from apimachinery.cel.interpreter import Interpreter
+    from kubeskew.apimachinery.cel.interpreter import Interpreter
 
 _UNREAD = object()
 _GO_TYPES = {

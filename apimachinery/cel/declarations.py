@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from apimachinery.cel import types
-from apimachinery.cel.estimates import LARGEST, Range
-from apimachinery.cel.types import Type
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.estimates import LARGEST, Range
+from kubeskew.apimachinery.cel.types import Type
 
 
 @dataclass(frozen=True, eq=False, slots=True)

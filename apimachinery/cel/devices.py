@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from apimachinery.cel import types
-from apimachinery.cel.declarations import Declared, declared_map
-from apimachinery.cel.device_features import DeviceFeatures
-from apimachinery.cel.environments import BINDINGS, Environment, Library, environment
-from apimachinery.cel.errors import CompileError, EvaluationError
-from apimachinery.cel.estimates import CallEstimate, fixed
-from apimachinery.cel.kubernetes import SEMVERS
-from apimachinery.cel.overloads import overload
-from apimachinery.cel.program import Program, compile_expression
-from apimachinery.cel.semver import Semver
-from apimachinery.cel.values import equal, type_name
-from apimachinery.quantity import Quantity
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.declarations import Declared, declared_map
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.cel.environments import BINDINGS, Environment, Library, environment
+from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
+from kubeskew.apimachinery.cel.estimates import CallEstimate, fixed
+from kubeskew.apimachinery.cel.kubernetes import SEMVERS
+from kubeskew.apimachinery.cel.overloads import overload
+from kubeskew.apimachinery.cel.program import Program, compile_expression
+from kubeskew.apimachinery.cel.semver import Semver
+from kubeskew.apimachinery.cel.values import equal, type_name
+from kubeskew.apimachinery.quantity import Quantity
 
 _SINGLE = ("bool", "int", "string", "version")
 _LISTS = ("bools", "ints", "strings", "versions")

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from apimachinery.cel import kubernetes, lists, macros, mutations, types
-from apimachinery.cel.authorizer import AUTHORIZER, AUTHORIZER_SELECTORS
-from apimachinery.cel.declarations import Declared, declared_of
-from apimachinery.cel.estimator import Overrides
-from apimachinery.cel.formats import FORMATS
-from apimachinery.cel.macros import Macros
-from apimachinery.cel.network import NETWORKS
-from apimachinery.cel.overloads import Functions, Overload
-from apimachinery.cel.standard import STANDARD
-from apimachinery.cel.strings import REGEX, strings
-from apimachinery.cel.types import Type
+from kubeskew.apimachinery.cel import kubernetes, lists, macros, mutations, types
+from kubeskew.apimachinery.cel.authorizer import AUTHORIZER, AUTHORIZER_SELECTORS
+from kubeskew.apimachinery.cel.declarations import Declared, declared_of
+from kubeskew.apimachinery.cel.estimator import Overrides
+from kubeskew.apimachinery.cel.formats import FORMATS
+from kubeskew.apimachinery.cel.macros import Macros
+from kubeskew.apimachinery.cel.network import NETWORKS
+from kubeskew.apimachinery.cel.overloads import Functions, Overload
+from kubeskew.apimachinery.cel.standard import STANDARD
+from kubeskew.apimachinery.cel.strings import REGEX, strings
+from kubeskew.apimachinery.cel.types import Type
 
 LIMIT = 1_000_000  # per call, unless the caller says otherwise
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Protocol
 
-from apimachinery.cel.actual_costs import CHECK, LIST, OBJECT, REGEX, TRAVERSAL
-from apimachinery.cel.estimates import LARGEST, ONE, CallEstimate, Range, fixed
-from apimachinery.cel.nodes import Literal, Node
-from apimachinery.cel.types import Type
+from kubeskew.apimachinery.cel.actual_costs import CHECK, LIST, OBJECT, REGEX, TRAVERSAL
+from kubeskew.apimachinery.cel.estimates import LARGEST, ONE, CallEstimate, Range, fixed
+from kubeskew.apimachinery.cel.nodes import Literal, Node
+from kubeskew.apimachinery.cel.types import Type
 
 _FORMAT = 64  # characters of a format's name
 _FORMAT_REGEX = 128

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from apimachinery.cel import nodes, types
-from apimachinery.cel.actual_costs import LIST, MAP, OBJECT
-from apimachinery.cel.checker import Checked
-from apimachinery.cel.estimated_calls import Operand, estimator
-from apimachinery.cel.estimates import EMPTY, ONE, UNKNOWN, ZERO, CallEstimate, Entry, Range, fixed
-from apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel import nodes, types
+from kubeskew.apimachinery.cel.actual_costs import LIST, MAP, OBJECT
+from kubeskew.apimachinery.cel.checker import Checked
+from kubeskew.apimachinery.cel.estimated_calls import Operand, estimator
+from kubeskew.apimachinery.cel.estimates import EMPTY, ONE, UNKNOWN, ZERO, CallEstimate, Entry, Range, fixed
+from kubeskew.apimachinery.cel.nodes import (
     Call,
     Comprehension,
     Ident,
@@ -25,8 +25,8 @@ from apimachinery.cel.nodes import (
     ObjectLiteral,
     Select,
 )
-from apimachinery.cel.standard_estimates import standard_estimate
-from apimachinery.cel.types import Type
+from kubeskew.apimachinery.cel.standard_estimates import standard_estimate
+from kubeskew.apimachinery.cel.types import Type
 
 Path = tuple[str, ...]
 

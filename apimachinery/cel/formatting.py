@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from apimachinery.cel.errors import EvaluationError
-from apimachinery.cel.nodes import ListLiteral, MapLiteral, Node
-from apimachinery.cel.times import Duration, Timestamp
-from apimachinery.cel.types import Type
-from apimachinery.cel.values import TypeValue, type_name
+from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.nodes import ListLiteral, MapLiteral, Node
+from kubeskew.apimachinery.cel.times import Duration, Timestamp
+from kubeskew.apimachinery.cel.types import Type
+from kubeskew.apimachinery.cel.values import TypeValue, type_name
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ def _string(_verb: str, value: Any, _: int | None) -> str:
 
 def text_of(value: Any) -> str:
     """How `%s` shows a value."""
-    from apimachinery.cel.standard import to_string
+    from kubeskew.apimachinery.cel.standard import to_string
 
     if value is None:
         return "null"

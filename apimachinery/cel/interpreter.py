@@ -10,12 +10,12 @@ decorators.go), as of Kubernetes 1.36.
 
 from typing import Any
 
-from apimachinery.cel import comprehensions
-from apimachinery.cel.actual_costs import call_cost
-from apimachinery.cel.checker import Checked
-from apimachinery.cel.constructors import list_of, map_of, object_of
-from apimachinery.cel.errors import CompileError, EvaluationError
-from apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel import comprehensions
+from kubeskew.apimachinery.cel.actual_costs import call_cost
+from kubeskew.apimachinery.cel.checker import Checked
+from kubeskew.apimachinery.cel.constructors import list_of, map_of, object_of
+from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
+from kubeskew.apimachinery.cel.nodes import (
     Call,
     Comprehension,
     Ident,
@@ -26,9 +26,9 @@ from apimachinery.cel.nodes import (
     ObjectLiteral,
     Select,
 )
-from apimachinery.cel.overloads import Functions, dispatcher
-from apimachinery.cel.regular import regular_expression
-from apimachinery.cel.steps import (
+from kubeskew.apimachinery.cel.overloads import Functions, dispatcher
+from kubeskew.apimachinery.cel.regular import regular_expression
+from kubeskew.apimachinery.cel.steps import (
     Step,
     alternative,
     application,
@@ -45,7 +45,7 @@ from apimachinery.cel.steps import (
     selection,
     variable,
 )
-from apimachinery.cel.values import TypeValue
+from kubeskew.apimachinery.cel.values import TypeValue
 
 _INDEXES = frozenset({"_[_]", "_?._", "_[?_]"})
 _CONVERSIONS = frozenset(

@@ -6,11 +6,11 @@ Source: k8s.io/apiserver/pkg/cel/library (quantity.go, semverlib.go, urls.go, js
 from collections.abc import Callable
 from typing import Any
 
-from apimachinery.cel.errors import EvaluationError
-from apimachinery.cel.overloads import Overload, overload
-from apimachinery.cel.semver import Semver
-from apimachinery.cel.urls import URL
-from apimachinery.quantity import Quantity
+from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.overloads import Overload, overload
+from kubeskew.apimachinery.cel.semver import Semver
+from kubeskew.apimachinery.cel.urls import URL
+from kubeskew.apimachinery.quantity import Quantity
 
 _QUANTITY, _SEMVER, _URL = "kubernetes.Quantity", "kubernetes.Semver", "kubernetes.URL"
 

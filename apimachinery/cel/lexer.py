@@ -7,7 +7,7 @@ behind what it could not recognise.
 import re
 from dataclasses import dataclass
 
-from apimachinery.cel.errors import Issue
+from kubeskew.apimachinery.cel.errors import Issue
 
 EOF = "EOF"
 _ESCAPE = r"\\(?:[abfnrtv\"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"

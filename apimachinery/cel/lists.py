@@ -9,11 +9,11 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any
 
-from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from apimachinery.cel.operators import OPTIONAL_OPERATORS, add, contained
-from apimachinery.cel.overloads import Overload, overload
-from apimachinery.cel.times import Duration, Timestamp
-from apimachinery.cel.values import NONE, Optional, UInt, compare, equal, type_name
+from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kubeskew.apimachinery.cel.operators import OPTIONAL_OPERATORS, add, contained
+from kubeskew.apimachinery.cel.overloads import Overload, overload
+from kubeskew.apimachinery.cel.times import Duration, Timestamp
+from kubeskew.apimachinery.cel.values import NONE, Optional, UInt, compare, equal, type_name
 
 Values = Sequence[Any]
 

@@ -5,7 +5,7 @@ Source: github.com/google/cel-go/parser (parser.go, unescape.go).
 
 import re
 
-from apimachinery.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
+from kubeskew.apimachinery.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 _SIMPLE = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",

@@ -9,8 +9,8 @@ Source: k8s.io/apiserver/pkg/cel/mutation (typeresolver.go, jsonpatch.go, dynami
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from apimachinery.cel import types
-from apimachinery.cel.types import Type
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.types import Type
 
 ROOT = "Object"
 

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver/pkg/cel/escaping.go, 1.36.
 
 import re
 
-from apimachinery.remembering import remembered
+from kubeskew.apimachinery.remembering import remembered
 
 _RESERVED = frozenset(
     [

@@ -7,10 +7,10 @@ import ipaddress
 from functools import cached_property
 from typing import Any
 
-from apimachinery.cel.addresses import AddressError, parse_address, parse_prefix
-from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from apimachinery.cel.kubernetes import succeeds
-from apimachinery.cel.overloads import Overload, overload
+from kubeskew.apimachinery.cel.addresses import AddressError, parse_address, parse_prefix
+from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kubeskew.apimachinery.cel.kubernetes import succeeds
+from kubeskew.apimachinery.cel.overloads import Overload, overload
 
 
 class Address:

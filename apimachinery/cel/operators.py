@@ -8,10 +8,19 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from apimachinery.cel.overloads import Overload, overload
-from apimachinery.cel.times import Duration, Timestamp
-from apimachinery.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt, compare, equal, is_number, type_name
+from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kubeskew.apimachinery.cel.overloads import Overload, overload
+from kubeskew.apimachinery.cel.times import Duration, Timestamp
+from kubeskew.apimachinery.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    UInt,
+    compare,
+    equal,
+    is_number,
+    type_name,
+)
 
 
 def checked_int(value: int, what: str = "integer overflow") -> int:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from apimachinery.cel import types
-from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from apimachinery.cel.types import Type
-from apimachinery.cel.values import type_name
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kubeskew.apimachinery.cel.types import Type
+from kubeskew.apimachinery.cel.values import type_name
 
 _NAMESPACES = frozenset({"sets", "lists", "optional", "format", "strings", "ip", "jsonpatch", "cel", "math"})
 _PARAMETERS = frozenset({"T", "K", "V", "V1"})

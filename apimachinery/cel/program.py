@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from apimachinery.cel import patience, validators
-from apimachinery.cel.checker import Checked, Checker
-from apimachinery.cel.declarations import Declared, size_at
-from apimachinery.cel.environments import LIMIT, Environment
-from apimachinery.cel.errors import CompileError, CostExceededError, EvaluationError, Issue, report
-from apimachinery.cel.estimator import Estimator
-from apimachinery.cel.interpreter import Interpreter
-from apimachinery.cel.steps import Frame
-from apimachinery.cel.syntax import parse
-from apimachinery.cel.types import ANY, Type
+from kubeskew.apimachinery.cel import patience, validators
+from kubeskew.apimachinery.cel.checker import Checked, Checker
+from kubeskew.apimachinery.cel.declarations import Declared, size_at
+from kubeskew.apimachinery.cel.environments import LIMIT, Environment
+from kubeskew.apimachinery.cel.errors import CompileError, CostExceededError, EvaluationError, Issue, report
+from kubeskew.apimachinery.cel.estimator import Estimator
+from kubeskew.apimachinery.cel.interpreter import Interpreter
+from kubeskew.apimachinery.cel.steps import Frame
+from kubeskew.apimachinery.cel.syntax import parse
+from kubeskew.apimachinery.cel.types import ANY, Type
 
 _RECURSION = 12_000  # an expression of the deepest nesting allowed needs it
 _MOST_KEPT, _LONGEST_KEPT = 2048, 10_000  # expressions of an environment, and their characters

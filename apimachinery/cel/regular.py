@@ -3,8 +3,8 @@
 import importlib
 from typing import Any
 
-from apimachinery.cel.errors import EvaluationError
-from apimachinery.remembering import remembered
+from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.remembering import remembered
 
 _GO = {
     "missing ]": "missing closing ]",

@@ -6,9 +6,9 @@ Source: k8s.io/apiserver/pkg/cel/common/schemas.go and pkg/cel/limits.go, 1.36.
 from collections.abc import Mapping
 from typing import Any
 
-from apimachinery.cel import types
-from apimachinery.cel.declarations import Declared
-from apimachinery.cel.names import escape
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.declarations import Declared
+from kubeskew.apimachinery.cel.names import escape
 
 JSONSchema = Mapping[str, Any]
 

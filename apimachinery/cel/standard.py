@@ -8,13 +8,13 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from apimachinery.cel.operators import OPERATORS, checked_int, checked_uint
-from apimachinery.cel.overloads import Overload, overload
-from apimachinery.cel.regular import compiled
-from apimachinery.cel.temporal import TEMPORAL
-from apimachinery.cel.times import SECOND, Duration, Timestamp, duration_text, timestamp_text
-from apimachinery.cel.values import TypeValue, UInt, type_name
+from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kubeskew.apimachinery.cel.operators import OPERATORS, checked_int, checked_uint
+from kubeskew.apimachinery.cel.overloads import Overload, overload
+from kubeskew.apimachinery.cel.regular import compiled
+from kubeskew.apimachinery.cel.temporal import TEMPORAL
+from kubeskew.apimachinery.cel.times import SECOND, Duration, Timestamp, duration_text, timestamp_text
+from kubeskew.apimachinery.cel.values import TypeValue, UInt, type_name
 
 
 def size(value: Any) -> int:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from apimachinery.cel.actual_costs import REGEX, TRAVERSAL
-from apimachinery.cel.estimated_calls import Operand
-from apimachinery.cel.estimates import LARGEST, ONE, UNKNOWN, ZERO, CallEstimate, Range
-from apimachinery.cel.nodes import Call
+from kubeskew.apimachinery.cel.actual_costs import REGEX, TRAVERSAL
+from kubeskew.apimachinery.cel.estimated_calls import Operand
+from kubeskew.apimachinery.cel.estimates import LARGEST, ONE, UNKNOWN, ZERO, CallEstimate, Range
+from kubeskew.apimachinery.cel.nodes import Call
 
 if TYPE_CHECKING:
-    from apimachinery.cel.estimator import Estimator
+    from kubeskew.apimachinery.cel.estimator import Estimator
 
 _Size = tuple[Range, Range | None]  # cost and size of the result
 

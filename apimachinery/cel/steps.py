@@ -3,9 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from apimachinery.cel.actual_costs import CallCost
-from apimachinery.cel.errors import COST_EXCEEDED, NO_SUCH_OVERLOAD, CostExceededError, EvaluationError
-from apimachinery.cel.values import NONE, Lazy, Optional, equal, find, lookup
+from kubeskew.apimachinery.cel.actual_costs import CallCost
+from kubeskew.apimachinery.cel.errors import (
+    COST_EXCEEDED,
+    NO_SUCH_OVERLOAD,
+    CostExceededError,
+    EvaluationError,
+)
+from kubeskew.apimachinery.cel.values import NONE, Lazy, Optional, equal, find, lookup
 
 
 class Frame:

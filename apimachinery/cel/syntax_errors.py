@@ -10,9 +10,9 @@ needs it); github.com/google/cel-go/parser/parser.go for limits and wording.
 import re
 from contextlib import suppress
 
-from apimachinery.cel.errors import Issue
-from apimachinery.cel.lexer import EOF, Token
-from apimachinery.cel.syntax_states import (
+from kubeskew.apimachinery.cel.errors import Issue
+from kubeskew.apimachinery.cel.lexer import EOF, Token
+from kubeskew.apimachinery.cel.syntax_states import (
     ENTRY,
     EPSILON,
     RULES,

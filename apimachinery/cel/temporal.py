@@ -9,10 +9,10 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from apimachinery.cel.errors import EvaluationError
-from apimachinery.cel.operators import checked_timestamp
-from apimachinery.cel.overloads import Overload, overload
-from apimachinery.cel.times import SECOND, Duration, Timestamp, duration, timestamp
+from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.operators import checked_timestamp
+from kubeskew.apimachinery.cel.overloads import Overload, overload
+from kubeskew.apimachinery.cel.times import SECOND, Duration, Timestamp, duration, timestamp
 
 _OFFSET = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})", re.ASCII)
 

@@ -3,7 +3,7 @@
 Source: github.com/google/cel-go/checker/types.go.
 """
 
-from apimachinery.cel.types import DYN, PRIMITIVES, UNKNOWN, Type, is_dyn, is_optional
+from kubeskew.apimachinery.cel.types import DYN, PRIMITIVES, UNKNOWN, Type, is_dyn, is_optional
 
 Bindings = dict[Type, Type]
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
-from apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.errors import EvaluationError
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})(.{0,2})", re.DOTALL)

@@ -8,10 +8,10 @@ Source: github.com/google/cel-go/cel/validator.go and ext/formatting.go, as of K
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from apimachinery.cel import formatting, temporal
-from apimachinery.cel.checker import Checked
-from apimachinery.cel.errors import EvaluationError, Issue
-from apimachinery.cel.nodes import (
+from kubeskew.apimachinery.cel import formatting, temporal
+from kubeskew.apimachinery.cel.checker import Checked
+from kubeskew.apimachinery.cel.errors import EvaluationError, Issue
+from kubeskew.apimachinery.cel.nodes import (
     Call,
     Comprehension,
     ListLiteral,
@@ -21,8 +21,8 @@ from apimachinery.cel.nodes import (
     ObjectLiteral,
     Select,
 )
-from apimachinery.cel.regular import regular_expression
-from apimachinery.cel.types import Type, unwrap_optional
+from kubeskew.apimachinery.cel.regular import regular_expression
+from kubeskew.apimachinery.cel.types import Type, unwrap_optional
 
 _LITERALS: Mapping[str, tuple[int, Callable[[Any], object]]] = {
     "duration": (0, temporal.to_duration),

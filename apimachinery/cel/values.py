@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
-from apimachinery.cel.semver import Semver
-from apimachinery.cel.times import Duration, Timestamp
-from apimachinery.go_numbers import float_text
-from apimachinery.quantity import Quantity
+from kubeskew.apimachinery.cel.errors import NO_SUCH_OVERLOAD, EvaluationError
+from kubeskew.apimachinery.cel.semver import Semver
+from kubeskew.apimachinery.cel.times import Duration, Timestamp
+from kubeskew.apimachinery.go_numbers import float_text
+from kubeskew.apimachinery.quantity import Quantity
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 

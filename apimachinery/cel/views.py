@@ -9,12 +9,12 @@ import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from apimachinery.cel import times, types
-from apimachinery.cel.declarations import Declared
-from apimachinery.cel.errors import EvaluationError
-from apimachinery.cel.names import escape, keyword_field, unescape
-from apimachinery.cel.times import Duration, Timestamp
-from apimachinery.cel.values import Optional, equal, type_name
+from kubeskew.apimachinery.cel import times, types
+from kubeskew.apimachinery.cel.declarations import Declared
+from kubeskew.apimachinery.cel.errors import EvaluationError
+from kubeskew.apimachinery.cel.names import escape, keyword_field, unescape
+from kubeskew.apimachinery.cel.times import Duration, Timestamp
+from kubeskew.apimachinery.cel.values import Optional, equal, type_name
 
 
 def to_value(data: Any, declared: Declared) -> Any:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
 
 _AGGREGATED = ",".join(
     [

@@ -2,7 +2,7 @@
 
 import logging
 
-from apimachinery.clock import Clock
+from kubeskew.apimachinery.clock import Clock
 
 _REPEAT_SECONDS = 30.0  # client-go's reflectors wait so long at most, and log every attempt
 

@@ -13,11 +13,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import aiohttp
 import orjson
 
-from apimachinery import errors
-from apimachinery.client.rest import APIClient
-from apimachinery.client.transport import Request
-from apimachinery.clock import Clock, Entropy, timestamp
-from apimachinery.errors import GroupResource, StatusError
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.client.transport import Request
+from kubeskew.apimachinery.clock import Clock, Entropy, timestamp
+from kubeskew.apimachinery.errors import GroupResource, StatusError
 
 Object = dict[str, Any]
 Outage = Callable[[Request], BaseException | None]

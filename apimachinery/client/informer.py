@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from apimachinery.client.failure_log import FailureLog
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
-from apimachinery.clock import Clock, Entropy
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.failure_log import FailureLog
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apimachinery.errors import StatusError
 
 log = logging.getLogger(__name__)
 

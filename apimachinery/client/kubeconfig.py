@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from apimachinery import yaml_files
-from apimachinery.client.resuming import ResumingContext, client_context
+from kubeskew.apimachinery import yaml_files
+from kubeskew.apimachinery.client.resuming import ResumingContext, client_context
 
 
 class KubeconfigError(ValueError):

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from apimachinery.client.failure_log import FailureLog
-from apimachinery.client.refs import LEASES
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
-from apimachinery.clock import Clock, micro_timestamp
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.failure_log import FailureLog
+from kubeskew.apimachinery.client.refs import LEASES
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from kubeskew.apimachinery.clock import Clock, micro_timestamp
+from kubeskew.apimachinery.errors import StatusError
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from apimachinery.clock import Clock
+from kubeskew.apimachinery.clock import Clock
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -13,10 +13,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
-from apimachinery.client.refs import EVENTS, EVENTS_V1
-from apimachinery.client.rest import CONNECTION_ERRORS, MERGE_PATCH, APIClient, Object
-from apimachinery.clock import Clock, micro_timestamp, timestamp
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.refs import EVENTS, EVENTS_V1
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, MERGE_PATCH, APIClient, Object
+from kubeskew.apimachinery.clock import Clock, micro_timestamp, timestamp
+from kubeskew.apimachinery.errors import StatusError
 
 log = logging.getLogger(__name__)
 

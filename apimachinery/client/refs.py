@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from apimachinery.errors import GroupResource
-from apimachinery.versions import Version
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.versions import Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import orjson
 
-from apimachinery.client.kubeconfig import load_kubeconfig
-from apimachinery.client.refs import Ref
-from apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
-from apimachinery.clock import Clock, SystemClock
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
+from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
+from kubeskew.apimachinery.clock import Clock, SystemClock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
 
 Object = dict[str, Any]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from apimachinery.client.connection import Connection
-from apimachinery.client.resuming import ResumingContext, client_context
+from kubeskew.apimachinery.client.connection import Connection
+from kubeskew.apimachinery.client.resuming import ResumingContext, client_context
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Requests under way at a time, watches not counted: a burst shares connections instead of opening its own.

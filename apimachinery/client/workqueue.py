@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from apimachinery.client.queue_metrics import QueueMeter
-from apimachinery.clock import Clock
+from kubeskew.apimachinery.client.queue_metrics import QueueMeter
+from kubeskew.apimachinery.clock import Clock
 
 Item = TypeVar("Item", bound=Hashable)
 

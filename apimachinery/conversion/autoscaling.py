@@ -7,13 +7,13 @@ Source: pkg/apis/autoscaling/v1/conversion.go, 1.36.
 import json
 from typing import Any
 
-from apimachinery.conversion.autoscaling_metrics import (
+from kubeskew.apimachinery.conversion.autoscaling_metrics import (
     behaviour_from_annotation,
     behaviour_to_annotation,
     metric_to_v1,
     metric_to_v2,
 )
-from apimachinery.errors import Object
+from kubeskew.apimachinery.errors import Object
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"

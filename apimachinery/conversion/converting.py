@@ -8,10 +8,10 @@ import copy
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from apimachinery.conversion import autoscaling, dynamic_resources, events, flow_control
-from apimachinery.errors import Object
-from apimachinery.normalising import normalise
-from apimachinery.resources import GroupVersionKind, ResourceTable
+from kubeskew.apimachinery.conversion import autoscaling, dynamic_resources, events, flow_control
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apimachinery.resources import GroupVersionKind, ResourceTable
 
 Change = Callable[[Object], None]  # rewrites an object in place
 Shape = tuple[str, str, str]  # group, version, kind

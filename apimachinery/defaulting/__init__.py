@@ -4,7 +4,7 @@ One module per group of kinds; each says for what definitions it has a function.
 `SetDefaults_*` (pkg/apis/*/defaults.go), 1.26 to 1.36.
 """
 
-from apimachinery.defaulting.applying import DEFAULTERS, apply_defaults
-from apimachinery.defaulting.context import DefaultingContext
+from kubeskew.apimachinery.defaulting.applying import DEFAULTERS, apply_defaults
+from kubeskew.apimachinery.defaulting.context import DefaultingContext
 
 __all__ = ["DEFAULTERS", "DefaultingContext", "apply_defaults"]

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from apimachinery.defaulting import (
+from kubeskew.apimachinery.defaulting import (
     apps,
     batch,
     core,
@@ -21,9 +21,9 @@ from apimachinery.defaulting import (
     scaling,
     storage,
 )
-from apimachinery.defaulting.context import Defaulter, DefaultingContext
-from apimachinery.errors import Object
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.defaulting.context import Defaulter, DefaultingContext
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.schema import Kind, Schema
 
 _MODULES = (
     apps,

@@ -5,10 +5,17 @@ Source: pkg/apis/apps/v1/defaults.go.
 
 from typing import Any
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
-from apimachinery.defaulting.core import persistent_volume_claim
-from apimachinery.defaulting.pods import template
-from apimachinery.errors import Object
+from kubeskew.apimachinery.defaulting.context import (
+    Defaulter,
+    DefaultingContext,
+    each,
+    fill,
+    fill_null,
+    struct,
+)
+from kubeskew.apimachinery.defaulting.core import persistent_volume_claim
+from kubeskew.apimachinery.defaulting.pods import template
+from kubeskew.apimachinery.errors import Object
 
 HISTORY = 10
 PROGRESS_SECONDS = 600

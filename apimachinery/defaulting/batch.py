@@ -3,9 +3,16 @@
 Source: pkg/apis/batch/v1/defaults.go, about 1.30. The selector of a job is made by its strategy.
 """
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
-from apimachinery.defaulting.pods import template
-from apimachinery.errors import Object
+from kubeskew.apimachinery.defaulting.context import (
+    Defaulter,
+    DefaultingContext,
+    each,
+    fill,
+    fill_null,
+    struct,
+)
+from kubeskew.apimachinery.defaulting.pods import template
+from kubeskew.apimachinery.errors import Object
 
 BACKOFF_LIMIT = 6
 UNLIMITED = 2**31 - 1

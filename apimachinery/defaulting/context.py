@@ -4,10 +4,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 
 
 class DefaultingContext(NamedTuple):

@@ -3,9 +3,16 @@
 Source: pkg/apis/core/v1/defaults.go, 1.36. What the REST storage of a service allocates is not a default.
 """
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
-from apimachinery.defaulting.pods import round_up, template, volume_source
-from apimachinery.errors import Object
+from kubeskew.apimachinery.defaulting.context import (
+    Defaulter,
+    DefaultingContext,
+    each,
+    fill,
+    fill_null,
+    struct,
+)
+from kubeskew.apimachinery.defaulting.pods import round_up, template, volume_source
+from kubeskew.apimachinery.errors import Object
 
 CLIENT_IP_SECONDS = 10800
 _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")

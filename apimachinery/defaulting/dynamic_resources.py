@@ -3,8 +3,15 @@
 Source: pkg/apis/resource/*/defaults.go, 1.36 (older versions from their field documentation).
 """
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
-from apimachinery.errors import Object
+from kubeskew.apimachinery.defaulting.context import (
+    Defaulter,
+    DefaultingContext,
+    each,
+    fill,
+    fill_null,
+    struct,
+)
+from kubeskew.apimachinery.errors import Object
 
 _STATUS_REQUEST_LIMIT = 100
 

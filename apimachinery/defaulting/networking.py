@@ -3,8 +3,15 @@
 Source: pkg/apis/networking/v1/defaults.go, about 1.33; field documentation of discovery.
 """
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
-from apimachinery.errors import Object
+from kubeskew.apimachinery.defaulting.context import (
+    Defaulter,
+    DefaultingContext,
+    each,
+    fill,
+    fill_null,
+    struct,
+)
+from kubeskew.apimachinery.errors import Object
 
 
 def network_policy(obj: Object, _: DefaultingContext) -> None:

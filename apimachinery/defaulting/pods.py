@@ -6,10 +6,17 @@ Source: pkg/apis/core/v1/defaults.go, 1.36.
 import re
 from typing import Any
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
-from apimachinery.errors import Object
-from apimachinery.quantity import Quantity
-from apimachinery.remembering import remembered
+from kubeskew.apimachinery.defaulting.context import (
+    Defaulter,
+    DefaultingContext,
+    each,
+    fill,
+    fill_null,
+    struct,
+)
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.remembering import remembered
 
 FILE_MODE = 0o644
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -3,8 +3,15 @@
 Source: field documentation of 1.37; apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go.
 """
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, each, fill, fill_null, struct
-from apimachinery.errors import Object
+from kubeskew.apimachinery.defaulting.context import (
+    Defaulter,
+    DefaultingContext,
+    each,
+    fill,
+    fill_null,
+    struct,
+)
+from kubeskew.apimachinery.errors import Object
 
 _PORT = 443
 

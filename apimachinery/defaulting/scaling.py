@@ -3,8 +3,8 @@
 Source: pkg/apis/autoscaling/v2/defaults.go, about 1.33.
 """
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, fill, fill_null, struct
-from apimachinery.errors import Object
+from kubeskew.apimachinery.defaulting.context import Defaulter, DefaultingContext, fill, fill_null, struct
+from kubeskew.apimachinery.errors import Object
 
 CPU_PERCENT = 80
 METRICS_ANNOTATION = "autoscaling.alpha.kubernetes.io/metrics"

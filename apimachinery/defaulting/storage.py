@@ -3,9 +3,9 @@
 Source: pkg/apis/storage/v1/defaults.go and the field documentation of the others.
 """
 
-from apimachinery.defaulting.context import Defaulter, DefaultingContext, fill, fill_null, struct
-from apimachinery.defaulting.pods import volume_source
-from apimachinery.errors import Object
+from kubeskew.apimachinery.defaulting.context import Defaulter, DefaultingContext, fill, fill_null, struct
+from kubeskew.apimachinery.defaulting.pods import volume_source
+from kubeskew.apimachinery.errors import Object
 
 CERTIFICATE_SECONDS = 86400
 

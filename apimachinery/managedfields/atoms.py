@@ -7,9 +7,9 @@ OpenAPI types into its schemas (k8s.io/kube-openapi/pkg/schemaconv), 1.36.
 from enum import Enum, auto
 from typing import Any, Final
 
-from apimachinery.managedfields import path_elements
-from apimachinery.patching.values import show
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.managedfields import path_elements
+from kubeskew.apimachinery.patching.values import show
+from kubeskew.apimachinery.schema import Kind, Schema
 
 
 class Shape(Enum):

@@ -9,8 +9,8 @@ k8s.io/apimachinery/pkg/runtime/converter.go (omitempty omits no struct), 1.36.
 
 from typing import Any
 
-from apimachinery.managedfields.atoms import ABSENT
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.managedfields.atoms import ABSENT
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 _TIMES = frozenset({"date-time", "micro-time"})  # structs that are written as null
 _STRUCTS = {Kind.INT_OR_STRING: 0, Kind.QUANTITY: "0"}

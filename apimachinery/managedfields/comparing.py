@@ -11,10 +11,10 @@ from typing import Any
 
 from orjson import dumps
 
-from apimachinery.managedfields import atoms, path_elements
-from apimachinery.managedfields.atoms import ABSENT, Shape
-from apimachinery.managedfields.field_sets import FieldSet
-from apimachinery.schema import Schema
+from kubeskew.apimachinery.managedfields import atoms, path_elements
+from kubeskew.apimachinery.managedfields.atoms import ABSENT, Shape
+from kubeskew.apimachinery.managedfields.field_sets import FieldSet
+from kubeskew.apimachinery.schema import Schema
 
 
 @dataclass(slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from apimachinery.errors import StatusError
-from apimachinery.go_text import quoted
-from apimachinery.managedfields import path_elements
-from apimachinery.managedfields.field_sets import FieldSet
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.managedfields import path_elements
+from kubeskew.apimachinery.managedfields.field_sets import FieldSet
 
 APPLY, UPDATE = "Apply", "Update"
 

@@ -10,8 +10,8 @@ Source: sigs.k8s.io/structured-merge-diff/v6/fieldpath (set.go, serialize.go).
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from apimachinery.managedfields import path_elements
-from apimachinery.managedfields.path_elements import Path
+from kubeskew.apimachinery.managedfields import path_elements
+from kubeskew.apimachinery.managedfields.path_elements import Path
 
 
 class FieldSet:

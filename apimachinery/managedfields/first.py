@@ -7,10 +7,10 @@ most. Each schema that is met becomes a function once: it knows the elements of 
 from collections.abc import Callable
 from typing import Any
 
-from apimachinery.managedfields import atoms, limits, path_elements
-from apimachinery.managedfields.blank import blank_value
-from apimachinery.managedfields.field_sets import FieldSet
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.managedfields import atoms, limits, path_elements
+from kubeskew.apimachinery.managedfields.blank import blank_value
+from kubeskew.apimachinery.managedfields.field_sets import FieldSet
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 Fields = dict[str, Any]
 Owned = Callable[[Any], Fields | None]  # what is below a field's element; None if the field is as in a blank

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from apimachinery.managedfields import comparing, typed
-from apimachinery.managedfields.atoms import TypedError
-from apimachinery.managedfields.field_sets import FieldSet
-from apimachinery.managedfields.updating import Object, Versioned
+from kubeskew.apimachinery.managedfields import comparing, typed
+from kubeskew.apimachinery.managedfields.atoms import TypedError
+from kubeskew.apimachinery.managedfields.field_sets import FieldSet
+from kubeskew.apimachinery.managedfields.updating import Object, Versioned
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_ANNOTATIONS = 256 * 1024  # bytes of all keys and values

@@ -3,8 +3,8 @@
 Source: k8s.io/apimachinery/pkg/util/managedfields/internal (stripmeta.go, capmanagers.go), 1.36.
 """
 
-from apimachinery.managedfields.entries import UPDATE, Managed, ManagerId, Owned
-from apimachinery.managedfields.field_sets import FieldSet
+from kubeskew.apimachinery.managedfields.entries import UPDATE, Managed, ManagerId, Owned
+from kubeskew.apimachinery.managedfields.field_sets import FieldSet
 
 MAX_UPDATERS = 10
 ANCIENT = "ancient-changes"

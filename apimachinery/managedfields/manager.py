@@ -9,12 +9,12 @@ Source: k8s.io/apimachinery/pkg/util/managedfields/internal, 1.36.
 
 from datetime import datetime
 
-from apimachinery import clock
-from apimachinery.errors import StatusError, bad_request
-from apimachinery.managedfields import entries, first, last_applied, limits, objects, typed
-from apimachinery.managedfields.atoms import ItemError, TypedError
-from apimachinery.managedfields.blank import blank_object
-from apimachinery.managedfields.entries import (
+from kubeskew.apimachinery import clock
+from kubeskew.apimachinery.errors import StatusError, bad_request
+from kubeskew.apimachinery.managedfields import entries, first, last_applied, limits, objects, typed
+from kubeskew.apimachinery.managedfields.atoms import ItemError, TypedError
+from kubeskew.apimachinery.managedfields.blank import blank_object
+from kubeskew.apimachinery.managedfields.entries import (
     APPLY,
     UPDATE,
     ConflictsError,
@@ -22,8 +22,8 @@ from apimachinery.managedfields.entries import (
     Managed,
     ManagerId,
 )
-from apimachinery.managedfields.field_sets import FieldSet
-from apimachinery.managedfields.updating import (
+from kubeskew.apimachinery.managedfields.field_sets import FieldSet
+from kubeskew.apimachinery.managedfields.updating import (
     Convert,
     MissingVersionError,
     Object,

@@ -6,9 +6,9 @@ Source: sigs.k8s.io/structured-merge-diff/v6/typed/merge.go.
 from collections import deque
 from typing import Any
 
-from apimachinery.managedfields import atoms, path_elements
-from apimachinery.managedfields.atoms import ABSENT, ItemError, Shape, TypedError
-from apimachinery.schema import Schema
+from kubeskew.apimachinery.managedfields import atoms, path_elements
+from kubeskew.apimachinery.managedfields.atoms import ABSENT, ItemError, Shape, TypedError
+from kubeskew.apimachinery.schema import Schema
 
 
 def merge(live: dict[str, Any], config: dict[str, Any], schema: Schema) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from apimachinery.errors import bad_request
-from apimachinery.managedfields import entries
-from apimachinery.managedfields.entries import EntryError, Managed
-from apimachinery.managedfields.updating import Object
+from kubeskew.apimachinery.errors import bad_request
+from kubeskew.apimachinery.managedfields import entries
+from kubeskew.apimachinery.managedfields.entries import EntryError, Managed
+from kubeskew.apimachinery.managedfields.updating import Object
 
 
 def given(live: Object, new: Object, subresource: str) -> Managed:

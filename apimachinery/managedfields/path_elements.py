@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from apimachinery import go_json
-from apimachinery.go_text import quoted
-from apimachinery.remembering import remembered
+from kubeskew.apimachinery import go_json
+from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apimachinery.remembering import remembered
 
 Path = tuple[str, ...]
 

@@ -9,10 +9,10 @@ Source: k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go, 1.36.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apimachinery.managedfields import entries, path_elements
-from apimachinery.managedfields.entries import Managed, Owned
-from apimachinery.managedfields.field_sets import FieldSet
-from apimachinery.managedfields.path_elements import Path
+from kubeskew.apimachinery.managedfields import entries, path_elements
+from kubeskew.apimachinery.managedfields.entries import Managed, Owned
+from kubeskew.apimachinery.managedfields.field_sets import FieldSet
+from kubeskew.apimachinery.managedfields.path_elements import Path
 
 SCALE_VERSION = "autoscaling/v1"
 

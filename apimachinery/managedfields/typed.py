@@ -7,11 +7,11 @@ reconcile_schema.go).
 from collections import Counter
 from typing import Any
 
-from apimachinery.managedfields import atoms, path_elements
-from apimachinery.managedfields.atoms import ItemError, Shape, TypedError
-from apimachinery.managedfields.field_sets import FieldSet
-from apimachinery.patching.values import show
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.managedfields import atoms, path_elements
+from kubeskew.apimachinery.managedfields.atoms import ItemError, Shape, TypedError
+from kubeskew.apimachinery.managedfields.field_sets import FieldSet
+from kubeskew.apimachinery.patching.values import show
+from kubeskew.apimachinery.schema import Kind, Schema
 
 Problems = list[tuple[str, str]]
 

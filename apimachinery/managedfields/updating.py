@@ -6,11 +6,11 @@ Source: sigs.k8s.io/structured-merge-diff/v6/merge/update.go.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from apimachinery.managedfields import comparing, merging, typed
-from apimachinery.managedfields.comparing import Comparison
-from apimachinery.managedfields.entries import ConflictsError, ManagerId, Managers, Owned
-from apimachinery.managedfields.field_sets import EMPTY, FieldSet
-from apimachinery.schema import Schema
+from kubeskew.apimachinery.managedfields import comparing, merging, typed
+from kubeskew.apimachinery.managedfields.comparing import Comparison
+from kubeskew.apimachinery.managedfields.entries import ConflictsError, ManagerId, Managers, Owned
+from kubeskew.apimachinery.managedfields.field_sets import EMPTY, FieldSet
+from kubeskew.apimachinery.schema import Schema
 
 Object = dict[str, Any]
 SchemaFor = Callable[[str], Schema | None]

@@ -3,10 +3,10 @@
 Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go, 1.36.
 """
 
-from apimachinery.catalogue.types import LIST_META, OBJECT_META
-from apimachinery.openapi.rendering import GVK, Document, Renderer, gvk_entry
-from apimachinery.resources import GroupVersionKind, Resource
-from apimachinery.structural import openapi
+from kubeskew.apimachinery.catalogue.types import LIST_META, OBJECT_META
+from kubeskew.apimachinery.openapi.rendering import GVK, Document, Renderer, gvk_entry
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apimachinery.structural import openapi
 
 _CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 _TYPE_META = {

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from apimachinery.catalogue.types import LIST_META, META
-from apimachinery.openapi.custom import define_custom
-from apimachinery.openapi.operations import DELETE_BODY, PATCH_BODY, STATUS, Operation
-from apimachinery.openapi.rendering import Renderer, definition_name
-from apimachinery.resources import GroupVersionKind, Resource
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.catalogue.types import LIST_META, META
+from kubeskew.apimachinery.openapi.custom import define_custom
+from kubeskew.apimachinery.openapi.operations import DELETE_BODY, PATCH_BODY, STATUS, Operation
+from kubeskew.apimachinery.openapi.rendering import Renderer, definition_name
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 _WATCH_EVENT = META + "WatchEvent"
 _STRING = Schema(Kind.STRING)

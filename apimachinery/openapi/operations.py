@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.openapi.rendering import definition_name
-from apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
+from kubeskew.apimachinery.openapi.rendering import definition_name
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 
 # Query parameters: name → (type, first minor that has it).
 QUERY = {

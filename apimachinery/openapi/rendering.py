@@ -7,8 +7,8 @@ clients that validate with it.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from apimachinery.resources import GroupVersionKind
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 Document = dict[str, Any]
 

@@ -1,11 +1,11 @@
 """The OpenAPI v2 document (`/openapi/v2`): definitions and paths of everything served."""
 
-from apimachinery.catalogue.types import types_of
-from apimachinery.openapi.kinds import define_kinds
-from apimachinery.openapi.operations import QUERY, Operation, all_operations
-from apimachinery.openapi.rendering import GVK, Document, Renderer, gvk_entry
-from apimachinery.resources import ResourceTable
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue.types import types_of
+from kubeskew.apimachinery.openapi.kinds import define_kinds
+from kubeskew.apimachinery.openapi.operations import QUERY, Operation, all_operations
+from kubeskew.apimachinery.openapi.rendering import GVK, Document, Renderer, gvk_entry
+from kubeskew.apimachinery.resources import ResourceTable
+from kubeskew.apimachinery.versions import Version
 
 _PREFIX = "#/definitions/"
 _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}

@@ -5,14 +5,14 @@ from functools import cache
 
 import orjson
 
-from apimachinery.catalogue.data import CATALOGUE
-from apimachinery.catalogue.types import types_of
-from apimachinery.errors import unknown_path
-from apimachinery.openapi.kinds import define_kinds
-from apimachinery.openapi.operations import QUERY, Operation, base_path, operations
-from apimachinery.openapi.rendering import GVK, Document, Renderer, gvk_entry
-from apimachinery.resources import Resource, ResourceTable
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue.data import CATALOGUE
+from kubeskew.apimachinery.catalogue.types import types_of
+from kubeskew.apimachinery.errors import unknown_path
+from kubeskew.apimachinery.openapi.kinds import define_kinds
+from kubeskew.apimachinery.openapi.operations import QUERY, Operation, base_path, operations
+from kubeskew.apimachinery.openapi.rendering import GVK, Document, Renderer, gvk_entry
+from kubeskew.apimachinery.resources import Resource, ResourceTable
+from kubeskew.apimachinery.versions import Version
 
 _PREFIX = "#/components/schemas/"
 _DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted"}

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from apimachinery import errors
-from apimachinery.patching.values import PatchError, clone, load, malformed, rejected, same, size
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.patching.values import PatchError, clone, load, malformed, rejected, same, size
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 << 20  # bytes of JSON that all copies of one patch may add; upstream's JSONPatchMaxCopyBytes

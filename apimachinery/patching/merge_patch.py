@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from apimachinery.patching.values import load, malformed
+from kubeskew.apimachinery.patching.values import load, malformed
 
 
 def apply_merge_patch(doc: Any, patch: bytes | Any) -> Any:

@@ -6,7 +6,7 @@ Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36.
 
 from typing import Any
 
-from apimachinery.patching.values import identity
+from kubeskew.apimachinery.patching.values import identity
 
 Items = list[Any]
 

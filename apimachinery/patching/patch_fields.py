@@ -4,8 +4,8 @@ Errors are those of Go's reflection, which upstream looks fields up with.
 Source: k8s.io/apimachinery/third_party/forked/golang/json/fields.go, 1.36.
 """
 
-from apimachinery.patching.values import failed
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.patching.values import failed
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 
 def field_of(schema: Schema, name: str) -> Field:

@@ -6,9 +6,9 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go over sigs.k8s.io/json, 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from apimachinery import decoding, errors, shapes
-from apimachinery.field import child, index
-from apimachinery.pruning import duplicates
+from kubeskew.apimachinery import decoding, errors, shapes
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.pruning import duplicates
 
 _JSON = "application/json"
 _OPERATION = ("op", "path", "from", "value")

@@ -9,9 +9,9 @@ Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36 (the server's
 from collections.abc import Sequence
 from typing import Any
 
-from apimachinery.patching.ordering import in_order, merged_order
-from apimachinery.patching.patch_fields import field_of, go_kind, list_field, strategy
-from apimachinery.patching.values import (
+from kubeskew.apimachinery.patching.ordering import in_order, merged_order
+from kubeskew.apimachinery.patching.patch_fields import field_of, go_kind, list_field, strategy
+from kubeskew.apimachinery.patching.values import (
     PatchError,
     clone,
     failed,
@@ -24,7 +24,7 @@ from apimachinery.patching.values import (
     show_as_text,
     type_name,
 )
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 Object = dict[str, Any]
 Items = list[Any]

@@ -6,9 +6,9 @@ other words than a JSON decoder's. Source: k8s.io/apimachinery/pkg/runtime/conve
 
 from typing import Any, Final
 
-from apimachinery import shapes
-from apimachinery.schema import Kind, Schema
-from apimachinery.shapes import ShapeError
+from kubeskew.apimachinery import shapes
+from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.shapes import ShapeError
 
 _BITS: Final = {"int32": 32, "int64": 64}
 _GO_KINDS: Final = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from apimachinery import errors, json_syntax
+from kubeskew.apimachinery import errors, json_syntax
 
 _TYPES = {
     dict: "map[string]interface {}",

@@ -3,7 +3,7 @@
 Clients that send protobuf take JSON back; only a Status is written, for those that do not.
 """
 
-from apimachinery.protobuf.decoding import (
+from kubeskew.apimachinery.protobuf.decoding import (
     MAGIC,
     Envelope,
     decode_unknown,
@@ -11,9 +11,9 @@ from apimachinery.protobuf.decoding import (
     read_envelope,
     read_object,
 )
-from apimachinery.protobuf.numbers import is_known
-from apimachinery.protobuf.statuses import encode_status
-from apimachinery.protobuf.wire import WireError
+from kubeskew.apimachinery.protobuf.numbers import is_known
+from kubeskew.apimachinery.protobuf.statuses import encode_status
+from kubeskew.apimachinery.protobuf.wire import WireError
 
 __all__ = [
     "MAGIC",

@@ -7,9 +7,9 @@ for zero values: protobuf has them for every field that is no pointer, and norma
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from apimachinery.protobuf import messages
-from apimachinery.protobuf.wire import BYTES, Token, WireError, text, tokens
-from apimachinery.schema import Schema
+from kubeskew.apimachinery.protobuf import messages
+from kubeskew.apimachinery.protobuf.wire import BYTES, Token, WireError, text, tokens
+from kubeskew.apimachinery.schema import Schema
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"

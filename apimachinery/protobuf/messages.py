@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from apimachinery.protobuf import numbers, values
-from apimachinery.protobuf.values import Codec
-from apimachinery.protobuf.wire import BYTES, VARINT, Token, WireError, text, tokens, varints
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.protobuf import numbers, values
+from kubeskew.apimachinery.protobuf.values import Codec
+from kubeskew.apimachinery.protobuf.wire import BYTES, VARINT, Token, WireError, text, tokens, varints
+from kubeskew.apimachinery.schema import Kind, Schema
 
 Object = dict[str, Any]
 Setter = Callable[[Object, Token], None]  # puts a token's value into the struct around it

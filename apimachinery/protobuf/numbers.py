@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.schema import Kind, Schema
 
 _DATA = Path(__file__).parents[1] / "data" / "protobuf.json"
 _EMBEDDED = "="

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from apimachinery.json_values import load_repeated
-from apimachinery.protobuf.wire import (
+from kubeskew.apimachinery.json_values import load_repeated
+from kubeskew.apimachinery.protobuf.wire import (
     BYTES,
     FIXED64,
     VARINT,
@@ -20,8 +20,8 @@ from apimachinery.protobuf.wire import (
     text,
     tokens,
 )
-from apimachinery.quantity import Quantity
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.schema import Kind, Schema
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZERO_TIME = datetime(1, 1, 1, tzinfo=UTC)  # Go's, whether sent as such or as an empty message

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/quota/v1/resources.go, 1.36.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from apimachinery.quantity import ZERO, Format, Quantity
+from kubeskew.apimachinery.quantity import ZERO, Format, Quantity
 
 Amounts = dict[str, Quantity]
 

@@ -6,9 +6,9 @@ Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go (Check
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.label_requirements import SelectorError
-from apimachinery.quota.amounts import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.label_requirements import SelectorError
+from kubeskew.apimachinery.quota.amounts import (
     Amounts,
     add,
     amounts,
@@ -21,7 +21,7 @@ from apimachinery.quota.amounts import (
     texts,
     without_zeros,
 )
-from apimachinery.quota.evaluators import UPDATE, Evaluator
+from kubeskew.apimachinery.quota.evaluators import UPDATE, Evaluator
 
 
 class QuotaError(Exception):

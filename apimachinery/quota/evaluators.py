@@ -5,9 +5,9 @@ Source: k8s.io/apiserver/pkg/quota/v1/interfaces.go and generic/evaluator.go, 1.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.quota.amounts import ONE, Amounts
-from apimachinery.quota.names import object_count
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.quota.amounts import ONE, Amounts
+from kubeskew.apimachinery.quota.names import object_count
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 

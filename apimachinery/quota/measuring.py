@@ -5,10 +5,10 @@ Source: k8s.io/apiserver/pkg/quota/v1/resources.go (CalculateUsage) and generic/
 
 from collections.abc import Callable, Iterable
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.quota.amounts import Amounts, add, count, mask
-from apimachinery.quota.evaluators import Evaluator, scope_selectors
-from apimachinery.quota.registry import Evaluators
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.quota.amounts import Amounts, add, count, mask
+from kubeskew.apimachinery.quota.evaluators import Evaluator, scope_selectors
+from kubeskew.apimachinery.quota.registry import Evaluators
 
 # The objects of a resource in a namespace; None if they are not known (the resource is not served).
 Listing = Callable[[GroupResource, str], Iterable[Object] | None]

@@ -3,8 +3,8 @@
 Source: k8s.io/kubernetes/pkg/apis/core/v1/helper and scheduler/util (IsDRAExtendedResourceName), 1.36.
 """
 
-from apimachinery.errors import GroupResource
-from apimachinery.validation import names
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.validation import names
 
 REQUESTS, LIMITS, HUGEPAGES = "requests.", "limits.", "hugepages-"
 IMPLICIT = "deviceclass.resource.kubernetes.io/"  # and a class: an extended resource of its own

@@ -9,9 +9,9 @@ Source: k8s.io/component-helpers/resource/helpers.go, 1.36.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.gates import FeatureGates
-from apimachinery.quota.amounts import Amounts, add, amounts, raised
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quota.amounts import Amounts, add, amounts, raised
 
 _POD_LEVEL = ("cpu", "memory")
 _HUGEPAGES = "hugepages-"

@@ -6,14 +6,14 @@ Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go, 1.36.
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 
-from apimachinery.clock import Clock, parse_timestamp
-from apimachinery.errors import GroupResource, Object
-from apimachinery.gates import FeatureGates
-from apimachinery.quota.amounts import ONE, Amounts, add, amounts
-from apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
-from apimachinery.quota.names import HUGEPAGES, LIMITS, REQUESTS, is_extended, is_extended_in_quota
-from apimachinery.quota.pod_resources import PodResources, is_pod_level
-from apimachinery.quota.scopes import is_terminating, pod_in_scope
+from kubeskew.apimachinery.clock import Clock, parse_timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, amounts
+from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
+from kubeskew.apimachinery.quota.names import HUGEPAGES, LIMITS, REQUESTS, is_extended, is_extended_in_quota
+from kubeskew.apimachinery.quota.pod_resources import PodResources, is_pod_level
+from kubeskew.apimachinery.quota.scopes import is_terminating, pod_in_scope
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _NAMES = frozenset(

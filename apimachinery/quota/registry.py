@@ -5,14 +5,14 @@ Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/registry.go, 1.36.
 
 from collections.abc import Iterable, Sequence
 
-from apimachinery.clock import Clock
-from apimachinery.errors import GroupResource
-from apimachinery.gates import FeatureGates
-from apimachinery.quota.evaluators import Evaluator
-from apimachinery.quota.pods import PodEvaluator
-from apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses, ResourceClaimEvaluator
-from apimachinery.quota.services import ServiceEvaluator
-from apimachinery.quota.volume_claims import VolumeClaimEvaluator
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quota.evaluators import Evaluator
+from kubeskew.apimachinery.quota.pods import PodEvaluator
+from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses, ResourceClaimEvaluator
+from kubeskew.apimachinery.quota.services import ServiceEvaluator
+from kubeskew.apimachinery.quota.volume_claims import VolumeClaimEvaluator
 
 _ALIASED = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 IGNORED = frozenset({"events"})  # never counted

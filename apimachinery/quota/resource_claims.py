@@ -9,11 +9,11 @@ Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go, 1.36.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.gates import FeatureGates
-from apimachinery.quota.amounts import ONE, Amounts, add, count, raised
-from apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
-from apimachinery.quota.names import DEVICES, IMPLICIT, REQUESTS, is_extended_in_quota
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, count, raised
+from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
+from kubeskew.apimachinery.quota.names import DEVICES, IMPLICIT, REQUESTS, is_extended_in_quota
 
 MAX_DEVICES = 32  # what a request for all devices counts as
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"

@@ -3,9 +3,9 @@
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/services.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.quota.amounts import ONE, Amounts, count
-from apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.quota.amounts import ONE, Amounts, count
+from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
 
 _NODE_PORTS, _LOAD_BALANCERS = "services.nodeports", "services.loadbalancers"
 

@@ -5,13 +5,13 @@ Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.g
 
 from collections.abc import Iterable
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.gates import FeatureGates
-from apimachinery.quantity import Quantity
-from apimachinery.quota.amounts import ONE, Amounts
-from apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
-from apimachinery.quota.names import STORAGE_CLASS
-from apimachinery.quota.scopes import attribute_classes, claim_in_scope
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quota.amounts import ONE, Amounts
+from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
+from kubeskew.apimachinery.quota.names import STORAGE_CLASS
+from kubeskew.apimachinery.quota.scopes import attribute_classes, claim_in_scope
 
 _CLAIMS, _STORAGE = "persistentvolumeclaims", "requests.storage"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"

@@ -7,7 +7,7 @@ from contextlib import suppress
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from apimachinery.streaming import Pipe
+from kubeskew.apimachinery.streaming import Pipe
 
 _BUFFER = 1 << 18
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import IntEnum
 
-from apimachinery.streaming import Pipe, PipeReader
-from apimachinery.streaming.spdy_headers import HeaderError, HeaderReader, HeaderWriter
+from kubeskew.apimachinery.streaming import Pipe, PipeReader
+from kubeskew.apimachinery.streaming.spdy_headers import HeaderError, HeaderReader, HeaderWriter
 
 _VERSION = 3
 _CONTROL = 0x80000000

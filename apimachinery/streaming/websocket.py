@@ -8,7 +8,7 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import NamedTuple
 
-from apimachinery.streaming import Pipe, PipeReader
+from kubeskew.apimachinery.streaming import Pipe, PipeReader
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LARGEST = 32 << 20

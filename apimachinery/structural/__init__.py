@@ -17,15 +17,15 @@ tree of one version's `schema.openAPIV3Schema` once per definition (None keeps e
 Source: apiextensions-apiserver pkg/apiserver/{schema,validation}, kube-openapi pkg/validation, 1.36.
 """
 
-from apimachinery.structural.bridge import to_schema
-from apimachinery.structural.defaulting import default
-from apimachinery.structural.definitions import has_defaults, validate_definition, warnings
-from apimachinery.structural.embedded import CoercionError, coerce
-from apimachinery.structural.model import Structural
-from apimachinery.structural.objects import validate_object, validate_status_update, validate_update
-from apimachinery.structural.pruning import prune
-from apimachinery.structural.publishing import openapi
-from apimachinery.structural.rules import Rules
+from kubeskew.apimachinery.structural.bridge import to_schema
+from kubeskew.apimachinery.structural.defaulting import default
+from kubeskew.apimachinery.structural.definitions import has_defaults, validate_definition, warnings
+from kubeskew.apimachinery.structural.embedded import CoercionError, coerce
+from kubeskew.apimachinery.structural.model import Structural
+from kubeskew.apimachinery.structural.objects import validate_object, validate_status_update, validate_update
+from kubeskew.apimachinery.structural.pruning import prune
+from kubeskew.apimachinery.structural.publishing import openapi
+from kubeskew.apimachinery.structural.rules import Rules
 
 __all__ = [
     "CoercionError",

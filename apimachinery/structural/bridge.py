@@ -4,8 +4,8 @@ Source: apiextensions-apiserver pkg/controller/openapi/builder over managedfield
 it publishes is what server-side apply sees.
 """
 
-from apimachinery.schema import Field, Kind, Schema
-from apimachinery.structural.model import Structural
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.structural.model import Structural
 
 _SCALARS = {
     "string": Kind.STRING,

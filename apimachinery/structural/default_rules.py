@@ -6,15 +6,15 @@ Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/validation.go, 1
 from copy import deepcopy
 from typing import Any
 
-from apimachinery.field import FieldError, invalid, key
-from apimachinery.structural.correlation import equal
-from apimachinery.structural.embedded import CoercionError, coerce, validate_embedded
-from apimachinery.structural.expressions import validate_default
-from apimachinery.structural.kinds import sorted_maps
-from apimachinery.structural.model import Structural
-from apimachinery.structural.objects import validate_default_values
-from apimachinery.structural.paths import child
-from apimachinery.structural.pruning import prune_unknown
+from kubeskew.apimachinery.field import FieldError, invalid, key
+from kubeskew.apimachinery.structural.correlation import equal
+from kubeskew.apimachinery.structural.embedded import CoercionError, coerce, validate_embedded
+from kubeskew.apimachinery.structural.expressions import validate_default
+from kubeskew.apimachinery.structural.kinds import sorted_maps
+from kubeskew.apimachinery.structural.model import Structural
+from kubeskew.apimachinery.structural.objects import validate_default_values
+from kubeskew.apimachinery.structural.paths import child
+from kubeskew.apimachinery.structural.pruning import prune_unknown
 
 _META = frozenset({"apiVersion", "kind", "metadata"})
 _Steps = tuple[str | int, ...]

@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go, 1.
 from copy import deepcopy
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.structural.model import Structural
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.structural.model import Structural
 
 
 def default(obj: Object, structural: Structural) -> None:

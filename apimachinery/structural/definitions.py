@@ -6,16 +6,16 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, forbidden, invalid, required
-from apimachinery.structural import costs, formats, go_struct, openapi_rules
-from apimachinery.structural.default_rules import check_defaults
-from apimachinery.structural.model import Structural
-from apimachinery.structural.paths import child
-from apimachinery.structural.rule_compiling import RuleCompiler
-from apimachinery.structural.rules import NEWEST, Rules
-from apimachinery.structural.scalars import types_of
-from apimachinery.structural.structurality import validate_structure
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, forbidden, invalid, required
+from kubeskew.apimachinery.structural import costs, formats, go_struct, openapi_rules
+from kubeskew.apimachinery.structural.default_rules import check_defaults
+from kubeskew.apimachinery.structural.model import Structural
+from kubeskew.apimachinery.structural.paths import child
+from kubeskew.apimachinery.structural.rule_compiling import RuleCompiler
+from kubeskew.apimachinery.structural.rules import NEWEST, Rules
+from kubeskew.apimachinery.structural.scalars import types_of
+from kubeskew.apimachinery.structural.structurality import validate_structure
 
 _AT_ROOT: Final = (
     "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum",

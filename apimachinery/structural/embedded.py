@@ -6,16 +6,16 @@ Source: apiextensions-apiserver pkg/apiserver/schema/objectmeta, 1.36.
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery import shapes
-from apimachinery.catalogue.types import OBJECT_META, types_of
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, index, invalid, required
-from apimachinery.normalising import WrongShape, normalise, normalise_and_report
-from apimachinery.schema import Schema
-from apimachinery.structural.model import Structural
-from apimachinery.structural.paths import Key, Path, bracketed, child, key
-from apimachinery.validation.names import dns1035_label, path_segment
-from apimachinery.validation.object_meta import validate_object_meta
+from kubeskew.apimachinery import shapes
+from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, index, invalid, required
+from kubeskew.apimachinery.normalising import WrongShape, normalise, normalise_and_report
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural.model import Structural
+from kubeskew.apimachinery.structural.paths import Key, Path, bracketed, child, key
+from kubeskew.apimachinery.validation.names import dns1035_label, path_segment
+from kubeskew.apimachinery.validation.object_meta import validate_object_meta
 
 
 class CoercionError(ValueError):

@@ -8,14 +8,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from apimachinery import cel
-from apimachinery.cel.values import NONE, Optional
-from apimachinery.errors import Object
-from apimachinery.field import OMITTED, ErrorType, FieldError, index, invalid
-from apimachinery.structural.correlation import NOTHING, item_finder, same
-from apimachinery.structural.model import Structural
-from apimachinery.structural.paths import child, key, shown
-from apimachinery.structural.rule_programs import BUDGET, CALL_LIMIT, OLD_SELF, SELF, RuleNode, RuleProgram
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.cel.values import NONE, Optional
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError, index, invalid
+from kubeskew.apimachinery.structural.correlation import NOTHING, item_finder, same
+from kubeskew.apimachinery.structural.model import Structural
+from kubeskew.apimachinery.structural.paths import child, key, shown
+from kubeskew.apimachinery.structural.rule_programs import (
+    BUDGET,
+    CALL_LIMIT,
+    OLD_SELF,
+    SELF,
+    RuleNode,
+    RuleProgram,
+)
 
 _LONGEST_MESSAGE: Final = 5 * 1024
 _NO_BUDGET: Final = (

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from apimachinery import field
-from apimachinery.field import ErrorType, FieldError
-from apimachinery.structural.kinds import sorted_maps
-from apimachinery.structural.paths import Path, child, dotted, shown
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.field import ErrorType, FieldError
+from kubeskew.apimachinery.structural.kinds import sorted_maps
+from kubeskew.apimachinery.structural.paths import Path, child, dotted, shown
 
 Text = str
 

@@ -9,12 +9,12 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from apimachinery.cel.regular import regular_expression
-from apimachinery.cel.text_formats import is_base64, is_date, is_date_time, is_uuid
-from apimachinery.cel.times import loose_duration
-from apimachinery.quantity import Quantity
-from apimachinery.structural.rules import Rules
-from apimachinery.structural.uris import is_request_uri
+from kubeskew.apimachinery.cel.regular import regular_expression
+from kubeskew.apimachinery.cel.text_formats import is_base64, is_date, is_date_time, is_uuid
+from kubeskew.apimachinery.cel.times import loose_duration
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.structural.rules import Rules
+from kubeskew.apimachinery.structural.uris import is_request_uri
 
 _NUMERIC: Final = {"integer": {"int32", "int64"}, "number": {"float", "double"}}
 _NAMES: Final = frozenset({"k8sshortname", "k8slongname"})  # since 1.34

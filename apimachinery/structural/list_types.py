@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.field import FieldError, duplicate, index, invalid
-from apimachinery.structural.kinds import sorted_maps
-from apimachinery.structural.model import Structural
-from apimachinery.structural.paths import child, key
+from kubeskew.apimachinery.field import FieldError, duplicate, index, invalid
+from kubeskew.apimachinery.structural.kinds import sorted_maps
+from kubeskew.apimachinery.structural.model import Structural
+from kubeskew.apimachinery.structural.paths import child, key
 
 _UNSPECIFIED = object()
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.structural.rule_programs import BUDGET, RuleNode, build, effort
-from apimachinery.structural.rules import NEWEST, Rules
-from apimachinery.structural.values import NodeCheck, compile_check
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.structural.rule_programs import BUDGET, RuleNode, build, effort
+from kubeskew.apimachinery.structural.rules import NEWEST, Rules
+from kubeskew.apimachinery.structural.values import NodeCheck, compile_check
 
 ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

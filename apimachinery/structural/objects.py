@@ -6,16 +6,16 @@ Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_str
 from collections.abc import Sequence
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import ErrorType, FieldError
-from apimachinery.structural.correlation import NOTHING
-from apimachinery.structural.embedded import validate_embedded
-from apimachinery.structural.expressions import validate_rules
-from apimachinery.structural.faults import Fault
-from apimachinery.structural.list_types import validate_lists
-from apimachinery.structural.model import Structural
-from apimachinery.structural.paths import NIL
-from apimachinery.structural.values import NodeCheck
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import ErrorType, FieldError
+from kubeskew.apimachinery.structural.correlation import NOTHING
+from kubeskew.apimachinery.structural.embedded import validate_embedded
+from kubeskew.apimachinery.structural.expressions import validate_rules
+from kubeskew.apimachinery.structural.faults import Fault
+from kubeskew.apimachinery.structural.list_types import validate_lists
+from kubeskew.apimachinery.structural.model import Structural
+from kubeskew.apimachinery.structural.paths import NIL
+from kubeskew.apimachinery.structural.values import NodeCheck
 
 _BLOCKING = frozenset(
     {

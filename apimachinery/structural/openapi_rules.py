@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, forbidden, index, invalid, key, not_supported, required
-from apimachinery.structural import rule_texts
-from apimachinery.structural.costs import Context
-from apimachinery.structural.paths import child
-from apimachinery.structural.rule_compiling import RuleCompiler
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, forbidden, index, invalid, key, not_supported, required
+from kubeskew.apimachinery.structural import rule_texts
+from kubeskew.apimachinery.structural.costs import Context
+from kubeskew.apimachinery.structural.paths import child
+from kubeskew.apimachinery.structural.rule_compiling import RuleCompiler
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})

@@ -5,9 +5,9 @@ Source: apiextensions-apiserver pkg/apiserver/schema/{pruning/algorithm,defaulti
 
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.structural.model import Structural
-from apimachinery.structural.paths import Path, dotted
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.structural.model import Structural
+from kubeskew.apimachinery.structural.paths import Path, dotted
 
 _META = frozenset({"apiVersion", "kind", "metadata"})
 

@@ -5,14 +5,14 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 
 from collections.abc import Iterator
 
-from apimachinery import cel
-from apimachinery.errors import Object
-from apimachinery.field import OMITTED, ErrorType, FieldError, forbidden, invalid
-from apimachinery.structural import costs, go_struct
-from apimachinery.structural.costs import Context
-from apimachinery.structural.paths import child
-from apimachinery.structural.rule_programs import RuleProgram, compile_rules
-from apimachinery.structural.rules import Rules
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError, forbidden, invalid
+from kubeskew.apimachinery.structural import costs, go_struct
+from kubeskew.apimachinery.structural.costs import Context
+from kubeskew.apimachinery.structural.paths import child
+from kubeskew.apimachinery.structural.rule_programs import RuleProgram, compile_rules
+from kubeskew.apimachinery.structural.rules import Rules
 
 _NO_TYPE = (
     "internal error: failed to construct type information for x-kubernetes-validations rules: "

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from apimachinery import cel
-from apimachinery.cel import types
-from apimachinery.errors import Object
-from apimachinery.structural.field_paths import FieldPathError, read_field_path
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.structural.field_paths import FieldPathError, read_field_path
 
 if TYPE_CHECKING:
-    from apimachinery.structural.model import Structural
+    from kubeskew.apimachinery.structural.model import Structural
 
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"

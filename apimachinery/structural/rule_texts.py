@@ -6,10 +6,10 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 import re
 from collections.abc import Iterator, Sequence
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, invalid, not_supported, required
-from apimachinery.structural.field_paths import FieldPathError, read_field_path
-from apimachinery.structural.paths import child
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
+from kubeskew.apimachinery.structural.field_paths import FieldPathError, read_field_path
+from kubeskew.apimachinery.structural.paths import child
 
 _BREAK = re.compile(r"[\n\r]")
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import DEFAULT_VERSION
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
 
 _NAME_FORMATS_SINCE: Final = 34
 _NUMERIC_FORMATS_SINCE: Final = 36  # older releases ignore int32, int64, float and double

@@ -8,17 +8,17 @@ pkg/validation/validate/{type,validator,values}.go, 1.36.
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from apimachinery.cel.regular import regular_expression
-from apimachinery.errors import Object
-from apimachinery.field import ErrorType
-from apimachinery.go_numbers import float_text
-from apimachinery.structural import faults as say
-from apimachinery.structural import whole_numbers
-from apimachinery.structural.faults import Fault
-from apimachinery.structural.formats import check_of, is_known
-from apimachinery.structural.kinds import kind_of
-from apimachinery.structural.paths import Path, dotted
-from apimachinery.structural.rules import Rules
+from kubeskew.apimachinery.cel.regular import regular_expression
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import ErrorType
+from kubeskew.apimachinery.go_numbers import float_text
+from kubeskew.apimachinery.structural import faults as say
+from kubeskew.apimachinery.structural import whole_numbers
+from kubeskew.apimachinery.structural.faults import Fault
+from kubeskew.apimachinery.structural.formats import check_of, is_known
+from kubeskew.apimachinery.structural.kinds import kind_of
+from kubeskew.apimachinery.structural.paths import Path, dotted
+from kubeskew.apimachinery.structural.rules import Rules
 
 Check: TypeAlias = Callable[[Any, Path, list[Fault]], int]
 Bound: TypeAlias = Callable[[float, Path], Fault | None]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
-from apimachinery.cel.regular import regular_expression
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, forbidden, index, invalid, key, required
-from apimachinery.structural.paths import child
+from kubeskew.apimachinery.cel.regular import regular_expression
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, forbidden, index, invalid, key, required
+from kubeskew.apimachinery.structural.paths import child
 
 
 class Level(Enum):

@@ -9,14 +9,14 @@ pkg/apiserver/validation/ratcheting.go, 1.36.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from apimachinery.errors import Object
-from apimachinery.structural import faults as say
-from apimachinery.structural import scalars
-from apimachinery.structural.correlation import NOTHING, item_finder, same
-from apimachinery.structural.faults import Fault
-from apimachinery.structural.paths import Path
-from apimachinery.structural.rules import Rules
-from apimachinery.structural.scalars import Check
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.structural import faults as say
+from kubeskew.apimachinery.structural import scalars
+from kubeskew.apimachinery.structural.correlation import NOTHING, item_finder, same
+from kubeskew.apimachinery.structural.faults import Fault
+from kubeskew.apimachinery.structural.paths import Path
+from kubeskew.apimachinery.structural.rules import Rules
+from kubeskew.apimachinery.structural.scalars import Check
 
 NodeCheck: TypeAlias = Callable[[Any, Any, Path, list[Fault]], int]
 

@@ -7,9 +7,9 @@ the same fault would be told twice. Custom resources are checked along their def
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, index, key, not_supported, required
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, index, key, not_supported, required
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 _API: Final = "io.k8s.api."
 # Definition names without the prefix: their strategies have rules of their own for every field.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from apimachinery.errors import Object
-from apiserver.accounts import user_name
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.accounts import user_name
 
 PRIVATE = "kubernetes.io"
 WARN_SECONDS = 60 * 60 + 7  # what the service account plugin asks for, and means an hour

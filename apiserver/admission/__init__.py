@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-from apimachinery.errors import Object, StatusError, forbidden
-from apimachinery.resources import Resource
-from apiserver.beside import beside
-from apiserver.user import User
+from kubeskew.apimachinery.errors import Object, StatusError, forbidden
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 

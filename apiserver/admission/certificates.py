@@ -5,11 +5,11 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/{approval,signing,su
 
 from typing import ClassVar
 
-from apimachinery.errors import Object
-from apiserver.admission import UPDATE, Attributes, Plugin
-from apiserver.authorization import Authorizer
-from apiserver.request_info import RequestInfo
-from apiserver.user import MASTERS_GROUP, User
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import MASTERS_GROUP, User
 
 _GROUP = "certificates.k8s.io"
 _REQUESTS = frozenset({f"certificatesigningrequests.{_GROUP}"})
@@ -65,7 +65,10 @@ class CertificateSubjectRestriction(Plugin):
         spec = (attributes.object or {}).get("spec") or {}
         if spec.get("signerName") != _CLIENT:
             return
-        from apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
+        from kubeskew.apimachinery.certificate_requests import (  # cryptography is slow
+            RequestError,
+            parse_request,
+        )
 
         try:
             request = parse_request(spec.get("request") or "")

@@ -7,37 +7,37 @@ nothing more. Which are on without flags is `_ON`.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from apimachinery.gates import FeatureGates
-from apiserver.admission import AdmissionChain, Plugin, optional
-from apiserver.admission.certificates import (
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apiserver.admission import AdmissionChain, Plugin, optional
+from kubeskew.apiserver.admission.certificates import (
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
 )
-from apiserver.admission.claim_resize import PersistentVolumeClaimResize
-from apiserver.admission.default_classes import DefaultIngressClass, DefaultStorageClass
-from apiserver.admission.default_tolerations import DefaultTolerationSeconds
-from apiserver.admission.escalation import Escalation
-from apiserver.admission.limit_ranger import LimitRanger
-from apiserver.admission.mutating_policies import MutatingAdmissionPolicy
-from apiserver.admission.mutating_webhooks import MutatingAdmissionWebhook
-from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.admission.node_restriction import NodeRestriction
-from apiserver.admission.owner_references import OwnerReferencesPermissionEnforcement
-from apiserver.admission.podsecurity.plugin import PodSecurity
-from apiserver.admission.priority import Priority
-from apiserver.admission.resource_quota import ResourceQuota
-from apiserver.admission.runtime_class import RuntimeClass
-from apiserver.admission.service_account import ServiceAccount
-from apiserver.admission.storage_protection import StorageObjectInUseProtection
-from apiserver.admission.taint_nodes import TaintNodesByCondition
-from apiserver.admission.topology_labels import PodTopologyLabels
-from apiserver.admission.trust_bundles import ClusterTrustBundleAttest
-from apiserver.admission.validating_policies import ValidatingAdmissionPolicy
-from apiserver.admission.validating_webhooks import ValidatingAdmissionWebhook
+from kubeskew.apiserver.admission.claim_resize import PersistentVolumeClaimResize
+from kubeskew.apiserver.admission.default_classes import DefaultIngressClass, DefaultStorageClass
+from kubeskew.apiserver.admission.default_tolerations import DefaultTolerationSeconds
+from kubeskew.apiserver.admission.escalation import Escalation
+from kubeskew.apiserver.admission.limit_ranger import LimitRanger
+from kubeskew.apiserver.admission.mutating_policies import MutatingAdmissionPolicy
+from kubeskew.apiserver.admission.mutating_webhooks import MutatingAdmissionWebhook
+from kubeskew.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from kubeskew.apiserver.admission.node_restriction import NodeRestriction
+from kubeskew.apiserver.admission.owner_references import OwnerReferencesPermissionEnforcement
+from kubeskew.apiserver.admission.podsecurity.plugin import PodSecurity
+from kubeskew.apiserver.admission.priority import Priority
+from kubeskew.apiserver.admission.resource_quota import ResourceQuota
+from kubeskew.apiserver.admission.runtime_class import RuntimeClass
+from kubeskew.apiserver.admission.service_account import ServiceAccount
+from kubeskew.apiserver.admission.storage_protection import StorageObjectInUseProtection
+from kubeskew.apiserver.admission.taint_nodes import TaintNodesByCondition
+from kubeskew.apiserver.admission.topology_labels import PodTopologyLabels
+from kubeskew.apiserver.admission.trust_bundles import ClusterTrustBundleAttest
+from kubeskew.apiserver.admission.validating_policies import ValidatingAdmissionPolicy
+from kubeskew.apiserver.admission.validating_webhooks import ValidatingAdmissionWebhook
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 Factory = Callable[["Services"], Plugin]
 

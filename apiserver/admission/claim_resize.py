@@ -3,13 +3,13 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize/admission.go, 1.36.
 """
 
-from apimachinery.errors import Object
-from apimachinery.quantity import Quantity
-from apimachinery.quota.volume_claims import class_of
-from apiserver.admission import UPDATE, Attributes, Plugin
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quota.volume_claims import class_of
+from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 _UNBOUND = "Only bound persistent volume claims can be expanded"
 _FIXED = (

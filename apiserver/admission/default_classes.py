@@ -4,10 +4,10 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/{storage/storageclass/setdefault,
 1.36.
 """
 
-from apimachinery.errors import Object
-from apiserver.admission import CREATE, Attributes, Plugin
-from apiserver.derived import Derived
-from apiserver.storage.interfaces import Store
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission import CREATE, Attributes, Plugin
+from kubeskew.apiserver.derived import Derived
+from kubeskew.apiserver.storage.interfaces import Store
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_STORAGE = (

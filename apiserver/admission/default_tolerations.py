@@ -5,8 +5,8 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds/admissio
 
 from typing import Any
 
-from apimachinery.errors import Object
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 
 _SECONDS = 300
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

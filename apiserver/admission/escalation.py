@@ -8,20 +8,20 @@ and validation; here it is the last of the mutating plugins.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from apimachinery.errors import GroupResource, Object, StatusError, forbidden, not_found
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from apiserver.authorization.access import Access
-from apiserver.authorization.bindings import (
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, forbidden, not_found
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.authorization.access import Access
+from kubeskew.apiserver.authorization.bindings import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     GROUP,
     ROLE_BINDINGS,
     ROLES,
 )
-from apiserver.authorization.covering import compact, printed, uncovered
-from apiserver.authorization.rules import Rule, rules_of
-from apiserver.request_info import RequestInfo
-from apiserver.user import MASTERS_GROUP
+from kubeskew.apiserver.authorization.covering import compact, printed, uncovered
+from kubeskew.apiserver.authorization.rules import Rule, rules_of
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import MASTERS_GROUP
 
 _EVERYTHING = (Rule(("*",), ("*",), ("*",), (), ()), Rule(("*",), (), (), (), ("*",)))
 _ABOUT_DELETING = ("finalizers", "ownerReferences", "managedFields", "resourceVersion")

@@ -6,16 +6,16 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger/admission.go, 1.36.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from apimachinery.errors import Object
-from apimachinery.quota.pod_resources import PodResources
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from apiserver.admission.limits import claim_errors, pod_errors
-from apiserver.generations import Generations
-from apiserver.storage.records import Entry
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.quota.pod_resources import PodResources
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.limits import claim_errors, pod_errors
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.unreadable import object_of
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 _REMEMBERED = 1000

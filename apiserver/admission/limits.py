@@ -6,10 +6,10 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger/admission.go, 1.36.
 
 from collections.abc import Iterator, Sequence
 
-from apimachinery.errors import Object
-from apimachinery.quantity import ZERO, Quantity
-from apimachinery.quota.amounts import Amounts, amounts
-from apimachinery.quota.pod_resources import PodResources
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.quantity import ZERO, Quantity
+from kubeskew.apimachinery.quota.amounts import Amounts, amounts
+from kubeskew.apimachinery.quota.pod_resources import PodResources
 
 _MAX_MILLI = ((1 << 63) - 1) // 1000  # what can still be compared in thousandths
 

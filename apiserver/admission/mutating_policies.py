@@ -6,22 +6,22 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,
 import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apimachinery.errors import Object, StatusError, forbidden
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from apiserver.admission.dynamic import expressions
-from apiserver.admission.dynamic.conditions import Conditions
-from apiserver.admission.dynamic.expressions import BudgetSpentError
-from apiserver.admission.dynamic.matching import EXEMPT, Invocation
-from apiserver.admission.dynamic.versions import Versioned
-from apiserver.admission.mutating_webhooks import Reinvoked
-from apiserver.admission.policies.compiling import Compiler, declare_all
-from apiserver.admission.policies.model import Binding, Policies, Policy
-from apiserver.admission.policies.mutations import JSON_PATCH, Mutation, MutationError, schema_of
-from apiserver.admission.policies.parameters import ConfigurationError, collect, param_resource
-from apiserver.beside import patiently
+from kubeskew.apimachinery.errors import Object, StatusError, forbidden
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.dynamic import expressions
+from kubeskew.apiserver.admission.dynamic.conditions import Conditions
+from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError
+from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, Invocation
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.mutating_webhooks import Reinvoked
+from kubeskew.apiserver.admission.policies.compiling import Compiler, declare_all
+from kubeskew.apiserver.admission.policies.model import Binding, Policies, Policy
+from kubeskew.apiserver.admission.policies.mutations import JSON_PATCH, Mutation, MutationError, schema_of
+from kubeskew.apiserver.admission.policies.parameters import ConfigurationError, collect, param_resource
+from kubeskew.apiserver.beside import patiently
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _NAME = "MutatingAdmissionPolicy"
 

@@ -7,19 +7,19 @@ import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from apimachinery import errors
-from apimachinery.errors import Object
-from apimachinery.patching.json_patch import apply_json_patch
-from apimachinery.patching.values import PatchError
-from apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.admission.dynamic import reviews
-from apiserver.admission.dynamic.hooks import CallingError, Hook, Hooks, guarded
-from apiserver.admission.dynamic.matching import Invocation
-from apiserver.admission.dynamic.reviews import Verdict
-from apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.patching.json_patch import apply_json_patch
+from kubeskew.apimachinery.patching.values import PatchError
+from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.dynamic import reviews
+from kubeskew.apiserver.admission.dynamic.hooks import CallingError, Hook, Hooks, guarded
+from kubeskew.apiserver.admission.dynamic.matching import Invocation
+from kubeskew.apiserver.admission.dynamic.reviews import Verdict
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _NAME = "MutatingAdmissionWebhook"
 

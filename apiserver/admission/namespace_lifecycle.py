@@ -3,12 +3,12 @@
 Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource, Object, StatusError, not_found
-from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.generations import Generations
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, not_found
+from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 _REMEMBERED = 1000  # namespaces, twice
 _REVIEWS = "localsubjectaccessreviews.authorization.k8s.io"

@@ -6,18 +6,18 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/noderestriction/admission.go, 1.3
 import copy
 from typing import Any
 
-from apimachinery.errors import GroupResource, Object, not_found
-from apimachinery.gates import FeatureGates
-from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.admission.pod_secrets import secret_names
-from apiserver.admission.token_audiences import token_audiences
-from apiserver.authorization import Authorizer
-from apiserver.authorization.node import LEASES, node_of
-from apiserver.authorization.references import MIRROR, config_map_names
-from apiserver.request_info import RequestInfo
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.pod_secrets import secret_names
+from kubeskew.apiserver.admission.token_audiences import token_audiences
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.authorization.node import LEASES, node_of
+from kubeskew.apiserver.authorization.references import MIRROR, config_map_names
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 _RESTRICTED = "node-restriction.kubernetes.io"
 _KUBELET_LABELS = frozenset(
@@ -161,7 +161,10 @@ class NodeRestriction(Plugin):
             return
         if spec.get("signerName") not in {_CLIENT, _SERVING}:
             return
-        from apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
+        from kubeskew.apimachinery.certificate_requests import (  # cryptography is slow
+            RequestError,
+            parse_request,
+        )
 
         try:
             request = parse_request(spec.get("request") or "")

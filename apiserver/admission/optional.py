@@ -4,12 +4,12 @@ Source: k8s.io/kubernetes/plugin/pkg/admission: alwayspullimages, admit, deny, a
 extendedresourcetoleration, network/denyserviceexternalips, namespace/exists, namespace/autoprovision; 1.36.
 """
 
-from apimachinery.errors import GroupResource, Object, not_found
-from apimachinery.field import not_supported
-from apimachinery.quota.names import is_extended
-from apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
+from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apimachinery.field import not_supported
+from kubeskew.apimachinery.quota.names import is_extended
+from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 

@@ -6,11 +6,11 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/gc/gc_admission.go, 1.36.
 
 from collections.abc import Callable, Iterable
 
-from apimachinery.errors import Object
-from apimachinery.resources import Resource, ResourceTable
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from apiserver.authorization import Authorizer
-from apiserver.request_info import RequestInfo
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import Resource, ResourceTable
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.request_info import RequestInfo
 
 _MAY_NOT_BLOCK = (
     "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"

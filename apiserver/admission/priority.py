@@ -4,13 +4,13 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/priority/admission.go and
 pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none of the system's own), 1.36.
 """
 
-from apimachinery.errors import Object
-from apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.derived import Derived
-from apiserver.registry.validation.classes import SYSTEM_PRIORITIES
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.derived import Derived
+from kubeskew.apiserver.registry.validation.classes import SYSTEM_PRIORITIES
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 _RESOURCE = "priorityclasses.scheduling.k8s.io"
 

@@ -3,16 +3,16 @@
 import copy
 from typing import TYPE_CHECKING
 
-from apimachinery import errors
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object
-from apiserver.registry import updating
-from apiserver.registry.writes import Write
-from apiserver.storage.records import Author
-from apiserver.user import SERVER
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.storage.records import Author
+from kubeskew.apiserver.user import SERVER
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _MANAGER = "kube-apiserver"
 

@@ -5,13 +5,13 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/{create,rest}.go (ConnectResourc
 
 from typing import TYPE_CHECKING
 
-from apimachinery.errors import Object
-from apiserver import parameters
-from apiserver.admission import CONNECT, CREATE, Attributes
-from apiserver.request import Request
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver import parameters
+from kubeskew.apiserver.admission import CONNECT, CREATE, Attributes
+from kubeskew.apiserver.request import Request
 
 if TYPE_CHECKING:
-    from apiserver.services import Scope
+    from kubeskew.apiserver.services import Scope
 
 
 def attributes_of(

@@ -11,21 +11,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apimachinery.errors import Object, StatusError
-from apimachinery.quota.amounts import amounts
-from apimachinery.quota.checking import Asked, QuotaError, check
-from apimachinery.quota.evaluators import Evaluator
-from apimachinery.quota.registry import IGNORED, Evaluators
-from apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from apiserver.admission.quota_status import write_used
-from apiserver.derived import Derived
-from apiserver.generations import Generations
-from apiserver.storage.records import Entry, Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.quota.amounts import amounts
+from kubeskew.apimachinery.quota.checking import Asked, QuotaError, check
+from kubeskew.apimachinery.quota.evaluators import Evaluator
+from kubeskew.apimachinery.quota.registry import IGNORED, Evaluators
+from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.quota_status import write_used
+from kubeskew.apiserver.derived import Derived
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import object_of
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _RESOURCE = "resourcequotas"
 _CLAIMS = "resourceclaims.resource.k8s.io"

@@ -6,15 +6,15 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go, 1.36
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from apimachinery.errors import GroupResource, Object, not_found
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from apiserver.admission.pod_secrets import secret_names
-from apiserver.generations import Generations
-from apiserver.storage.records import Entry, Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.pod_secrets import secret_names
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import object_of
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 DEFAULT = "default"
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -3,7 +3,7 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go, 1.36.
 """
 
-from apiserver.admission import CREATE, Attributes, Plugin
+from kubeskew.apiserver.admission import CREATE, Attributes, Plugin
 
 _FINALIZERS = {
     "persistentvolumes": "kubernetes.io/pv-protection",

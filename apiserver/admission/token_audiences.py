@@ -6,10 +6,10 @@ as we remember it.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 _DRIVERS = "csidrivers.storage.k8s.io"
 

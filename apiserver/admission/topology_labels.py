@@ -3,12 +3,12 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels/admission.go, 1.36.
 """
 
-from apimachinery.errors import Object
-from apimachinery.gates import FeatureGates
-from apiserver.admission import CREATE, Attributes, Plugin
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apiserver.admission import CREATE, Attributes, Plugin
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 _LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 

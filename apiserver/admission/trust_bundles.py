@@ -3,11 +3,11 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/ctbattest/admission.go, 1.36.
 """
 
-from apimachinery.errors import Object
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from apiserver.authorization import Authorizer
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 _ABOUT_DELETING = ("finalizers", "ownerReferences", "managedFields", "resourceVersion")
 

@@ -5,19 +5,19 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go, 1
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apimachinery.errors import Object, StatusError, forbidden
-from apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.admission.dynamic import expressions
-from apiserver.admission.dynamic.matching import EXEMPT, Invocation
-from apiserver.admission.dynamic.versions import Versioned
-from apiserver.admission.policies.model import Binding, Policies, Policy
-from apiserver.admission.policies.parameters import ConfigurationError, collect, param_resource
-from apiserver.admission.policies.validating import INVALID, Decision, Evaluator, Result
-from apiserver.beside import patiently
-from apiserver.encoding import dumps
+from kubeskew.apimachinery.errors import Object, StatusError, forbidden
+from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.dynamic import expressions
+from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, Invocation
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.policies.model import Binding, Policies, Policy
+from kubeskew.apiserver.admission.policies.parameters import ConfigurationError, collect, param_resource
+from kubeskew.apiserver.admission.policies.validating import INVALID, Decision, Evaluator, Result
+from kubeskew.apiserver.beside import patiently
+from kubeskew.apiserver.encoding import dumps
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _MAX_ANNOTATION = 10 * 1024

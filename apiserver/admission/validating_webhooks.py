@@ -7,15 +7,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from apimachinery.errors import StatusError
-from apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
-from apiserver.admission.dynamic import reviews
-from apiserver.admission.dynamic.hooks import Hook, Hooks, guarded
-from apiserver.admission.dynamic.matching import Invocation
-from apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.dynamic import reviews
+from kubeskew.apiserver.admission.dynamic.hooks import Hook, Hooks, guarded
+from kubeskew.apiserver.admission.dynamic.matching import Invocation
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 

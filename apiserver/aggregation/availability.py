@@ -9,22 +9,22 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object, StatusError
-from apiserver.aggregation.registered import RESOURCE, Remote
-from apiserver.encoding import dumps, loads
-from apiserver.nodes.exchange import DialError
-from apiserver.request import Handler, Request
-from apiserver.request_info import parse
-from apiserver.storage.failures import StorageError
-from apiserver.storage.records import Key
-from apiserver.unreadable import known_object
-from apiserver.user import MASTERS_GROUP, SERVER, User
-from apiserver.wakeups import Wakeups
-from apiserver.webhooks.endpoints import ResolutionError
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.aggregation.registered import RESOURCE, Remote
+from kubeskew.apiserver.encoding import dumps, loads
+from kubeskew.apiserver.nodes.exchange import DialError
+from kubeskew.apiserver.request import Handler, Request
+from kubeskew.apiserver.request_info import parse
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import known_object
+from kubeskew.apiserver.user import MASTERS_GROUP, SERVER, User
+from kubeskew.apiserver.wakeups import Wakeups
+from kubeskew.apiserver.webhooks.endpoints import ResolutionError
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Availability:
 
     async def _probe(self, remote: Remote) -> Finding:
         """Ask the server for its resources."""
-        from apiserver.aggregation.proxying import ask  # only once there is a server to ask
+        from kubeskew.apiserver.aggregation.proxying import ask  # only once there is a server to ask
 
         reference = remote.spec["service"]
         path = f"/apis/{remote.group}/{remote.version}" if remote.group else f"/api/{remote.version}"

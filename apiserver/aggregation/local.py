@@ -8,19 +8,19 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from apimachinery.errors import Object, StatusError
-from apiserver.aggregation.registered import GROUP, RESOURCE
-from apiserver.encoding import dumps
-from apiserver.request import Handler, Request
-from apiserver.request_info import parse
-from apiserver.storage.failures import StorageError
-from apiserver.storage.records import Key
-from apiserver.unreadable import known_object
-from apiserver.user import SERVER
-from apiserver.wakeups import Wakeups
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.aggregation.registered import GROUP, RESOURCE
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.request import Handler, Request
+from kubeskew.apiserver.request_info import parse
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import known_object
+from kubeskew.apiserver.user import SERVER
+from kubeskew.apiserver.wakeups import Wakeups
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ Source: k8s.io/kube-aggregator/pkg/apiserver/{handler_apis,handler_discovery}.go
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.resources import Resource, ResourceTable
-from apiserver.aggregation.registered import Registered
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import Resource, ResourceTable
+from kubeskew.apiserver.aggregation.registered import Registered
 
 
 class Merged:

@@ -13,19 +13,19 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from apiserver.aggregation.registered import Remote
-from apiserver.filters.deadlines import MAX_SECONDS
-from apiserver.nodes.answers import Answer, Headers
-from apiserver.nodes.exchange import Address, DialError, send
-from apiserver.nodes.passing import framing, is_upgrade, passed_on, streamed, switched
-from apiserver.request import Request, Response, text
-from apiserver.user import User
-from apiserver.webhooks import failures
-from apiserver.webhooks.endpoints import ResolutionError
-from apiserver.webhooks.trust import shown_by, trusting, trusting_all
+from kubeskew.apiserver.aggregation.registered import Remote
+from kubeskew.apiserver.filters.deadlines import MAX_SECONDS
+from kubeskew.apiserver.nodes.answers import Answer, Headers
+from kubeskew.apiserver.nodes.exchange import Address, DialError, send
+from kubeskew.apiserver.nodes.passing import framing, is_upgrade, passed_on, streamed, switched
+from kubeskew.apiserver.request import Request, Response, text
+from kubeskew.apiserver.user import User
+from kubeskew.apiserver.webhooks import failures
+from kubeskew.apiserver.webhooks.endpoints import ResolutionError
+from kubeskew.apiserver.webhooks.trust import shown_by, trusting, trusting_all
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _HTTPS = 443
 _PATH = "/:@!$&'()*+,;=-._~"

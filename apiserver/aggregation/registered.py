@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from apimachinery.errors import Object
-from apiserver.definitions.ordering import version_order
-from apiserver.derived import Derived
-from apiserver.storage.interfaces import Store
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.definitions.ordering import version_order
+from kubeskew.apiserver.derived import Derived
+from kubeskew.apiserver.storage.interfaces import Store
 
 RESOURCE = "apiservices.apiregistration.k8s.io"
 GROUP = "apiregistration.k8s.io"

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from apiserver.request import Request
-from apiserver.user import User
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.user import User
 
 
 class TokenError(ValueError):

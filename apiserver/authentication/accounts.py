@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from apimachinery.clock import Clock, parse_timestamp
-from apimachinery.errors import GroupResource, Object, not_found
-from apimachinery.gates import FeatureGates
-from apimachinery.web_tokens import Token, WrongTokenError, verified
-from apiserver.accounts import group_names, user_name
-from apiserver.accounts.issuing import PRIVATE
-from apiserver.accounts.keys import AccountKeys
-from apiserver.authentication import Identity, TokenError
-from apiserver.generations import Generations
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Entry, Key
-from apiserver.unreadable import object_of
-from apiserver.user import AUTHENTICATED_GROUP, User
+from kubeskew.apimachinery.clock import Clock, parse_timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.web_tokens import Token, WrongTokenError, verified
+from kubeskew.apiserver.accounts import group_names, user_name
+from kubeskew.apiserver.accounts.issuing import PRIVATE
+from kubeskew.apiserver.accounts.keys import AccountKeys
+from kubeskew.apiserver.authentication import Identity, TokenError
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import object_of
+from kubeskew.apiserver.user import AUTHENTICATED_GROUP, User
 
 LEGACY_ISSUER = "kubernetes/serviceaccount"
 _LEGACY = "kubernetes.io/serviceaccount/"

@@ -2,11 +2,11 @@
 
 import math
 
-from apimachinery.clock import Clock
-from apiserver.authentication.authorities import Authorities, Authority
-from apiserver.generations import Generations
-from apiserver.request import Peer, Request
-from apiserver.user import User, authenticated
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.authentication.authorities import Authorities, Authority
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.request import Peer, Request
+from kubeskew.apiserver.user import User, authenticated
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _REMEMBERED = 5_000

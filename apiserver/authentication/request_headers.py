@@ -10,10 +10,10 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDict
 
-from apimachinery.clock import Clock
-from apiserver.authentication.authorities import Authorities, Authority
-from apiserver.request import Request
-from apiserver.user import User, authenticated
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.authentication.authorities import Authorities, Authority
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.user import User, authenticated
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ Source: k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go, 1.36.
 import csv
 from collections.abc import Iterable, Sequence
 
-from apimachinery import base64url
-from apiserver.authentication import Identity, TokenError
-from apiserver.request import Request
-from apiserver.user import User, authenticated
+from kubeskew.apimachinery import base64url
+from kubeskew.apiserver.authentication import Identity, TokenError
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.user import User, authenticated
 
 WEBSOCKET_TOKEN = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - what stands before a token
 _COLUMNS = 3

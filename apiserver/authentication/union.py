@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from apiserver.authentication import Authenticator, Identity, TokenError, TokenSource
-from apiserver.authentication.tokens import bearer_token, websocket_token
-from apiserver.request import Request
-from apiserver.user import ANONYMOUS, UNAUTHENTICATED_GROUP, User
+from kubeskew.apiserver.authentication import Authenticator, Identity, TokenError, TokenSource
+from kubeskew.apiserver.authentication.tokens import bearer_token, websocket_token
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.user import ANONYMOUS, UNAUTHENTICATED_GROUP, User
 
 ANONYMOUS_USER = User(ANONYMOUS, groups=(UNAUTHENTICATED_GROUP,))
 WRONG_TOKEN = "invalid bearer token"  # noqa: S105 - a text

@@ -7,9 +7,9 @@ k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, 1.36.
 import html
 from typing import NamedTuple, Protocol
 
-from apimachinery.errors import GroupResource, Object, StatusError, forbidden
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, forbidden
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 
 class Decision(NamedTuple):

@@ -1,15 +1,15 @@
 """The authorizers of one server, put together."""
 
-from apimachinery.component import World
-from apiserver.authorization.announcers import AnnouncerAuthorizer
-from apiserver.authorization.bindings import Bindings
-from apiserver.authorization.default_roles import DefaultRoles
-from apiserver.authorization.graph import Graph
-from apiserver.authorization.node import NodeAuthorizer
-from apiserver.authorization.rbac import RBACAuthorizer
-from apiserver.authorization.rules import Rule
-from apiserver.authorization.union import UnionAuthorizer
-from apiserver.storage.interfaces import Store
+from kubeskew.apimachinery.component import World
+from kubeskew.apiserver.authorization.announcers import AnnouncerAuthorizer
+from kubeskew.apiserver.authorization.bindings import Bindings
+from kubeskew.apiserver.authorization.default_roles import DefaultRoles
+from kubeskew.apiserver.authorization.graph import Graph
+from kubeskew.apiserver.authorization.node import NodeAuthorizer
+from kubeskew.apiserver.authorization.rbac import RBACAuthorizer
+from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.authorization.union import UnionAuthorizer
+from kubeskew.apiserver.storage.interfaces import Store
 
 
 class Access(UnionAuthorizer):

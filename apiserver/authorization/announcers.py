@@ -4,11 +4,11 @@ Upstream has no such path, hence no role for it. As the node authorizer, this go
 that a component can announce its start before the roles of a new cluster are written. Roles decide who reads.
 """
 
-from apiserver.accounts import USER_PREFIX
-from apiserver.authorization import NO_OPINION, Decision, Rules
-from apiserver.authorization.node import node_of
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apiserver.accounts import USER_PREFIX
+from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
+from kubeskew.apiserver.authorization.node import node_of
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 COMPONENTS_PATH = "/kubeskew/v1/components"
 _USERS = {

@@ -7,13 +7,13 @@ any order; here they are found by subject and taken by name.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from apimachinery.errors import Object
-from apiserver.authorization.rules import Rule, rules_of
-from apiserver.following import Following
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Entry, Key
-from apiserver.unreadable import known_object
-from apiserver.user import User
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.authorization.rules import Rule, rules_of
+from kubeskew.apiserver.following import Following
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import known_object
+from kubeskew.apiserver.user import User
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES, CLUSTER_ROLES = f"roles.{GROUP}", f"clusterroles.{GROUP}"

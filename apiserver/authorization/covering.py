@@ -7,7 +7,7 @@ k8s.io/kubernetes/pkg/registry/rbac/validation/policy_compact.go, 1.36.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from apiserver.authorization.rules import ALL, Rule, path_matches
+from kubeskew.apiserver.authorization.rules import ALL, Rule, path_matches
 
 
 def uncovered(owned: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from apimachinery.errors import Object
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 
 _FILE = Path(__file__).with_name("default_roles.json")
 _GROUP = "rbac.authorization.k8s.io"

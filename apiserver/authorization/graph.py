@@ -7,12 +7,12 @@ graph; here each object knows how many pods of which node refer to it.
 from collections import Counter
 from collections.abc import Iterable
 
-from apimachinery.errors import Object
-from apiserver.authorization.references import Reference, references, volume_secrets
-from apiserver.following import Following
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Entry, Key
-from apiserver.unreadable import known_object
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.authorization.references import Reference, references, volume_secrets
+from kubeskew.apiserver.following import Following
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import known_object
 
 PODS, VOLUMES = "pods", "persistentvolumes"
 ATTACHMENTS = "volumeattachments.storage.k8s.io"

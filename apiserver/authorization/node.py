@@ -6,14 +6,14 @@ pkg/auth/nodeidentifier/default.go, 1.36.
 
 from collections.abc import Callable, Sequence
 
-from apimachinery.fields import FieldSelector
-from apimachinery.gates import FeatureGates
-from apimachinery.labels import SelectorError
-from apiserver.authorization import NO_OPINION, Decision, Rules
-from apiserver.authorization.graph import CERTIFICATES, PODS, SLICES, VOLUMES, Graph
-from apiserver.authorization.rules import Rule
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apimachinery.fields import FieldSelector
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.labels import SelectorError
+from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
+from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, SLICES, VOLUMES, Graph
+from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 _PREFIX = "system:node:"
 NODES_GROUP = "system:nodes"

@@ -7,12 +7,12 @@ object is worked out once and remembered until a role or binding changes.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from apiserver.authorization import NO_OPINION, Decision, Rules
-from apiserver.authorization.bindings import Bindings, Grant
-from apiserver.authorization.rules import Rule
-from apiserver.generations import Generations
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
+from kubeskew.apiserver.authorization.bindings import Bindings, Grant
+from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 _USERS = 2_000  # pairs of user and namespace, twice
 _QUESTIONS = 1_000  # kinds and verbs of each, twice

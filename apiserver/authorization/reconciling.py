@@ -3,10 +3,10 @@
 Source: k8s.io/component-helpers/auth/rbac/reconciliation/{reconcile_role,reconcile_rolebindings}.go, 1.36.
 """
 
-from apimachinery.errors import Object
-from apiserver.authorization.covering import uncovered
-from apiserver.authorization.default_roles import AUTO_UPDATE
-from apiserver.authorization.rules import rules_of
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.authorization.covering import uncovered
+from kubeskew.apiserver.authorization.default_roles import AUTO_UPDATE
+from kubeskew.apiserver.authorization.rules import rules_of
 
 
 def reconciled(expected: Object, stored: Object) -> Object | None:

@@ -5,8 +5,8 @@ Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/node/graph.go (AddPod, AddP
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apiserver.admission.pod_secrets import secret_names
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission.pod_secrets import secret_names
 
 MIRROR = "kubernetes.io/config.mirror"
 Reference = tuple[str, str, str]  # storage resource, namespace, name

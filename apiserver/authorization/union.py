@@ -5,9 +5,9 @@ Source: k8s.io/apiserver/pkg/authorization/union/union.go and authorizerfactory/
 
 from collections.abc import Sequence
 
-from apiserver.authorization import Authorizer, Decision, Rules
-from apiserver.request_info import RequestInfo
-from apiserver.user import MASTERS_GROUP, User
+from kubeskew.apiserver.authorization import Authorizer, Decision, Rules
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import MASTERS_GROUP, User
 
 _ALLOWED = Decision(True)
 

@@ -5,8 +5,8 @@ Source: apiextensions-apiserver pkg/apihelpers/helpers.go, 1.36.
 
 from datetime import datetime
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
 
 ESTABLISHED = "Established"
 NAMES_ACCEPTED = "NamesAccepted"

@@ -10,16 +10,16 @@ import copy
 import logging
 from collections.abc import Callable, Iterable
 
-from apimachinery.errors import Object, StatusError
-from apiserver.definitions import approval, conditions, naming
-from apiserver.definitions.finalizing import Finalizer, is_everyday
-from apiserver.definitions.resource import GROUP, PLURAL, STORED_AS, Definition
-from apiserver.encoding import dumps
-from apiserver.request import Handler, Request
-from apiserver.request_info import parse
-from apiserver.services import Services
-from apiserver.storage.failures import StorageError
-from apiserver.user import SERVER
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.definitions import approval, conditions, naming
+from kubeskew.apiserver.definitions.finalizing import Finalizer, is_everyday
+from kubeskew.apiserver.definitions.resource import GROUP, PLURAL, STORED_AS, Definition
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.request import Handler, Request
+from kubeskew.apiserver.request_info import parse
+from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.user import SERVER
 
 logger = logging.getLogger(__name__)
 

@@ -7,14 +7,14 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from apimachinery import shapes
-from apimachinery.clock import Entropy
-from apimachinery.errors import Object, StatusError
-from apimachinery.pruning import coerce
-from apimachinery.resources import Resource
-from apiserver.definitions.model import CustomResource
-from apiserver.encoding import dumps
-from apiserver.webhooks.client import CallError, WebhookClient
+from kubeskew.apimachinery import shapes
+from kubeskew.apimachinery.clock import Entropy
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.pruning import coerce
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.webhooks.client import CallError, WebhookClient
 
 _GROUP = "apiextensions.k8s.io"
 _REVIEWS = ("v1", "v1beta1")

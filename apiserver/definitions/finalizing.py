@@ -7,16 +7,16 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from apimachinery.errors import Object, StatusError
-from apiserver.definitions import conditions
-from apiserver.definitions.resource import Definition
-from apiserver.definitions.strategy import FINALIZER
-from apiserver.registry import deleting
-from apiserver.registry.writes import Write
-from apiserver.services import Services
-from apiserver.storage.failures import StorageError
-from apiserver.storage.records import Author
-from apiserver.user import SERVER
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.definitions import conditions
+from kubeskew.apiserver.definitions.resource import Definition
+from kubeskew.apiserver.definitions.strategy import FINALIZER
+from kubeskew.apiserver.registry import deleting
+from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.records import Author
+from kubeskew.apiserver.user import SERVER
 
 logger = logging.getLogger(__name__)
 

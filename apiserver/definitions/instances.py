@@ -7,14 +7,14 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from apimachinery import structural
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, invalid
-from apimachinery.validation.names import qualified_name
-from apimachinery.validation.object_meta import STANDARD_FINALIZERS
-from apiserver.definitions.model import CustomResource
-from apiserver.registry.strategy import Strategy, StrategyContext, keep
-from apiserver.tables.json_path import JSONPath, selected
+from kubeskew.apimachinery import structural
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.validation.names import qualified_name
+from kubeskew.apimachinery.validation.object_meta import STANDARD_FINALIZERS
+from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext, keep
+from kubeskew.apiserver.tables.json_path import JSONPath, selected
 
 _UNQUALIFIED = (
     "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"

@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go and type
 
 from typing import Any, NamedTuple
 
-from apimachinery.errors import Object
-from apimachinery.structural import go_struct
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.structural import go_struct
 
 _LIFTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 _NAMES = {"schema": "validation"}

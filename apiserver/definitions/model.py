@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from apimachinery.resources import Resource
+from kubeskew.apimachinery.resources import Resource
 
 if TYPE_CHECKING:
-    from apiserver.definitions.resource import Definition
-    from apiserver.registry.strategy import ScalePaths
-    from apiserver.tables.json_path import JSONPath
+    from kubeskew.apiserver.definitions.resource import Definition
+    from kubeskew.apiserver.registry.strategy import ScalePaths
+    from kubeskew.apiserver.tables.json_path import JSONPath
 
 _numbers = count(1)
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from apimachinery.errors import Object
-from apiserver.definitions import conditions
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.definitions import conditions
 
 
 class Naming(NamedTuple):

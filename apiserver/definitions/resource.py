@@ -6,15 +6,15 @@ Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (getOrCr
 import asyncio
 from collections.abc import Sequence
 
-from apimachinery.errors import Object
-from apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Subresource
-from apimachinery.schema import Schema
-from apimachinery.structural import Rules, Structural, to_schema
-from apiserver.definitions.model import CustomResource
-from apiserver.registry.strategy import ScalePaths
-from apiserver.storage.interfaces import Watch
-from apiserver.tables.custom import AGE, column_of
-from apiserver.tables.json_path import JSONPath, JSONPathError
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Subresource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural import Rules, Structural, to_schema
+from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.registry.strategy import ScalePaths
+from kubeskew.apiserver.storage.interfaces import Watch
+from kubeskew.apiserver.tables.custom import AGE, column_of
+from kubeskew.apiserver.tables.json_path import JSONPath, JSONPathError
 
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 STORED_AS = f"{PLURAL}.{GROUP}"

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from apimachinery.schema import Schema
-from apimachinery.structural import Rules
-from apiserver.definitions.resource import STORED_AS, Definition
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Entry
-from apiserver.unreadable import known_object
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural import Rules
+from kubeskew.apiserver.definitions.resource import STORED_AS, Definition
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.unreadable import known_object
 
 
 class StoredDefinitions:

@@ -6,11 +6,11 @@ Source: apiextensions-apiserver pkg/registry/customresourcedefinition/{strategy,
 import copy
 from typing import ClassVar
 
-from apimachinery import structural
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apiserver.definitions import conditions, validation
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apimachinery import structural
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.definitions import conditions, validation
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _PENDING = conditions.condition(

@@ -6,17 +6,17 @@ kube-aggregator (order of groups and versions), 1.36.
 
 from collections.abc import Iterable, Sequence
 
-from apimachinery.catalogue.table import Catalogue
-from apimachinery.catalogue.types import OBJECT_META
-from apimachinery.gates import FeatureGates
-from apimachinery.resources import Resource
-from apimachinery.schema import Schema
-from apimachinery.structural import Rules
-from apiserver.definitions.model import CustomResource
-from apiserver.definitions.ordering import version_order
-from apiserver.definitions.resource import Definition
-from apiserver.definitions.stored import StoredDefinitions
-from apiserver.storage.interfaces import Store
+from kubeskew.apimachinery.catalogue.table import Catalogue
+from kubeskew.apimachinery.catalogue.types import OBJECT_META
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural import Rules
+from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.definitions.ordering import version_order
+from kubeskew.apiserver.definitions.resource import Definition
+from kubeskew.apiserver.definitions.stored import StoredDefinitions
+from kubeskew.apiserver.storage.interfaces import Store
 
 
 class Snapshot:

@@ -7,10 +7,10 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
-from apimachinery.validation import names
-from apiserver.webhooks.validation import validate_ca_bundle, validate_service, validate_url
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.webhooks.validation import validate_ca_bundle, validate_service, validate_url
 
 _PATH = "spec.conversion"
 _CLIENT = f"{_PATH}.webhookClientConfig"

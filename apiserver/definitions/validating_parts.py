@@ -7,10 +7,19 @@ import json
 import unicodedata
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, Shown, child, duplicate, index, invalid, required, too_many
-from apimachinery.structural.field_paths import FieldPathError, read_field_path
-from apiserver.definitions.internal import Place
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    Shown,
+    child,
+    duplicate,
+    index,
+    invalid,
+    required,
+    too_many,
+)
+from kubeskew.apimachinery.structural.field_paths import FieldPathError, read_field_path
+from kubeskew.apiserver.definitions.internal import Place
 
 _TYPES = ("boolean", "date", "integer", "number", "string")
 _FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

@@ -6,13 +6,13 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, index, invalid, not_supported, required
-from apimachinery.structural import Rules, has_defaults, validate_definition
-from apimachinery.validation import names
-from apiserver.definitions import approval, conditions, internal
-from apiserver.definitions.validating_conversion import validate_conversion
-from apiserver.definitions.validating_parts import validate_parts
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
+from kubeskew.apimachinery.structural import Rules, has_defaults, validate_definition
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.definitions import approval, conditions, internal
+from kubeskew.apiserver.definitions.validating_conversion import validate_conversion
+from kubeskew.apiserver.definitions.validating_parts import validate_parts
 
 _IMMUTABLE = "field is immutable"
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.errors import Object
-from apiserver.request import Headers
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.request import Headers
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 _ACCOUNT = "system:serviceaccount:"
 

@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go, 1.36.
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.errors import Object
+from kubeskew.apimachinery.errors import Object
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 _ANNOTATIONS = {"apf.kubernetes.io/autoupdate-spec": "true"}

@@ -1,10 +1,10 @@
 """Give every request an id, count it and time it."""
 
-from apimachinery.clock import Clock, Entropy
-from apimachinery.errors import StatusError
-from apiserver import statuses
-from apiserver.metrics import RequestMetrics
-from apiserver.request import Handler, Request, Response
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apiserver import statuses
+from kubeskew.apiserver.metrics import RequestMetrics
+from kubeskew.apiserver.request import Handler, Request, Response
 
 _ID_MAX = 64  # characters of a client's own id; as upstream
 

@@ -1,8 +1,8 @@
 """Find out who asks."""
 
-from apimachinery import errors
-from apiserver.authentication import Authenticator
-from apiserver.request import Handler, Request, Response
+from kubeskew.apimachinery import errors
+from kubeskew.apiserver.authentication import Authenticator
+from kubeskew.apiserver.request import Handler, Request, Response
 
 
 def with_authentication(handler: Handler, authenticator: Authenticator) -> Handler:

@@ -7,9 +7,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery import errors
-from apimachinery.go_durations import parse_duration
-from apiserver.request import Handler, Request, Response
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.go_durations import parse_duration
+from kubeskew.apiserver.request import Handler, Request, Response
 
 MAX_SECONDS = 60.0
 _LOOK_SECONDS = 1.0

@@ -5,19 +5,19 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 
 from functools import partial
 
-from apimachinery.errors import Object, StatusError
-from apiserver import statuses
-from apiserver.derived import Derived, Read
-from apiserver.fairness.classifying import Classifier, Flow
-from apiserver.fairness.defaults import GROUP
-from apiserver.fairness.levels import Levels, RejectedError
-from apiserver.generations import Generations
-from apiserver.metrics import FlowMetrics
-from apiserver.request import Handler, Request, Response, text
-from apiserver.request_info import RequestInfo
-from apiserver.storage.interfaces import Store
-from apiserver.unreadable import stored_object
-from apiserver.user import User
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver import statuses
+from kubeskew.apiserver.derived import Derived, Read
+from kubeskew.apiserver.fairness.classifying import Classifier, Flow
+from kubeskew.apiserver.fairness.defaults import GROUP
+from kubeskew.apiserver.fairness.levels import Levels, RejectedError
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.metrics import FlowMetrics
+from kubeskew.apiserver.request import Handler, Request, Response, text
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.unreadable import stored_object
+from kubeskew.apiserver.user import User
 
 _REMEMBERED = 5_000  # users x kinds of requests, twice
 _Key = tuple[str, tuple[str, ...], str, str, str, str, str]

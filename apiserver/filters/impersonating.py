@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from apimachinery import errors
-from apimachinery.errors import StatusError
-from apimachinery.validation import names
-from apiserver.accounts import USER_PREFIX, group_names
-from apiserver.authorization import Authorizer, refusal
-from apiserver.request import Handler, Request, Response
-from apiserver.request_info import RequestInfo
-from apiserver.statuses import internal_error
-from apiserver.user import ANONYMOUS, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User, authenticated
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.accounts import USER_PREFIX, group_names
+from kubeskew.apiserver.authorization import Authorizer, refusal
+from kubeskew.apiserver.request import Handler, Request, Response
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.statuses import internal_error
+from kubeskew.apiserver.user import ANONYMOUS, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User, authenticated
 
 _HEADER, _EXTRA = "impersonate-", "impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"

@@ -3,8 +3,8 @@
 Source: k8s.io/apiserver/pkg/server/filters/maxinflight.go, 1.36 (masters are never refused).
 """
 
-from apiserver.request import Handler, Request, Response, text
-from apiserver.user import MASTERS_GROUP
+from kubeskew.apiserver.request import Handler, Request, Response, text
+from kubeskew.apiserver.user import MASTERS_GROUP
 
 
 def with_max_in_flight(handler: Handler, max_reads: int, max_writes: int) -> Handler:

@@ -2,10 +2,10 @@
 
 import logging
 
-from apimachinery.errors import StatusError
-from apiserver import statuses
-from apiserver.garbage import garbage
-from apiserver.request import Handler, Request, Response
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apiserver import statuses
+from kubeskew.apiserver.garbage import garbage
+from kubeskew.apiserver.request import Handler, Request, Response
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ Source: k8s.io/apiserver/pkg/endpoints/filters/warning.go and apimachinery/pkg/u
 from itertools import accumulate
 from unicodedata import category
 
-from apimachinery.errors import StatusError
-from apiserver import statuses
-from apiserver.request import Handler, Request, Response
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apiserver import statuses
+from kubeskew.apiserver.request import Handler, Request, Response
 
 _MOST = 4 * 1024  # characters of all texts; beyond, each is cut, and they are told until they are as many
 _CUT = 256

@@ -4,17 +4,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from apimachinery import errors
-from apimachinery.clock import micro_timestamp
-from apimachinery.errors import GroupResource
-from apimachinery.versions import Version
-from apiserver import bodies, parameters
-from apiserver.authorization.announcers import component_of
-from apiserver.encoding import dumps, loads
-from apiserver.request import Request, Response
-from apiserver.services import Services
-from apiserver.storage.records import ComponentEvent
-from apiserver.user import MASTERS_GROUP, User
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import micro_timestamp
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver import bodies, parameters
+from kubeskew.apiserver.authorization.announcers import component_of
+from kubeskew.apiserver.encoding import dumps, loads
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.storage.records import ComponentEvent
+from kubeskew.apiserver.user import MASTERS_GROUP, User
 
 _FIELDS = ("component", "what", "version", "gates")
 _MAX_BYTES = 64 * 1024  # every gate of a release set by hand takes 10 KiB

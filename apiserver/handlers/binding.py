@@ -3,20 +3,20 @@
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST, assignPod), 1.36.
 """
 
-from apimachinery import errors, field
-from apimachinery.clock import timestamp
-from apimachinery.errors import GroupResource, Object, StatusError
-from apimachinery.resources import Resource
-from apiserver import bodies, parameters
-from apiserver.admission.requests import admit_posted
-from apiserver.encoding import dumps
-from apiserver.handlers.creating import write_of
-from apiserver.registry import updating
-from apiserver.registry.settling import settle
-from apiserver.registry.writes import Written
-from apiserver.request import Request, Response
-from apiserver.services import Scope
-from apiserver.storage.records import Entry
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver import bodies, parameters
+from kubeskew.apiserver.admission.requests import admit_posted
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.handlers.creating import write_of
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.settling import settle
+from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.records import Entry
 
 _PODS_BINDING = GroupResource("", "pods/binding")
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

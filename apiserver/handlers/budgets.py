@@ -3,14 +3,14 @@
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go (checkAndDecrement), 1.36.
 """
 
-from apimachinery import errors
-from apimachinery.clock import timestamp
-from apimachinery.errors import GroupResource, Object, StatusError
-from apimachinery.labels import LabelSelector
-from apiserver.handlers.creating import write_of
-from apiserver.registry import updating
-from apiserver.request import Request
-from apiserver.services import Scope
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apiserver.handlers.creating import write_of
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.services import Scope
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 _KIND = GroupResource("policy", "poddisruptionbudget")

@@ -6,14 +6,14 @@ known here. Source: k8s.io/kubernetes/pkg/registry/core/componentstatus/rest.go 
 
 from datetime import timedelta
 
-from apimachinery.clock import parse_timestamp
-from apimachinery.errors import Object, StatusError
-from apiserver import parameters, rendering
-from apiserver.request import Request, Response
-from apiserver.selection import selection
-from apiserver.services import Scope, Services
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver import parameters, rendering
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.selection import selection
+from kubeskew.apiserver.services import Scope, Services
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 RESOURCE = "componentstatuses"
 _ETCD = "etcd-0"

@@ -6,21 +6,21 @@ k8s.io/apiserver/pkg/endpoints/handlers/rest.go (ConnectResource), 1.36.
 
 from urllib.parse import urlencode
 
-from apimachinery import errors
-from apimachinery.errors import Object
-from apiserver import parameters
-from apiserver.admission.requests import admit_connection
-from apiserver.authorization import refusal
-from apiserver.go_integers import parse_int32s
-from apiserver.nodes.containers import container_of, pod_of
-from apiserver.nodes.passing import (
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver import parameters
+from kubeskew.apiserver.admission.requests import admit_connection
+from kubeskew.apiserver.authorization import refusal
+from kubeskew.apiserver.go_integers import parse_int32s
+from kubeskew.apiserver.nodes.containers import container_of, pod_of
+from kubeskew.apiserver.nodes.passing import (
     is_upgrade,
     is_websocket,
     offered_protocols,
     pass_upgrade,
 )
-from apiserver.request import Request, Response
-from apiserver.services import Scope, Services
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope, Services
 
 _FLAGS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 # WebSocket protocols that the server understands by itself, once the gate is on.

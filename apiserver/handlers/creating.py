@@ -3,16 +3,16 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object
-from apiserver import authors, bodies, parameters, rendering
-from apiserver.beside import beside
-from apiserver.registry import creating
-from apiserver.registry.field_managers import manager_name
-from apiserver.registry.owner_references import deduplicate
-from apiserver.registry.writes import Write
-from apiserver.request import Request, Response
-from apiserver.services import Scope
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver import authors, bodies, parameters, rendering
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.registry import creating
+from kubeskew.apiserver.registry.field_managers import manager_name
+from kubeskew.apiserver.registry.owner_references import deduplicate
+from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope
 
 
 async def create(request: Request, scope: Scope) -> Response:

@@ -3,20 +3,20 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """
 
-from apimachinery import decoding, errors, field
-from apimachinery.decoding import Parsed
-from apimachinery.errors import Object, is_reason
-from apimachinery.resources import GroupVersionKind
-from apimachinery.schema import Schema
-from apiserver import bodies, parameters, rendering
-from apiserver.handlers.creating import write_of
-from apiserver.handlers.listing import metadata_of, objects, page_of, unreadable_list
-from apiserver.registry import deleting, unsafe_deleting
-from apiserver.registry.writes import Written
-from apiserver.request import Request, Response
-from apiserver.selection import selection
-from apiserver.services import Scope
-from apiserver.unreadable import UNSAFE, UnreadableError
+from kubeskew.apimachinery import decoding, errors, field
+from kubeskew.apimachinery.decoding import Parsed
+from kubeskew.apimachinery.errors import Object, is_reason
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver import bodies, parameters, rendering
+from kubeskew.apiserver.handlers.creating import write_of
+from kubeskew.apiserver.handlers.listing import metadata_of, objects, page_of, unreadable_list
+from kubeskew.apiserver.registry import deleting, unsafe_deleting
+from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.selection import selection
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
 _KIND = GroupVersionKind("", "v1", "DeleteOptions")
 _BAD_SINCE = 35  # the first minor that takes options it cannot read for the client's fault (133358)

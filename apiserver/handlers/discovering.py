@@ -5,15 +5,15 @@ Source: k8s.io/apiserver/pkg/endpoints/discovery, 1.36.
 
 import hashlib
 
-from apimachinery import discovery
-from apimachinery.discovery import Document
-from apimachinery.resources import ResourceTable
-from apiserver import media_types, rendering
-from apiserver.aggregation.merging import Merged, complete
-from apiserver.encoding import dumps
-from apiserver.media_types import Accepted
-from apiserver.request import Request, Response
-from apiserver.services import Services
+from kubeskew.apimachinery import discovery
+from kubeskew.apimachinery.discovery import Document
+from kubeskew.apimachinery.resources import ResourceTable
+from kubeskew.apiserver import media_types, rendering
+from kubeskew.apiserver.aggregation.merging import Merged, complete
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.media_types import Accepted
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Services
 
 _KIND = "APIGroupDiscoveryList"
 
@@ -43,7 +43,7 @@ class Discovery:
                 return self._document(request, discovery.resource_list(table, "", version))
             case ["apis", group, version] if self._is_remote(group, version):
                 remote = self._services.registered.get().remotes[group, version]
-                from apiserver.aggregation.proxying import proxy  # it brings an HTTP client
+                from kubeskew.apiserver.aggregation.proxying import proxy  # it brings an HTTP client
 
                 return await proxy(self._services, remote, request)
             case ["apis", group, version] if version in dict(table.groups()).get(group, ()):

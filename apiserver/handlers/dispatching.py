@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
-from apimachinery import errors
-from apimachinery.errors import GroupResource, StatusError
-from apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
-from apiserver.deprecations import deprecation_warning
-from apiserver.handlers import (
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource, StatusError
+from kubeskew.apimachinery.resources import STANDARD_VERBS, Resource, ResourceTable
+from kubeskew.apiserver.deprecations import deprecation_warning
+from kubeskew.apiserver.handlers import (
     binding,
     component_statuses,
     connecting,
@@ -25,12 +25,12 @@ from apiserver.handlers import (
     updating,
     watching,
 )
-from apiserver.handlers.paths import Paths
-from apiserver.request import Request, Response, text
-from apiserver.request_info import RequestInfo
-from apiserver.reviews import REVIEWS
-from apiserver.services import Scope, Services
-from apiserver.storage.failures import StorageError
+from kubeskew.apiserver.handlers.paths import Paths
+from kubeskew.apiserver.request import Request, Response, text
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.reviews import REVIEWS
+from kubeskew.apiserver.services import Scope, Services
+from kubeskew.apiserver.storage.failures import StorageError
 
 ResourceHandler = Callable[[Request, Scope], Awaitable[Response]]
 
@@ -113,7 +113,7 @@ class Dispatcher:
         remote = self._services.registered.get().remotes.get((info.group, info.version))
         served = dict(self._services.table.groups()).get(info.group, ())
         if remote is not None and info.version not in served:
-            from apiserver.aggregation.proxying import proxy  # it brings an HTTP client
+            from kubeskew.apiserver.aggregation.proxying import proxy  # it brings an HTTP client
 
             return await proxy(self._services, remote, request)
         if info.version not in served:

@@ -3,26 +3,26 @@
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go, 1.36.
 """
 
-from apimachinery import field
-from apimachinery.clock import timestamp
-from apimachinery.errors import GroupKind, Object, StatusError, bad_request, invalid, not_found
-from apimachinery.gates import FeatureGates
-from apimachinery.schema import Field, Kind, Schema
-from apiserver import bodies, parameters
-from apiserver.admission import CREATE
-from apiserver.admission.requests import attributes_of
-from apiserver.encoding import dumps
-from apiserver.handlers.binding import SUCCESS
-from apiserver.handlers.budgets import Budgets, still_processed
-from apiserver.handlers.creating import write_of
-from apiserver.handlers.deleting import options_schema
-from apiserver.registry import deleting, updating
-from apiserver.registry.settling import settle
-from apiserver.registry.writes import Write, Written
-from apiserver.request import Request, Response
-from apiserver.services import Scope
-from apiserver.storage.records import Entry
-from apiserver.unreadable import UNSAFE
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupKind, Object, StatusError, bad_request, invalid, not_found
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apiserver import bodies, parameters
+from kubeskew.apiserver.admission import CREATE
+from kubeskew.apiserver.admission.requests import attributes_of
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.handlers.binding import SUCCESS
+from kubeskew.apiserver.handlers.budgets import Budgets, still_processed
+from kubeskew.apiserver.handlers.creating import write_of
+from kubeskew.apiserver.handlers.deleting import options_schema
+from kubeskew.apiserver.registry import deleting, updating
+from kubeskew.apiserver.registry.settling import settle
+from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.unreadable import UNSAFE
 
 _EVICTION = GroupKind("policy", "Eviction")
 _TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."

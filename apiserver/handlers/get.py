@@ -3,13 +3,13 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go, 1.36.
 """
 
-from apimachinery import errors
-from apiserver import parameters, rendering
-from apiserver.beside import beside
-from apiserver.request import Request, Response
-from apiserver.revisions import parse_cached_revision, wait
-from apiserver.services import Scope
-from apiserver.unreadable import UnreadableError
+from kubeskew.apimachinery import errors
+from kubeskew.apiserver import parameters, rendering
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.revisions import parse_cached_revision, wait
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.unreadable import UnreadableError
 
 _NO_EXPORT_SINCE = 21  # the first minor
 

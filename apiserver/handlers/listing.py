@@ -6,20 +6,20 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource) and storag
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from apimachinery import errors
-from apimachinery.errors import Object, StatusError
-from apiserver import continuing, parameters, rendering
-from apiserver.beside import Turn, beside
-from apiserver.encoding import list_head, loads, with_revision
-from apiserver.media_types import Accepted
-from apiserver.parameters import EXACT, ListOptions
-from apiserver.request import Request, Response
-from apiserver.revisions import parse_revision, too_old, wait
-from apiserver.selection import Selection, selection
-from apiserver.services import Scope
-from apiserver.storage.failures import CompactedError, FutureRevisionError
-from apiserver.storage.records import Entry, Key, Page
-from apiserver.unreadable import UnreadableError
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver import continuing, parameters, rendering
+from kubeskew.apiserver.beside import Turn, beside
+from kubeskew.apiserver.encoding import list_head, loads, with_revision
+from kubeskew.apiserver.media_types import Accepted
+from kubeskew.apiserver.parameters import EXACT, ListOptions
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.revisions import parse_revision, too_old, wait
+from kubeskew.apiserver.selection import Selection, selection
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError
+from kubeskew.apiserver.storage.records import Entry, Key, Page
+from kubeskew.apiserver.unreadable import UnreadableError
 
 _PLAIN = Accepted("application/json")
 _CHECKS = 1_000  # of objects against conditions in one go

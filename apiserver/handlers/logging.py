@@ -8,17 +8,17 @@ k8s.io/apiserver/pkg/registry/generic/rest/response_checker.go, 1.36.
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from apimachinery import errors, field
-from apimachinery.clock import parse_timestamp, timestamp
-from apimachinery.errors import GroupKind, StatusError
-from apimachinery.field import FieldError
-from apiserver import parameters
-from apiserver.nodes.answers import Answer
-from apiserver.nodes.containers import container_of, pod_of
-from apiserver.nodes.exchange import DialError, send
-from apiserver.nodes.passing import streamed
-from apiserver.request import Request, Response
-from apiserver.services import Scope
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.errors import GroupKind, StatusError
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver import parameters
+from kubeskew.apiserver.nodes.answers import Answer
+from kubeskew.apiserver.nodes.containers import container_of, pod_of
+from kubeskew.apiserver.nodes.exchange import DialError, send
+from kubeskew.apiserver.nodes.passing import streamed
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope
 
 _STREAMS = ("All", "Stderr", "Stdout")
 _TEXT_LIMIT = 50_000

@@ -3,9 +3,9 @@
 Source: k8s.io/kubernetes/pkg/serviceaccount/openidmetadata.go and pkg/routes/openidmetadata.go, 1.36.
 """
 
-from apiserver.accounts.keys import AccountKeys
-from apiserver.encoding import dumps
-from apiserver.request import Response
+from kubeskew.apiserver.accounts.keys import AccountKeys
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.request import Response
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 KEYS_TYPE = "application/jwk-set+json"

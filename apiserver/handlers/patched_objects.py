@@ -7,20 +7,20 @@ pkg/registry/customresource/validator.go (ValidateTypeMeta), 1.36.
 from collections.abc import Sequence
 from typing import Any
 
-from apimachinery import decoding, errors, field
-from apimachinery.decoding import Decoded, Parsed
-from apimachinery.errors import Object, StatusError
-from apimachinery.patching import reading
-from apimachinery.patching.json_patch import apply_json_patch
-from apimachinery.patching.merge_patch import apply_merge_patch
-from apimachinery.resources import GroupVersionKind
-from apimachinery.schema import Schema
-from apimachinery.structural import Structural
-from apiserver import bodies
-from apiserver.encoding import dumps
-from apiserver.media_types import JSON_PATCH
-from apiserver.request import Request
-from apiserver.services import Scope
+from kubeskew.apimachinery import decoding, errors, field
+from kubeskew.apimachinery.decoding import Decoded, Parsed
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.patching import reading
+from kubeskew.apimachinery.patching.json_patch import apply_json_patch
+from kubeskew.apimachinery.patching.merge_patch import apply_merge_patch
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural import Structural
+from kubeskew.apiserver import bodies
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.media_types import JSON_PATCH
+from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.services import Scope
 
 _IGNORE, _STRICT, _WARN = "Ignore", "Strict", "Warn"
 _SCHEME = 'scheme "pkg/api/legacyscheme/scheme.go:30"'

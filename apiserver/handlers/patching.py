@@ -6,21 +6,21 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from apimachinery import decoding, errors, shapes
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object
-from apimachinery.normalising import WrongShape
-from apiserver import bodies, media_types, parameters, rendering
-from apiserver.beside import beside
-from apiserver.handlers import patched_objects, strategic_patching
-from apiserver.handlers.creating import managed, write_of
-from apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from apiserver.parameters import WriteOptions
-from apiserver.registry import updating
-from apiserver.registry.owner_references import deduplicate
-from apiserver.registry.writes import Write
-from apiserver.request import Request, Response
-from apiserver.services import Scope
+from kubeskew.apimachinery import decoding, errors, shapes
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.normalising import WrongShape
+from kubeskew.apiserver import bodies, media_types, parameters, rendering
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.handlers import patched_objects, strategic_patching
+from kubeskew.apiserver.handlers.creating import managed, write_of
+from kubeskew.apiserver.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from kubeskew.apiserver.parameters import WriteOptions
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.owner_references import deduplicate
+from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope
 
 # Makes the new object, in the request's version, of the live one.
 Patcher = Callable[[Object], Object]

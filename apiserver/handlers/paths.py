@@ -7,15 +7,15 @@ import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from apimachinery import errors
-from apiserver import media_types
-from apiserver.authorization.announcers import COMPONENTS_PATH
-from apiserver.definitions.table import Snapshot
-from apiserver.encoding import dumps, indented
-from apiserver.handlers import announcing, discovering, openid, routing
-from apiserver.health import PROBES
-from apiserver.request import Request, Response, text
-from apiserver.services import Services
+from kubeskew.apimachinery import errors
+from kubeskew.apiserver import media_types
+from kubeskew.apiserver.authorization.announcers import COMPONENTS_PATH
+from kubeskew.apiserver.definitions.table import Snapshot
+from kubeskew.apiserver.encoding import dumps, indented
+from kubeskew.apiserver.handlers import announcing, discovering, openid, routing
+from kubeskew.apiserver.health import PROBES
+from kubeskew.apiserver.request import Request, Response, text
+from kubeskew.apiserver.services import Services
 
 _DOCUMENTS_MAX = 500
 _TAG = re.compile(r'[\s,]*(\*|(?:W/)?"[^"\x00-\x20\x7f]*")')
@@ -154,7 +154,7 @@ class Paths:
     # --- OpenAPI -------------------------------------------------------------------------------------------
 
     async def _openapi_v2(self, request: Request) -> Response:
-        from apimachinery import openapi
+        from kubeskew.apimachinery import openapi
 
         table, version = self._services.table.now(), self._services.world.version
         accept = request.headers.get("accept", "")
@@ -171,13 +171,13 @@ class Paths:
         return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, version)))
 
     async def _openapi_v3(self, request: Request) -> Response:
-        from apimachinery import openapi
+        from kubeskew.apimachinery import openapi
 
         table, version = self._services.table.now(), self._services.world.version
         return await self._document(request, table, "v3", lambda: dumps(openapi.v3_index(table, version)))
 
     async def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
-        from apimachinery import openapi
+        from kubeskew.apimachinery import openapi
 
         parts = path.split("/")
         if parts[0] == "api" and len(parts) == 2:

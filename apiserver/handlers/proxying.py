@@ -10,15 +10,15 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from apimachinery import errors
-from apimachinery.errors import GroupResource, Object, StatusError
-from apiserver.admission.requests import admit_connection
-from apiserver.nodes.connections import stored
-from apiserver.nodes.containers import pod_of
-from apiserver.nodes.exchange import Address
-from apiserver.nodes.passing import is_upgrade, pass_on, pass_upgrade, streamed
-from apiserver.request import Request, Response
-from apiserver.services import Scope, Services
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apiserver.admission.requests import admit_connection
+from kubeskew.apiserver.nodes.connections import stored
+from kubeskew.apiserver.nodes.containers import pod_of
+from kubeskew.apiserver.nodes.exchange import Address
+from kubeskew.apiserver.nodes.passing import is_upgrade, pass_on, pass_upgrade, streamed
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope, Services
 
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 # As upstream's proxyMethods.

@@ -3,14 +3,14 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
-from apimachinery.normalising import normalise
-from apiserver import bodies, parameters, rendering
-from apiserver.admission.requests import admit_posted
-from apiserver.handlers.creating import managed, write_of
-from apiserver.media_types import WITHOUT_TABLES
-from apiserver.request import Request, Response
-from apiserver.reviews import REVIEWS, Judge
-from apiserver.services import Scope
+from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apiserver import bodies, parameters, rendering
+from kubeskew.apiserver.admission.requests import admit_posted
+from kubeskew.apiserver.handlers.creating import managed, write_of
+from kubeskew.apiserver.media_types import WITHOUT_TABLES
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.reviews import REVIEWS, Judge
+from kubeskew.apiserver.services import Scope
 
 
 async def review(request: Request, scope: Scope) -> Response:

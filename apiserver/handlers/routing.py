@@ -6,10 +6,17 @@ k8s.io/apiserver/pkg/endpoints/installer.go tells it of a route, 1.36. Custom re
 
 from collections.abc import Sequence
 
-from apimachinery.errors import StatusError
-from apiserver import media_types
-from apiserver.media_types import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, PROTOBUF, STRATEGIC_PATCH
-from apiserver.request import Request
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apiserver import media_types
+from kubeskew.apiserver.media_types import (
+    APPLY_PATCH,
+    JSON,
+    JSON_PATCH,
+    MERGE_PATCH,
+    PROTOBUF,
+    STRATEGIC_PATCH,
+)
+from kubeskew.apiserver.request import Request
 
 ANYTHING = ("*/*",)
 _STREAMED = (*media_types.ACCEPTED, f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")

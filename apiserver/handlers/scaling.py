@@ -7,34 +7,34 @@ import copy
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from apimachinery import errors, field
-from apimachinery.clock import timestamp
-from apimachinery.errors import GroupResource, Object
-from apimachinery.labels import LabelSelector
-from apimachinery.managedfields import FieldManager, objects
-from apimachinery.managedfields.path_elements import Path
-from apimachinery.managedfields.scaling import replicas_path, to_parent, to_scale
-from apimachinery.resources import GroupVersionKind
-from apimachinery.schema import Field, Kind, Schema
-from apiserver import bodies, parameters, rendering
-from apiserver.admission import UPDATE
-from apiserver.admission.requests import attributes_of
-from apiserver.handlers import patched_objects, strategic_patching
-from apiserver.handlers.creating import write_of
-from apiserver.handlers.patching import (
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.managedfields import FieldManager, objects
+from kubeskew.apimachinery.managedfields.path_elements import Path
+from kubeskew.apimachinery.managedfields.scaling import replicas_path, to_parent, to_scale
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apiserver import bodies, parameters, rendering
+from kubeskew.apiserver.admission import UPDATE
+from kubeskew.apiserver.admission.requests import attributes_of
+from kubeskew.apiserver.handlers import patched_objects, strategic_patching
+from kubeskew.apiserver.handlers.creating import write_of
+from kubeskew.apiserver.handlers.patching import (
     Configuration,
     check_repeated,
     patch_type,
     read_configuration,
 )
-from apiserver.media_types import APPLY_PATCH, STRATEGIC_PATCH
-from apiserver.parameters import WriteOptions
-from apiserver.registry import updating
-from apiserver.registry.field_managers import manager_name
-from apiserver.registry.strategy import ScalePaths, at_path
-from apiserver.registry.writes import Written
-from apiserver.request import Request, Response
-from apiserver.services import Scope
+from kubeskew.apiserver.media_types import APPLY_PATCH, STRATEGIC_PATCH
+from kubeskew.apiserver.parameters import WriteOptions
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.field_managers import manager_name
+from kubeskew.apiserver.registry.strategy import ScalePaths, at_path
+from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope
 
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
 _INT32 = Schema(Kind.INTEGER, format="int32")

@@ -5,17 +5,17 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (strategicPatchObject, 
 
 from typing import Any
 
-from apimachinery import decoding, errors, field, shapes
-from apimachinery.decoding import Decoded
-from apimachinery.errors import Object
-from apimachinery.normalising import WrongShape, normalise_and_report
-from apimachinery.patching import unstructured
-from apimachinery.patching.strategic import load_strategic, merge_strategic
-from apimachinery.patching.values import show
-from apimachinery.pruning import duplicates
-from apimachinery.resources import GroupVersionKind
-from apimachinery.schema import Schema
-from apimachinery.shapes import Repeated, ShapeError, kept_errors
+from kubeskew.apimachinery import decoding, errors, field, shapes
+from kubeskew.apimachinery.decoding import Decoded
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.normalising import WrongShape, normalise_and_report
+from kubeskew.apimachinery.patching import unstructured
+from kubeskew.apimachinery.patching.strategic import load_strategic, merge_strategic
+from kubeskew.apimachinery.patching.values import show
+from kubeskew.apimachinery.pruning import duplicates
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.shapes import Repeated, ShapeError, kept_errors
 
 _MAP = "map[string]interface {}"
 

@@ -7,20 +7,20 @@ pkg/apis/authentication/validation/validation.go, 1.36.
 from datetime import datetime
 from typing import Any
 
-from apimachinery import errors, field
-from apimachinery.clock import later, timestamp
-from apimachinery.errors import GroupKind, GroupResource, Object
-from apimachinery.normalising import normalise
-from apiserver import bodies, parameters, rendering
-from apiserver.accounts import issuing
-from apiserver.accounts.issuing import Bound
-from apiserver.admission import CREATE
-from apiserver.admission.requests import attributes_of
-from apiserver.media_types import WITHOUT_TABLES
-from apiserver.request import Request, Response
-from apiserver.services import Scope
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.clock import later, timestamp
+from kubeskew.apimachinery.errors import GroupKind, GroupResource, Object
+from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apiserver import bodies, parameters, rendering
+from kubeskew.apiserver.accounts import issuing
+from kubeskew.apiserver.accounts.issuing import Bound
+from kubeskew.apiserver.admission import CREATE
+from kubeskew.apiserver.admission.requests import attributes_of
+from kubeskew.apiserver.media_types import WITHOUT_TABLES
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
 _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 1 << 32

@@ -3,15 +3,15 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
 """
 
-from apimachinery.errors import Object
-from apiserver import bodies, parameters, rendering
-from apiserver.beside import beside
-from apiserver.encoding import copied
-from apiserver.handlers.creating import managed, write_of
-from apiserver.registry import updating
-from apiserver.registry.owner_references import deduplicate
-from apiserver.request import Request, Response
-from apiserver.services import Scope
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver import bodies, parameters, rendering
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.encoding import copied
+from kubeskew.apiserver.handlers.creating import managed, write_of
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.owner_references import deduplicate
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.services import Scope
 
 
 async def update(request: Request, scope: Scope) -> Response:

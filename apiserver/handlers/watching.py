@@ -8,23 +8,28 @@ import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from apimachinery import errors
-from apimachinery.errors import Object, StatusError
-from apiserver import media_types, parameters, rendering
-from apiserver.codec import form_of
-from apiserver.definitions.model import CustomResource
-from apiserver.encoding import dumps, event_bytes, loads, with_revision
-from apiserver.handlers.listing import prepare
-from apiserver.media_types import Accepted
-from apiserver.parameters import ListOptions
-from apiserver.request import Request, Response
-from apiserver.revisions import parse_cached_revision, too_old, wait
-from apiserver.selection import Selection, selection
-from apiserver.services import Scope
-from apiserver.storage.failures import CompactedError, FutureRevisionError, SlowWatcherError, StorageError
-from apiserver.storage.interfaces import Watch
-from apiserver.storage.records import Entry, Event, Verb
-from apiserver.unreadable import UnreadableError, deleted_unread
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver import media_types, parameters, rendering
+from kubeskew.apiserver.codec import form_of
+from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.encoding import dumps, event_bytes, loads, with_revision
+from kubeskew.apiserver.handlers.listing import prepare
+from kubeskew.apiserver.media_types import Accepted
+from kubeskew.apiserver.parameters import ListOptions
+from kubeskew.apiserver.request import Request, Response
+from kubeskew.apiserver.revisions import parse_cached_revision, too_old, wait
+from kubeskew.apiserver.selection import Selection, selection
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.failures import (
+    CompactedError,
+    FutureRevisionError,
+    SlowWatcherError,
+    StorageError,
+)
+from kubeskew.apiserver.storage.interfaces import Watch
+from kubeskew.apiserver.storage.records import Entry, Event, Verb
+from kubeskew.apiserver.unreadable import UnreadableError, deleted_unread
 
 MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
 MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere

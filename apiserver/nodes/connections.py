@@ -6,11 +6,11 @@ Source: pkg/kubelet/client/kubelet_client.go (GetConnectionInfo) and pkg/util/no
 
 import ssl
 
-from apimachinery import errors
-from apimachinery.errors import GroupResource, Object, StatusError
-from apiserver.nodes.exchange import Address
-from apiserver.options import ServerOptions
-from apiserver.services import Services
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apiserver.nodes.exchange import Address
+from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.services import Services
 
 _DEFAULT_PORT = 10250
 

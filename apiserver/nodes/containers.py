@@ -3,10 +3,10 @@
 Source: pkg/registry/core/pod/strategy.go (validateContainer), 1.36.
 """
 
-from apimachinery import errors
-from apimachinery.errors import GroupResource, Object
-from apiserver.nodes.connections import stored
-from apiserver.services import Services
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apiserver.nodes.connections import stored
+from kubeskew.apiserver.services import Services
 
 PODS = GroupResource("", "pods")
 _PARTS = ("initContainers", "containers", "ephemeralContainers")

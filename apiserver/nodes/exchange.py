@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from apimachinery.streaming import Pipe
-from apiserver.nodes.answers import Answer, read_answer
-from apiserver.request import BodyBrokenError
+from kubeskew.apimachinery.streaming import Pipe
+from kubeskew.apiserver.nodes.answers import Answer, read_answer
+from kubeskew.apiserver.request import BodyBrokenError
 
 _HEAD_LIMIT = 1 << 18
 _HEAD_SECONDS = 30.0

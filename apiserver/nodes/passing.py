@@ -6,13 +6,13 @@ Source: k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go and k8s.io/apiserver/
 
 from collections.abc import Awaitable, Callable
 
-from apimachinery.errors import StatusError
-from apimachinery.streaming.websocket import WebSocket, accept_key
-from apiserver.authentication.tokens import WEBSOCKET_TOKEN
-from apiserver.encoding import dumps
-from apiserver.nodes.answers import Answer, Headers
-from apiserver.nodes.exchange import Address, DialError, join_pipes, send
-from apiserver.request import Request, Response, Tunnel, Upgrade, no_pieces
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.streaming.websocket import WebSocket, accept_key
+from kubeskew.apiserver.authentication.tokens import WEBSOCKET_TOKEN
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.nodes.answers import Answer, Headers
+from kubeskew.apiserver.nodes.exchange import Address, DialError, join_pipes, send
+from kubeskew.apiserver.request import Request, Response, Tunnel, Upgrade, no_pieces
 
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _PROTOCOLS = "sec-websocket-protocol"

@@ -1,15 +1,15 @@
 """What every kind is checked for before its own rules: metadata, structure, and fields whose gate is off."""
 
-from apimachinery import errors
-from apimachinery.empty_lists import forget_empty_lists
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apimachinery.gating import drop_disabled
-from apimachinery.normalising import zero
-from apimachinery.schema import Kind
-from apimachinery.validation import names, object_meta
-from apiserver.registry.registry import Registry
-from apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.empty_lists import forget_empty_lists
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.gating import drop_disabled
+from kubeskew.apimachinery.normalising import zero
+from kubeskew.apimachinery.schema import Kind
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
 
 
 def drop_disabled_fields(registry: Registry, new: Object, old: Object | None) -> None:

@@ -5,22 +5,22 @@ Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Create) and reg
 
 from functools import partial
 
-from apimachinery import errors
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object, StatusError
-from apimachinery.go_numbers import parse_uint
-from apiserver import admission
-from apiserver.authorization import refusal
-from apiserver.beside import beside
-from apiserver.encoding import dumps, loads
-from apiserver.registry import checks
-from apiserver.registry.owner_references import deduplicate
-from apiserver.registry.registry import Registry
-from apiserver.registry.writes import Write, Written
-from apiserver.request_info import RequestInfo
-from apiserver.storage.failures import ConflictError
-from apiserver.storage.records import Change, Entry, Verb
-from apiserver.unreadable import UnreadableError, decoded
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.go_numbers import parse_uint
+from kubeskew.apiserver import admission
+from kubeskew.apiserver.authorization import refusal
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.encoding import dumps, loads
+from kubeskew.apiserver.registry import checks
+from kubeskew.apiserver.registry.owner_references import deduplicate
+from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.records import Change, Entry, Verb
+from kubeskew.apiserver.unreadable import UnreadableError, decoded
 
 _NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
 _MAX_GENERATED = 63 - 5

@@ -3,17 +3,17 @@
 Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Delete) and registry/rest/delete.go, 1.36.
 """
 
-from apimachinery import errors
-from apimachinery.clock import later, parse_timestamp, timestamp
-from apimachinery.errors import GroupResource, Object
-from apiserver import admission
-from apiserver.registry import updating
-from apiserver.registry.registry import Registry
-from apiserver.registry.settling import confirm, settle
-from apiserver.registry.strategy import Strategy
-from apiserver.registry.writes import Write, Written
-from apiserver.storage.failures import ConflictError
-from apiserver.storage.records import Entry
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import later, parse_timestamp, timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apiserver import admission
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.registry.settling import confirm, settle
+from kubeskew.apiserver.registry.strategy import Strategy
+from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.records import Entry
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 

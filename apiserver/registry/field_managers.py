@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from apimachinery import conversion
-from apimachinery.errors import Object, StatusError
-from apimachinery.managedfields import FieldManager
-from apimachinery.remembering import remembered
-from apimachinery.resources import GroupVersionKind, Resource
-from apimachinery.schema import Schema
-from apiserver.registry import manager_versions
+from kubeskew.apimachinery import conversion
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.managedfields import FieldManager
+from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.registry import manager_versions
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 MAX_MANAGER = 128
 

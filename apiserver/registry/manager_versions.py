@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import orjson
 
-from apimachinery.errors import Object, StatusError
-from apimachinery.resources import Resource
-from apiserver.codec import Codec
-from apiserver.definitions.conversion import webhook_of
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.codec import Codec
+from kubeskew.apiserver.definitions.conversion import webhook_of
 
 _Made = TypeVar("_Made")
 _Key = tuple[str, bytes]

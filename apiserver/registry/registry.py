@@ -8,8 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from apimachinery import field
-from apimachinery.errors import (
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.errors import (
     GroupKind,
     GroupResource,
     Object,
@@ -18,24 +18,24 @@ from apimachinery.errors import (
     internal,
     not_found,
 )
-from apimachinery.managedfields import FieldSet
-from apimachinery.resources import Resource
-from apimachinery.validation.names import path_segment
-from apiserver.admission import Attributes
-from apiserver.beside import beside
-from apiserver.definitions.instances import InstanceStatusStrategy, InstanceStrategy
-from apiserver.definitions.model import CustomResource
-from apiserver.encoding import loads
-from apiserver.generations import Generations
-from apiserver.registry.field_managers import field_manager
-from apiserver.registry.strategies import strategy_of
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.writes import Write, Written
-from apiserver.storage.records import Entry, Key
-from apiserver.unreadable import GATE, UnreadableError, corrupt, failed_list, object_of, stored_path
+from kubeskew.apimachinery.managedfields import FieldSet
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.validation.names import path_segment
+from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.definitions.instances import InstanceStatusStrategy, InstanceStrategy
+from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.encoding import loads
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.registry.field_managers import field_manager
+from kubeskew.apiserver.registry.strategies import strategy_of
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import GATE, UnreadableError, corrupt, failed_list, object_of, stored_path
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ suggestion; it is read again before an error is believed.
 
 from collections.abc import Awaitable, Callable
 
-from apimachinery.errors import StatusError
-from apiserver.registry.writes import Written
-from apiserver.storage.failures import ConflictError
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Entry, Key
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Entry, Key
 
 Attempt = Callable[[Entry | None], Awaitable[Written]]
 

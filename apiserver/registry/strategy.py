@@ -18,17 +18,17 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from apimachinery.clock import Entropy
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apimachinery.gates import FeatureGates
-from apimachinery.resources import Resource, ResourceTable
-from apimachinery.validation import names, object_meta, structural
-from apimachinery.versions import Version
-from apiserver.authorization import Decision
-from apiserver.encoding import copied
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apimachinery.clock import Entropy
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import Resource, ResourceTable
+from kubeskew.apimachinery.validation import names, object_meta, structural
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.authorization import Decision
+from kubeskew.apiserver.encoding import copied
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 
 class StrategyContext(NamedTuple):

@@ -4,15 +4,15 @@ Source: k8s.io/apiserver/pkg/registry/generic/registry/corrupt_obj_deleter.go an
 pkg/endpoints/handlers/delete.go, 1.36; what 1.37 does otherwise is from its corrupt_obj_deleter.go.
 """
 
-from apimachinery import errors, field
-from apimachinery.errors import GroupKind, Object, StatusError
-from apiserver import admission
-from apiserver.registry.registry import Registry
-from apiserver.registry.settling import settle
-from apiserver.registry.writes import Write, Written
-from apiserver.request_info import RequestInfo
-from apiserver.storage.records import Change, Entry, Verb
-from apiserver.unreadable import UNSAFE, UnreadableError
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
+from kubeskew.apiserver import admission
+from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.registry.settling import settle
+from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.storage.records import Change, Entry, Verb
+from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
 VERB = "unsafe-delete-ignore-read-errors"
 _CONFLICT_SINCE = 37  # the first minor that calls a readable object a conflict, and does dry runs

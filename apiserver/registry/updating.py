@@ -7,18 +7,18 @@ storage/etcd3/store.go (GuaranteedUpdate), 1.36.
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from apimachinery import errors, field
-from apimachinery.errors import GroupKind, Object, StatusError
-from apimachinery.go_numbers import parse_uint
-from apiserver import admission
-from apiserver.beside import beside
-from apiserver.registry import checks, creating, manager_versions
-from apiserver.registry.owner_references import deduplicate
-from apiserver.registry.registry import Registry
-from apiserver.registry.settling import confirm, settle
-from apiserver.registry.strategy import Strategy
-from apiserver.registry.writes import Write, Written
-from apiserver.storage.records import Change, Entry, Key, Verb
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
+from kubeskew.apimachinery.go_numbers import parse_uint
+from kubeskew.apiserver import admission
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.registry import checks, creating, manager_versions
+from kubeskew.apiserver.registry.owner_references import deduplicate
+from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.registry.settling import confirm, settle
+from kubeskew.apiserver.registry.strategy import Strategy
+from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.storage.records import Change, Entry, Key, Verb
 
 _MISSED_SINCE = 34  # the first minor whose 404 comes before the uid's 409 (from memory; surely in 1.36)
 

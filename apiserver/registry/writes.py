@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from apimachinery.errors import Object
-from apimachinery.resources import Resource
-from apiserver.storage.records import Author
-from apiserver.user import User
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.storage.records import Author
+from kubeskew.apiserver.user import User
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from apiserver.request import BodyBrokenError, BodyTooLargeError
+from kubeskew.apiserver.request import BodyBrokenError, BodyTooLargeError
 
 _BUFFERED_MAX = 1 << 18  # bytes kept for a handler that has not asked for them yet
 

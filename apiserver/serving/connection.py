@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from apiserver.request import Handler, Peer, Upgrade
-from apiserver.serving.incoming import Asked, Incoming, Refused
-from apiserver.serving.line import Limits, Line
-from apiserver.serving.outgoing import Outgoing
-from apiserver.serving.tunnel import ConnectionTunnel
+from kubeskew.apiserver.request import Handler, Peer, Upgrade
+from kubeskew.apiserver.serving.incoming import Asked, Incoming, Refused
+from kubeskew.apiserver.serving.line import Limits, Line
+from kubeskew.apiserver.serving.outgoing import Outgoing
+from kubeskew.apiserver.serving.tunnel import ConnectionTunnel
 
 _WAITING_MAX = 8  # requests that a client sends ahead
 

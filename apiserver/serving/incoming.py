@@ -7,10 +7,10 @@ from urllib.parse import unquote
 
 import httptools
 
-from apiserver.request import Peer, Request, parse_query
-from apiserver.serving import heads
-from apiserver.serving.body import Body
-from apiserver.serving.line import Line
+from kubeskew.apiserver.request import Peer, Request, parse_query
+from kubeskew.apiserver.serving import heads
+from kubeskew.apiserver.serving.body import Body
+from kubeskew.apiserver.serving.line import Line
 
 _HEAD_MAX = (1 << 20) + 4096  # bytes; as upstream (MaxHeaderBytes and Go's slack)
 _FRAMING_MAX = 64 << 10  # bytes of chunk sizes, extensions and trailers, beside so many times the data:

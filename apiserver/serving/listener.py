@@ -4,10 +4,10 @@ import asyncio
 import ssl
 from email.utils import format_datetime
 
-from apimachinery.clock import Clock
-from apiserver.request import Handler
-from apiserver.serving.connection import Connection
-from apiserver.serving.line import Limits
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.request import Handler
+from kubeskew.apiserver.serving.connection import Connection
+from kubeskew.apiserver.serving.line import Limits
 
 
 class Front:

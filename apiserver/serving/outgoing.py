@@ -5,12 +5,12 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from apiserver.request import BodyBrokenError, Response, Upgrade
-from apiserver.serving import heads
-from apiserver.serving.body import Body
-from apiserver.serving.incoming import Asked, Refused
-from apiserver.serving.line import Line
-from apiserver.serving.tunnel import ConnectionTunnel
+from kubeskew.apiserver.request import BodyBrokenError, Response, Upgrade
+from kubeskew.apiserver.serving import heads
+from kubeskew.apiserver.serving.body import Body
+from kubeskew.apiserver.serving.incoming import Asked, Refused
+from kubeskew.apiserver.serving.line import Line
+from kubeskew.apiserver.serving.tunnel import ConnectionTunnel
 
 _SKIPPED_MAX = 256 << 10  # of a body that nobody read, before the answer; as Go
 _LINGER_SECONDS = 2.0  # for more of it, so that the client gets to read the answer

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
-from apiserver.storage.records import Entry
+from kubeskew.apiserver.storage.records import Entry
 
 
 def entry_sum(entry: Entry) -> int:

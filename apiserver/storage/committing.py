@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
-from apiserver.storage.checksums import entry_sum, event_sum, row_state_sum
-from apiserver.storage.deciding import Decision, Outcome, State, after, decide
-from apiserver.storage.failures import DamageError
-from apiserver.storage.records import EMPTY_REVISION, Change, Entry, Key, Verb
-from apiserver.storage.statements import Row, Session, entry_row, event_row
+from kubeskew.apiserver.storage.checksums import entry_sum, event_sum, row_state_sum
+from kubeskew.apiserver.storage.deciding import Decision, Outcome, State, after, decide
+from kubeskew.apiserver.storage.failures import DamageError
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, Entry, Key, Verb
+from kubeskew.apiserver.storage.statements import Row, Session, entry_row, event_row
 
 
 def commit(session: Session, changes: Sequence[Change], floor: int, known: int) -> list[Outcome]:

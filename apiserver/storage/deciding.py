@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from apiserver.storage.failures import ConflictError
-from apiserver.storage.records import Change, Entry, Event, Key, Verb
+from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Verb
 
 Outcome = Event | ConflictError
 

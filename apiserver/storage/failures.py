@@ -1,6 +1,6 @@
 """What the event store refuses, and what it could not do. HTTP has its own words for it, elsewhere."""
 
-from apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.storage.records import Entry, Key
 
 
 class StorageError(Exception):

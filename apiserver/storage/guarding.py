@@ -8,8 +8,8 @@ microseconds each; once one is missed, nothing is written any more.
 import os
 from contextlib import suppress
 
-from apiserver.storage.failures import DamageError, StorageError
-from apiserver.storage.high_water import HighWaterMark, read
+from kubeskew.apiserver.storage.failures import DamageError, StorageError
+from kubeskew.apiserver.storage.high_water import HighWaterMark, read
 
 _Identity = tuple[int, int]  # device and inode
 

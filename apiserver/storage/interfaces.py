@@ -6,7 +6,7 @@ Handlers and the registry know `Store`; the store knows `Log`; only the implemen
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, Self
 
-from apiserver.storage.records import Change, ComponentEvent, Entry, Event, Key, Page
+from kubeskew.apiserver.storage.records import Change, ComponentEvent, Entry, Event, Key, Page
 
 
 class Log(Protocol):

@@ -6,8 +6,8 @@ from typing import Self
 
 import orjson
 
-from apiserver.storage.records import EMPTY_REVISION
-from apiserver.storage.statements import Session
+from kubeskew.apiserver.storage.records import EMPTY_REVISION
+from kubeskew.apiserver.storage.statements import Session
 
 Range = tuple[int, int]  # the first and the last
 

@@ -4,13 +4,13 @@ import heapq
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Self
 
-from apimachinery.clock import Clock
-from apiserver.storage import high_water
-from apiserver.storage.records import ComponentEvent, Entry, Event, Key
-from apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
-from apiserver.storage.sqlite import Database
-from apiserver.storage.statements import component_event_of, entry_of, event_of
-from apiserver.storage.verifying import Replay, verify
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.storage import high_water
+from kubeskew.apiserver.storage.records import ComponentEvent, Entry, Event, Key
+from kubeskew.apiserver.storage.sql_log import NO_LIMIT, compacted, entries_at, events_after, newest
+from kubeskew.apiserver.storage.sqlite import Database
+from kubeskew.apiserver.storage.statements import component_event_of, entry_of, event_of
+from kubeskew.apiserver.storage.verifying import Replay, verify
 
 CHUNK_EVENTS = 500
 FOLLOW_SECONDS = 0.1

@@ -16,14 +16,14 @@ from typing import Any
 
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
-from apiserver.storage.checksums import entry_sum, is_intact
-from apiserver.storage.failures import StorageError
-from apiserver.storage.high_water import HighWaterMark, read
-from apiserver.storage.metadata import Metadata, Range
-from apiserver.storage.records import EMPTY_REVISION, Entry, Key
-from apiserver.storage.statements import Session, Statement, compile_all, entry_of, entry_row
-from apiserver.storage.verifying import Difference, damaged_event, put
-from migrations import upgrading
+from kubeskew.apiserver.storage.checksums import entry_sum, is_intact
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.high_water import HighWaterMark, read
+from kubeskew.apiserver.storage.metadata import Metadata, Range
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, Entry, Key
+from kubeskew.apiserver.storage.statements import Session, Statement, compile_all, entry_of, entry_row
+from kubeskew.apiserver.storage.verifying import Difference, damaged_event, put
+from kubeskew.migrations import upgrading
 
 CHUNK_ROWS = 500
 

@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from apiserver.storage.checksums import as_bytes
-from apiserver.storage.deciding import after
-from apiserver.storage.records import Entry, Event, Key
+from kubeskew.apiserver.storage.checksums import as_bytes
+from kubeskew.apiserver.storage.deciding import after
+from kubeskew.apiserver.storage.records import Entry, Event, Key
 
 
 def fold(events: Iterable[Event], start: Mapping[Key, Entry] | None = None) -> dict[Key, Entry]:

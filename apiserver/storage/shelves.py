@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
-from apiserver.storage.records import Entry, Key, Page
+from kubeskew.apiserver.storage.records import Entry, Key, Page
 
 Matches = Callable[[Entry], bool]
 

@@ -11,16 +11,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from apimachinery.clock import Clock
-from apiserver.storage import verifying
-from apiserver.storage.committing import commit
-from apiserver.storage.deciding import Outcome, check
-from apiserver.storage.failures import CompactedError, DamageError, FutureRevisionError, StorageError
-from apiserver.storage.guarding import FileGuard
-from apiserver.storage.metadata import Metadata
-from apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event
-from apiserver.storage.sqlite import Database, path_of
-from apiserver.storage.statements import (
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.storage import verifying
+from kubeskew.apiserver.storage.committing import commit
+from kubeskew.apiserver.storage.deciding import Outcome, check
+from kubeskew.apiserver.storage.failures import CompactedError, DamageError, FutureRevisionError, StorageError
+from kubeskew.apiserver.storage.guarding import FileGuard
+from kubeskew.apiserver.storage.metadata import Metadata
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event
+from kubeskew.apiserver.storage.sqlite import Database, path_of
+from kubeskew.apiserver.storage.statements import (
     Session,
     component_event_of,
     entry_of_event,

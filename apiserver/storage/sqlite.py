@@ -17,10 +17,10 @@ from sqlalchemy import make_url
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from apiserver.storage.failures import DamageError, StorageError
-from apiserver.storage.guarding import FileGuard
-from apiserver.storage.statements import Session, Statement, compile_all
-from migrations import upgrading
+from kubeskew.apiserver.storage.failures import DamageError, StorageError
+from kubeskew.apiserver.storage.guarding import FileGuard
+from kubeskew.apiserver.storage.statements import Session, Statement, compile_all
+from kubeskew.migrations import upgrading
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.engine import Dialect
 
-from apiserver.storage.checksums import is_intact
-from apiserver.storage.records import DAMAGED, Author, ComponentEvent, Entry, Event, Key, Verb
-from migrations.tables import events, meta, objects, timeline
+from kubeskew.apiserver.storage.checksums import is_intact
+from kubeskew.apiserver.storage.records import DAMAGED, Author, ComponentEvent, Entry, Event, Key, Verb
+from kubeskew.migrations.tables import events, meta, objects, timeline
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apiserver.storage.checksums import entry_sum, is_intact
-from apiserver.storage.failures import DamageError
-from apiserver.storage.metadata import Metadata, Range
-from apiserver.storage.records import DAMAGED, EMPTY_REVISION, Entry, Key, Verb
-from apiserver.storage.replay import digest
-from apiserver.storage.statements import Session, entry_of
+from kubeskew.apiserver.storage.checksums import entry_sum, is_intact
+from kubeskew.apiserver.storage.failures import DamageError
+from kubeskew.apiserver.storage.metadata import Metadata, Range
+from kubeskew.apiserver.storage.records import DAMAGED, EMPTY_REVISION, Entry, Key, Verb
+from kubeskew.apiserver.storage.replay import digest
+from kubeskew.apiserver.storage.statements import Session, entry_of
 
 CHUNK_EVENTS = 1000
 NAMED_MAX = 5  # differences that an error names

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from apiserver.storage.records import Entry, Event, Key, Verb
+from kubeskew.apiserver.storage.records import Entry, Event, Key, Verb
 
 WINDOW_EVENTS_MAX = 10_000
 WINDOW_BYTES_MAX = 32 << 20  # of values, those before the events included

@@ -1,5 +1,5 @@
 """Objects as Tables: what the server prints for `kubectl get`."""
 
-from apiserver.tables.table import render
+from kubeskew.apiserver.tables.table import render
 
 __all__ = ["render"]

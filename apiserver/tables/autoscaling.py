@@ -3,10 +3,10 @@
 Source: pkg/printers/internalversion/printers.go (printHorizontalPodAutoscaler, formatHPAMetrics, printScale).
 """
 
-from apimachinery.conversion import convert
-from apimachinery.errors import Object
-from apimachinery.resources import GroupVersionKind
-from apiserver.tables.subjects import NONE, UNKNOWN, UNSET, Cells, Subject, at, quantity
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apiserver.tables.subjects import NONE, UNKNOWN, UNSET, Cells, Subject, at, quantity
 
 _V2 = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 _SHOWN = 2  # metrics

@@ -6,8 +6,8 @@ APIService (from memory).
 
 from types import MappingProxyType
 
-from apimachinery.errors import GroupKind, Object
-from apiserver.tables.subjects import NONE, UNSET, Cell, Cells, CellTable, Subject
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apiserver.tables.subjects import NONE, UNSET, Cell, Cells, CellTable, Subject
 
 
 def webhook_configuration(subject: Subject) -> Cells:

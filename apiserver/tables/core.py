@@ -6,12 +6,12 @@ Source: pkg/printers/internalversion/printers.go.
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from apimachinery.conversion import convert
-from apimachinery.errors import GroupKind, Object
-from apimachinery.resources import GroupVersionKind
-from apiserver.tables.nodes import node
-from apiserver.tables.pods import pod
-from apiserver.tables.subjects import Cells, CellTable, Subject, at, containers, labels, quantity
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apiserver.tables.nodes import node
+from kubeskew.apiserver.tables.pods import pod
+from kubeskew.apiserver.tables.subjects import Cells, CellTable, Subject, at, containers, labels, quantity
 
 _CORE_EVENT = GroupVersionKind("", "v1", "Event")
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from apimachinery import go_json
-from apimachinery.cel.times import SECOND, timestamp
-from apimachinery.errors import Object
-from apimachinery.resources import Column
-from apiserver.tables.durations import human_duration
-from apiserver.tables.json_path import JSONPath, text_of
-from apiserver.tables.subjects import UNKNOWN, Cell, Subject
+from kubeskew.apimachinery import go_json
+from kubeskew.apimachinery.cel.times import SECOND, timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import Column
+from kubeskew.apiserver.tables.durations import human_duration
+from kubeskew.apiserver.tables.json_path import JSONPath, text_of
+from kubeskew.apiserver.tables.subjects import UNKNOWN, Cell, Subject
 
 NAME = Column(
     "Name",

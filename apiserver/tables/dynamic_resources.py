@@ -5,8 +5,8 @@ Source: pkg/printers/internalversion/printers.go.
 
 from types import MappingProxyType
 
-from apimachinery.errors import GroupKind, Object
-from apiserver.tables.subjects import NONE, Cells, CellTable, Subject, ago, at, kind_name
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apiserver.tables.subjects import NONE, Cells, CellTable, Subject, ago, at, kind_name
 
 _CLASSIC = ("resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2")  # claims with resource classes
 

@@ -5,8 +5,8 @@ Source: pkg/printers/internalversion/printers.go.
 
 from types import MappingProxyType
 
-from apimachinery.errors import GroupKind, Object
-from apiserver.tables.subjects import (
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apiserver.tables.subjects import (
     NONE,
     UNKNOWN,
     UNSET,

@@ -4,7 +4,7 @@ Source: pkg/printers/internalversion/printers.go (printNode). The architecture b
 which the newest development has, is in none of the releases printed here.
 """
 
-from apiserver.tables.subjects import NONE, UNKNOWN, Cells, Subject
+from kubeskew.apiserver.tables.subjects import NONE, UNKNOWN, Cells, Subject
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLE_LABEL = "kubernetes.io/role"

@@ -5,9 +5,9 @@ Source: pkg/printers/internalversion/printers.go (printPod).
 
 from dataclasses import dataclass, field
 
-from apimachinery.clock import parse_timestamp
-from apimachinery.errors import Object
-from apiserver.tables.subjects import NONE, Cells, Subject, ago, at
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.tables.subjects import NONE, Cells, Subject, ago, at
 
 _INITIALIZING = "PodInitializing"
 _OVER = ("Succeeded", "Failed")

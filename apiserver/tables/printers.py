@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from apimachinery.clock import parse_timestamp, timestamp
-from apimachinery.errors import GroupKind, Object
-from apimachinery.resources import Column, Resource
-from apiserver.definitions.model import CustomResource
-from apiserver.tables import (
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.resources import Column, Resource
+from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.tables import (
     control,
     core,
     custom,
@@ -24,8 +24,8 @@ from apiserver.tables import (
     storage,
     workloads,
 )
-from apiserver.tables.autoscaling import scale
-from apiserver.tables.subjects import Cell, Cells, CellsOf, CellTable, Subject, at
+from kubeskew.apiserver.tables.autoscaling import scale
+from kubeskew.apiserver.tables.subjects import Cell, Cells, CellsOf, CellTable, Subject, at
 
 _CELLS: CellTable = MappingProxyType(
     {

@@ -6,9 +6,9 @@ Source: pkg/printers/internalversion/printers.go.
 from datetime import timedelta
 from types import MappingProxyType
 
-from apimachinery.errors import GroupKind
-from apiserver.tables.durations import human_duration
-from apiserver.tables.subjects import NONE, Cells, CellTable, Subject, joined, labels
+from kubeskew.apimachinery.errors import GroupKind
+from kubeskew.apiserver.tables.durations import human_duration
+from kubeskew.apiserver.tables.subjects import NONE, Cells, CellTable, Subject, joined, labels
 
 
 def role_binding(subject: Subject) -> Cells:

@@ -6,8 +6,8 @@ Source: pkg/printers/internalversion/printers.go. Releases up to 1.36 mark every
 from types import MappingProxyType
 from typing import Any
 
-from apimachinery.errors import GroupKind, GroupResource
-from apiserver.tables.subjects import (
+from kubeskew.apimachinery.errors import GroupKind, GroupResource
+from kubeskew.apiserver.tables.subjects import (
     NONE,
     UNSET,
     Cells,

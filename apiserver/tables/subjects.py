@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import parse_timestamp
-from apimachinery.errors import GroupKind, Object
-from apimachinery.labels import LabelSelector, SelectorError
-from apimachinery.quantity import Quantity, QuantityError
-from apiserver.tables.durations import human_duration
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery.quantity import Quantity, QuantityError
+from kubeskew.apiserver.tables.durations import human_duration
 
 NONE = "<none>"
 UNSET = "<unset>"

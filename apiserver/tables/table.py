@@ -6,12 +6,12 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/response.go (asTable), pkg/print
 from collections.abc import Sequence
 from datetime import datetime
 
-from apimachinery import errors
-from apimachinery.errors import GroupKind, Object
-from apimachinery.resources import Column, Resource
-from apiserver.partial_metadata import partial
-from apiserver.tables.printers import Printer, printer_for
-from apiserver.tables.subjects import Subject
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.resources import Column, Resource
+from kubeskew.apiserver.partial_metadata import partial
+from kubeskew.apiserver.tables.printers import Printer, printer_for
+from kubeskew.apiserver.tables.subjects import Subject
 
 _INCLUDES = ("Metadata", "Object", "None")
 _SCALE = GroupKind("autoscaling", "Scale")

@@ -5,12 +5,12 @@ Source: pkg/printers/internalversion/printers.go.
 
 from types import MappingProxyType
 
-from apimachinery.clock import parse_timestamp
-from apimachinery.errors import GroupKind
-from apimachinery.labels import LabelSelector, SelectorError
-from apiserver.tables.autoscaling import horizontal_pod_autoscaler
-from apiserver.tables.durations import human_duration
-from apiserver.tables.subjects import (
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.errors import GroupKind
+from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apiserver.tables.autoscaling import horizontal_pod_autoscaler
+from kubeskew.apiserver.tables.durations import human_duration
+from kubeskew.apiserver.tables.subjects import (
     NONE,
     Cells,
     CellTable,

@@ -9,13 +9,13 @@ import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from apimachinery import decoding
-from apimachinery.clock import Clock
-from apimachinery.errors import Object, StatusError
-from apiserver.encoding import dumps
-from apiserver.webhooks import failures
-from apiserver.webhooks.endpoints import Address, ResolutionError, ServiceResolver
-from apiserver.webhooks.trust import shown_by, trusting
+from kubeskew.apimachinery import decoding
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.webhooks import failures
+from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError, ServiceResolver
+from kubeskew.apiserver.webhooks.trust import shown_by, trusting
 
 if TYPE_CHECKING:
     import aiohttp
@@ -111,7 +111,7 @@ class WebhookClient:
         if self._session is None:
             import aiohttp
 
-            from apiserver.webhooks.resolving import Resolver
+            from kubeskew.apiserver.webhooks.resolving import Resolver
 
             connector = aiohttp.TCPConnector(
                 resolver=Resolver(self._services), use_dns_cache=False, limit=0, keepalive_timeout=60.0

@@ -10,10 +10,10 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from apimachinery.errors import Object
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 ANNOTATION = "apiserver.kubeskew.io/local-address"  # HOST:PORT, whatever the port asked for
 _SLICES = "endpointslices.discovery.k8s.io"

@@ -12,13 +12,13 @@ import ssl
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
 
 if TYPE_CHECKING:
     from cryptography import x509
 
-    from apiserver.webhooks.endpoints import Address
+    from kubeskew.apiserver.webhooks.endpoints import Address
 
 _ERRNO = {
     errno.ECONNREFUSED: "connection refused",

@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import ThreadedResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from apiserver.webhooks.endpoints import Address, ServiceResolver
+from kubeskew.apiserver.webhooks.endpoints import Address, ServiceResolver
 
 
 class Resolver(AbstractResolver):

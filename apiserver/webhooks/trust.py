@@ -5,7 +5,7 @@ import ssl
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from apiserver.webhooks.endpoints import Address
+from kubeskew.apiserver.webhooks.endpoints import Address
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from json import dumps
 from urllib.parse import urlsplit
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, required
-from apimachinery.validation import names
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, required
+from kubeskew.apimachinery.validation import names
 
 _FORM = "; desired format: https://host[/path]"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

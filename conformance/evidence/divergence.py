@@ -9,8 +9,8 @@ write that brought what the other never had.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from conformance.evidence.record import Record, Subject
-from conformance.evidence.scrubbing import Fact
+from kubeskew.conformance.evidence.record import Record, Subject
+from kubeskew.conformance.evidence.scrubbing import Fact
 
 MISSING = "missing"  # the other run has it
 EXTRA = "extra"  # the other run never had it

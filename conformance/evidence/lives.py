@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.evidence.log import Logged, Write
+from kubeskew.conformance.evidence.log import Logged, Write
 
 Object = Mapping[str, Any]
 

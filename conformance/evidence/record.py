@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from conformance.evidence.log import Logged, Write
-from conformance.evidence.scrubbing import Fact, Names, facts
+from kubeskew.conformance.evidence.log import Logged, Write
+from kubeskew.conformance.evidence.scrubbing import Fact, Names, facts
 
 # Renewed or repeated whatever happens; their writes tell nothing of a feature.
 _IGNORED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})

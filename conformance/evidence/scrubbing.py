@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from conformance.evidence.log import Write
+from kubeskew.conformance.evidence.log import Write
 
 # Fields that say when, where or which copy; none says what happened.
 _VOLATILE = {

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from conformance.evidence.log import ComponentChange, Logged
+from kubeskew.conformance.evidence.log import ComponentChange, Logged
 
 STARTED = "started"
 

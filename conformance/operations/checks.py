@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from apimachinery.client.rest import CONNECTION_ERRORS
-from conformance.bindings import bind
-from conformance.context import CellContext, Object
-from conformance.durations import seconds
-from conformance.errors import ScenarioError, StepError
-from conformance.matching import mismatches
-from conformance.operations.objects import POLL_SECONDS, describe, find
-from conformance.operations.outputs import bind_outputs
-from conformance.scenario import Operation
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.context import CellContext, Object
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.matching import mismatches
+from kubeskew.conformance.operations.objects import POLL_SECONDS, describe, find
+from kubeskew.conformance.operations.outputs import bind_outputs
+from kubeskew.conformance.scenario import Operation
 
 
 async def assert_(ctx: CellContext, operation: Operation) -> None:

@@ -6,10 +6,10 @@ Before each, the pods are noted, so that `undisturbed` can compare.
 from collections.abc import Sequence
 from typing import Any
 
-from conformance.bindings import bind
-from conformance.context import CellContext
-from conformance.errors import ScenarioError
-from conformance.scenario import Operation
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.scenario import Operation
 
 
 async def upgrade(ctx: CellContext, operation: Operation) -> None:

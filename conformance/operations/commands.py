@@ -3,11 +3,11 @@
 import asyncio
 import os
 
-from conformance.bindings import bind
-from conformance.context import CellContext
-from conformance.durations import seconds
-from conformance.errors import ScenarioError, StepError
-from conformance.scenario import Operation
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.scenario import Operation
 
 
 async def script(ctx: CellContext, operation: Operation) -> None:

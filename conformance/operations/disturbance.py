@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.client.refs import PODS
-from conformance.bindings import bind
-from conformance.context import CellContext, Object
-from conformance.durations import seconds
-from conformance.errors import ScenarioError, StepError
-from conformance.operations.objects import POLL_SECONDS, describe, find
-from conformance.scenario import Operation
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.context import CellContext, Object
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.operations.objects import POLL_SECONDS, describe, find
+from kubeskew.conformance.scenario import Operation
 
 
 async def prepared(ctx: CellContext, operation: Operation) -> None:

@@ -2,15 +2,15 @@
 
 import re
 
-from apimachinery.client.rest import CONNECTION_ERRORS
-from apimachinery.errors import StatusError
-from conformance.bindings import bind
-from conformance.context import CellContext
-from conformance.durations import seconds
-from conformance.errors import ScenarioError, StepError
-from conformance.operations.objects import POLL_SECONDS
-from conformance.operations.outputs import bind_outputs
-from conformance.scenario import Operation
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.operations.objects import POLL_SECONDS
+from kubeskew.conformance.operations.outputs import bind_outputs
+from kubeskew.conformance.scenario import Operation
 
 
 async def pod_logs(ctx: CellContext, operation: Operation) -> None:

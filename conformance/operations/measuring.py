@@ -4,14 +4,14 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from apimachinery.client.rest import CONNECTION_ERRORS
-from conformance.bindings import bind, evaluate, expression
-from conformance.context import CellContext
-from conformance.durations import seconds
-from conformance.errors import ScenarioError, StepError
-from conformance.operations.objects import POLL_SECONDS, find
-from conformance.operations.outputs import bind_outputs
-from conformance.scenario import Operation
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.conformance.bindings import bind, evaluate, expression
+from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.operations.objects import POLL_SECONDS, find
+from kubeskew.conformance.operations.outputs import bind_outputs
+from kubeskew.conformance.scenario import Operation
 
 
 async def observe(ctx: CellContext, operation: Operation) -> None:

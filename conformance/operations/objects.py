@@ -5,15 +5,15 @@ from pathlib import Path
 
 import yaml
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import MERGE_PATCH
-from apimachinery.errors import StatusError
-from conformance.bindings import bind
-from conformance.context import CellContext, Object
-from conformance.durations import seconds
-from conformance.errors import ScenarioError, StepError
-from conformance.operations.writing import write
-from conformance.scenario import Operation
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import MERGE_PATCH
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.conformance.bindings import bind
+from kubeskew.conformance.context import CellContext, Object
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError, StepError
+from kubeskew.conformance.operations.writing import write
+from kubeskew.conformance.scenario import Operation
 
 POLL_SECONDS = 0.05
 

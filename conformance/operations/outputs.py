@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from conformance.bindings import evaluate, expression
-from conformance.context import CellContext
-from conformance.scenario import Operation
+from kubeskew.conformance.bindings import evaluate, expression
+from kubeskew.conformance.context import CellContext
+from kubeskew.conformance.scenario import Operation
 
 
 def bind_outputs(ctx: CellContext, operation: Operation, found: Any) -> None:

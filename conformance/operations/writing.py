@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from apimachinery.errors import StatusError
-from conformance.context import CellContext, Object
-from conformance.errors import StepError
-from conformance.matching import mismatches
-from conformance.operations.outputs import bind_outputs
-from conformance.scenario import Operation
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.conformance.context import CellContext, Object
+from kubeskew.conformance.errors import StepError
+from kubeskew.conformance.matching import mismatches
+from kubeskew.conformance.operations.outputs import bind_outputs
+from kubeskew.conformance.scenario import Operation
 
 
 async def write(

@@ -6,13 +6,13 @@ Source: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36.
 from collections.abc import Coroutine
 from typing import Any
 
-from apimachinery.client.discovery import served_resources
-from apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, Ref
-from apimachinery.client.rest import Object
-from apimachinery.clock import timestamp
-from apimachinery.errors import StatusError
-from controllers.autoscaling import status
-from controllers.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.apimachinery.client.discovery import served_resources
+from kubeskew.apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, Ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.autoscaling import status
+from kubeskew.controllers.base import Controller, ControllerContext, Key, SyncError
 
 _RESYNC_SECONDS = 15.0
 

@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36.
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
 
 ABLE_TO_SCALE, SCALING_ACTIVE = "AbleToScale", "ScalingActive"
 GOT_SCALE = ("SucceededGetScale", "the HPA controller was able to get the target's current scale")

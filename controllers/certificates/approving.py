@@ -5,9 +5,9 @@ Source: k8s.io/kubernetes/pkg/controller/certificates/approver/sarapprove.go, 1.
 
 from typing import Any
 
-from apimachinery.client.rest import Object
-from controllers.base import SyncError
-from controllers.certificates.base import REQUESTS, RequestController, has, with_condition
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.base import SyncError
+from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_condition
 
 _CLIENT_KUBELET = "kubernetes.io/kube-apiserver-client-kubelet"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -50,8 +50,8 @@ class ApprovingController(RequestController):
 
 def _kinds(request: Object) -> list[tuple[str, str]]:
     """As what the request could be approved: the subresource that is asked about, and what is then said."""
-    from apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
-    from controllers.certificates.kubelets import client_fault
+    from kubeskew.apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
+    from kubeskew.controllers.certificates.kubelets import client_fault
 
     spec = request["spec"]
     try:

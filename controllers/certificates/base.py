@@ -5,9 +5,9 @@ Source: k8s.io/kubernetes/pkg/controller/certificates/certificate_controller.go,
 
 from abc import abstractmethod
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import Object
-from controllers.base import Controller, ControllerContext, Key
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.base import Controller, ControllerContext, Key
 
 REQUESTS = Ref("certificates.k8s.io", "v1", "certificatesigningrequests", False, "CertificateSigningRequest")
 

@@ -8,11 +8,11 @@ from collections.abc import Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp
-from apimachinery.errors import StatusError
-from controllers.base import Controller, ControllerContext, Key
-from controllers.certificates.base import REQUESTS, conditions
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.certificates.base import REQUESTS, conditions
 
 _PERIOD_SECONDS = 3600.0
 _DECIDED = timedelta(hours=1)

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from apimachinery.client.rest import Object
-from controllers.base import ControllerContext, SyncError
-from controllers.certificates.base import REQUESTS, RequestController, has, with_condition
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.base import ControllerContext, SyncError
+from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_condition
 
 if TYPE_CHECKING:
-    from apimachinery.certificate_requests import CertificateRequest
-    from controllers.certificates.issuing import Issuer
+    from kubeskew.apimachinery.certificate_requests import CertificateRequest
+    from kubeskew.controllers.certificates.issuing import Issuer
 
 _CLIENT, _LEGACY = "kubernetes.io/kube-apiserver-client", "kubernetes.io/legacy-unknown"
 _CLIENT_KUBELET, _SERVING = f"{_CLIENT}-kubelet", "kubernetes.io/kubelet-serving"
@@ -51,7 +51,7 @@ class SigningController(RequestController):
         await self.client.update(REQUESTS, {**request, "status": status}, "status")
 
     def _ready(self) -> "Issuer":
-        from controllers.certificates.issuing import Issuer  # cryptography is slow to import
+        from kubeskew.controllers.certificates.issuing import Issuer  # cryptography is slow to import
 
         if self._issuer is None:
             if self._authority is None:
@@ -61,8 +61,8 @@ class SigningController(RequestController):
 
     def _fault(self, request: Object) -> str:
         """Why the signer will not sign, empty if it will."""
-        from apimachinery.certificate_requests import RequestError, parse_request
-        from controllers.certificates import kubelets
+        from kubeskew.apimachinery.certificate_requests import RequestError, parse_request
+        from kubeskew.controllers.certificates import kubelets
 
         spec = request["spec"]
         try:

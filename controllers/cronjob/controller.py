@@ -2,11 +2,11 @@
 
 import copy
 
-from apimachinery.client.refs import CRON_JOBS, JOBS
-from apimachinery.client.rest import Object
-from controllers import owners
-from controllers.base import Controller, ControllerContext, Key
-from controllers.cronjob.run import Run
+from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers import owners
+from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.cronjob.run import Run
 
 
 class CronJobController(Controller):

@@ -6,17 +6,17 @@ Behaviour of syncCronJob and cleanupFinishedJobs (k8s.io/kubernetes/pkg/controll
 from collections.abc import Sequence
 from datetime import datetime
 
-from apimachinery import cron
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import CRON_JOBS, JOBS
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.clock import parse_timestamp, timestamp
-from apimachinery.cron import CronError, Schedule
-from apimachinery.errors import StatusError, is_reason
-from controllers import owners
-from controllers.cronjob import timing
-from controllers.job import conditions
-from controllers.replica_pods import is_namespace_terminating
+from kubeskew.apimachinery import cron
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.cron import CronError, Schedule
+from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.controllers import owners
+from kubeskew.controllers.cronjob import timing
+from kubeskew.controllers.job import conditions
+from kubeskew.controllers.replica_pods import is_namespace_terminating
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"

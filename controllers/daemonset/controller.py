@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
-from apimachinery.client.rest import Object
-from apimachinery.labels import LabelSelector
-from controllers import history, owners, pods
-from controllers.base import ControllerContext, Key, key_of
-from controllers.daemonset import placement
-from controllers.daemonset.rollout import Judge, Plan, by_age, limits
-from controllers.hashing import template_hash
-from controllers.history import REVISION_LABEL, Revisions
-from controllers.pod_owner import PodOwnerController
-from controllers.replica_pods import is_namespace_terminating, slow_start
+from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.controllers import history, owners, pods
+from kubeskew.controllers.base import ControllerContext, Key, key_of
+from kubeskew.controllers.daemonset import placement
+from kubeskew.controllers.daemonset.rollout import Judge, Plan, by_age, limits
+from kubeskew.controllers.hashing import template_hash
+from kubeskew.controllers.history import REVISION_LABEL, Revisions
+from kubeskew.controllers.pod_owner import PodOwnerController
+from kubeskew.controllers.replica_pods import is_namespace_terminating, slow_start
 
 BURST_REPLICAS = 250
 _DEFAULT_HISTORY = 10

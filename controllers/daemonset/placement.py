@@ -5,10 +5,10 @@ Behaviour of k8s.io/kubernetes/pkg/controller/daemon (NodeShouldRunDaemonPod) an
 
 import copy
 
-from apimachinery.client.rest import Object
-from apimachinery.node_affinity import affinity_matches
-from apimachinery.taints import tolerates
-from controllers.history import REVISION_LABEL
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.node_affinity import affinity_matches
+from kubeskew.apimachinery.taints import tolerates
+from kubeskew.controllers.history import REVISION_LABEL
 
 GENERATION_LABEL = "pod-template-generation"
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"

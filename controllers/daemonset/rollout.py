@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from apimachinery.client.rest import Object
-from controllers import pods
-from controllers.daemonset.placement import is_updated, template_generation
-from controllers.history import REVISION_LABEL
-from controllers.scaling import scaled
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers import pods
+from kubeskew.controllers.daemonset.placement import is_updated, template_generation
+from kubeskew.controllers.history import REVISION_LABEL
+from kubeskew.controllers.scaling import scaled
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ Behaviour of k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
 import math
 from collections.abc import Iterable, Sequence
 
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp
-from controllers.scaling import scaled
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.controllers.scaling import scaled
 
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"

@@ -1,14 +1,14 @@
 """The deployment controller's loop: whom to look at when something changes, and when to look again."""
 
-from apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
-from apimachinery.client.rest import Object
-from apimachinery.labels import LabelSelector
-from controllers import owners
-from controllers.base import Controller, ControllerContext, Key
-from controllers.deployment import arithmetic, revisions, status
-from controllers.deployment.rollout import Rollout
-from controllers.owners import Claimer
-from controllers.pods import condition
+from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.controllers import owners
+from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.deployment import arithmetic, revisions, status
+from kubeskew.controllers.deployment.rollout import Rollout
+from kubeskew.controllers.owners import Claimer
+from kubeskew.controllers.pods import condition
 
 # Minor since which events say "from 2 to 3"; before, "to 3 from 2" (from memory).
 _FROM_FIRST_SINCE = 32

@@ -5,9 +5,9 @@ Behaviour of k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
 
 from collections.abc import Iterable, Sequence
 
-from apimachinery.client.refs import DEPLOYMENTS, REPLICA_SETS
-from apimachinery.client.rest import Object
-from controllers.deployment.arithmetic import (
+from kubeskew.apimachinery.client.refs import DEPLOYMENTS, REPLICA_SETS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.deployment.arithmetic import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,
     annotated,
@@ -16,8 +16,8 @@ from controllers.deployment.arithmetic import (
     new_set_size,
     replicas,
 )
-from controllers.hashing import template_hash
-from controllers.owners import new_controller_reference
+from kubeskew.controllers.hashing import template_hash
+from kubeskew.controllers.owners import new_controller_reference
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

@@ -6,16 +6,16 @@ changed something ends the reconciliation: the informer will tell when to go on.
 
 from collections.abc import Sequence
 
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import DEPLOYMENTS, REPLICA_SETS
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from controllers.deployment import arithmetic, revisions, status
-from controllers.deployment.arithmetic import replicas
-from controllers.owners import is_controlled_by
-from controllers.pods import is_terminal
-from controllers.replica_pods import is_namespace_terminating
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import DEPLOYMENTS, REPLICA_SETS
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.deployment import arithmetic, revisions, status
+from kubeskew.controllers.deployment.arithmetic import replicas
+from kubeskew.controllers.owners import is_controlled_by
+from kubeskew.controllers.pods import is_terminal
+from kubeskew.controllers.replica_pods import is_namespace_terminating
 
 
 class Rollout:

@@ -6,10 +6,10 @@ Reasons and messages of k8s.io/kubernetes/pkg/controller/deployment/{sync,progre
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp, timestamp
-from controllers.deployment.arithmetic import max_unavailable, replicas, reported, total
-from controllers.pods import condition
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.controllers.deployment.arithmetic import max_unavailable, replicas, reported, total
+from kubeskew.controllers.pods import condition
 
 NO_LIMIT = 2**31 - 1
 NEW_AVAILABLE = "NewReplicaSetAvailable"

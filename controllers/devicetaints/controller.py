@@ -7,20 +7,20 @@ have to go; the work is their deletion, and the status of rules.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
-from apimachinery.client.rest import Object
-from apimachinery.errors import StatusError
-from controllers import pods
-from controllers.base import Controller, ControllerContext, Key, key_of
-from controllers.devicetaints import evictions
-from controllers.devicetaints.evictions import Eviction, Pool
-from controllers.devicetaints.matching import RuleMatcher
-from controllers.devicetaints.metrics import EvictionMetrics
-from controllers.devicetaints.rule_status import RuleStatus
-from controllers.pod_eviction import mark_and_delete
-from controllers.resourceclaim import dialect
-from controllers.resourceclaim.dialect import ClaimError, ClaimNotCreated, Dialect
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers import pods
+from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.devicetaints import evictions
+from kubeskew.controllers.devicetaints.evictions import Eviction, Pool
+from kubeskew.controllers.devicetaints.matching import RuleMatcher
+from kubeskew.controllers.devicetaints.metrics import EvictionMetrics
+from kubeskew.controllers.devicetaints.rule_status import RuleStatus
+from kubeskew.controllers.pod_eviction import mark_and_delete
+from kubeskew.controllers.resourceclaim import dialect
+from kubeskew.controllers.resourceclaim.dialect import ClaimError, ClaimNotCreated, Dialect
 
 _STATUS_SECONDS = 10.0  # the shortest time between two updates of a rule's status
 _REMEMBERED = 500

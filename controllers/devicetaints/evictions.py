@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp
 
 NO_EXECUTE = "NoExecute"
 

@@ -9,9 +9,9 @@ k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.34, and pkg/controll
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from apimachinery.client.rest import Object
-from apimachinery.component import World
-from controllers.devicetaints.evictions import Pool, selects
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.component import World
+from kubeskew.controllers.devicetaints.evictions import Pool, selects
 
 _NAMES_ONLY_SINCE = 35
 
@@ -49,9 +49,11 @@ class RuleMatcher:
 
     def _holds(self, expression: str, pool: Pool, device: Object) -> bool:
         """An expression that fails does not select."""
-        from apimachinery.cel.device_features import DeviceFeatures  # rarely needed, and much to import
-        from apimachinery.cel.devices import compile_selector, device_value
-        from apimachinery.cel.errors import CompileError, EvaluationError
+        from kubeskew.apimachinery.cel.device_features import (
+            DeviceFeatures,  # rarely needed, and much to import
+        )
+        from kubeskew.apimachinery.cel.devices import compile_selector, device_value
+        from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
 
         gates, minor = self._world.gates, self._world.version.minor
         features = DeviceFeatures(gates.enabled("DRAConsumableCapacity"), False, True, minor)

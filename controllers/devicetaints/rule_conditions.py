@@ -5,8 +5,8 @@ Source: pkg/controller/devicetainteviction (maybeUpdateRuleStatus), 1.36: its wo
 
 from dataclasses import dataclass
 
-from apimachinery.client.rest import Object
-from controllers.devicetaints.evictions import NO_EXECUTE
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.devicetaints.evictions import NO_EXECUTE
 
 IN_PROGRESS = "EvictionInProgress"
 _ONCE = (

@@ -6,12 +6,12 @@ Source: pkg/controller/devicetainteviction (maybeUpdateRuleStatus), 1.36.
 from collections import Counter
 from collections.abc import Callable
 
-from apimachinery.client.refs import taint_rules_ref
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp, timestamp
-from controllers.base import ControllerContext
-from controllers.devicetaints.evictions import NO_EXECUTE
-from controllers.devicetaints.rule_conditions import IN_PROGRESS, Counts, condition_of
+from kubeskew.apimachinery.client.refs import taint_rules_ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.controllers.base import ControllerContext
+from kubeskew.controllers.devicetaints.evictions import NO_EXECUTE
+from kubeskew.controllers.devicetaints.rule_conditions import IN_PROGRESS, Counts, condition_of
 
 _SECONDS = 10.0
 Concerned = Callable[[Object], tuple[list[Object], int, int]]

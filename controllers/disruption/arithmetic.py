@@ -6,10 +6,10 @@ Behaviour of k8s.io/kubernetes/pkg/controller/disruption and component-helpers/a
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp, timestamp
-from controllers import pods
-from controllers.scaling import scaled
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.controllers import pods
+from kubeskew.controllers.scaling import scaled
 
 ALLOWED = "DisruptionAllowed"
 DELETION_SECONDS = 120.0  # after which an evicted pod that is still there counts again

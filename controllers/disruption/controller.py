@@ -5,15 +5,15 @@ Behaviour of k8s.io/kubernetes/pkg/controller/disruption, 1.36.
 
 from typing import NamedTuple
 
-from apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp, timestamp
-from apimachinery.errors import StatusError
-from apimachinery.labels import LabelSelector
-from controllers import pods
-from controllers.base import Controller, ControllerContext, Key, SyncError
-from controllers.disruption import arithmetic
-from controllers.disruption.scales import Scales
+from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.controllers import pods
+from kubeskew.controllers.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.controllers.disruption import arithmetic
+from kubeskew.controllers.disruption.scales import Scales
 
 _STALE_SECONDS = 120.0
 

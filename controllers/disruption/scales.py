@@ -6,19 +6,19 @@ else has a scale subresource.
 
 from collections.abc import Sequence
 
-from apimachinery.client.discovery import served_resources
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import (
+from kubeskew.apimachinery.client.discovery import served_resources
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import (
     DEPLOYMENTS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
     Ref,
 )
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.errors import StatusError
-from controllers import owners
-from controllers.base import ControllerContext, SyncError
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers import owners
+from kubeskew.controllers.base import ControllerContext, SyncError
 
 _WITHOUT_SCALE = {("batch", "Job"): "jobs.batch", ("apps", "DaemonSet"): "daemonsets.apps"}
 

@@ -8,13 +8,13 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from apimachinery.client.discovery import Served, served_resources
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import CONNECTION_ERRORS, Object
-from apimachinery.errors import StatusError
-from controllers.base import Controller, ControllerContext, SyncError
-from controllers.garbagecollector.graph import (
+from kubeskew.apimachinery.client.discovery import Served, served_resources
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.base import Controller, ControllerContext, SyncError
+from kubeskew.controllers.garbagecollector.graph import (
     FOREGROUND,
     ORPHAN,
     Graph,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from apimachinery.client.rest import Object
+from kubeskew.apimachinery.client.rest import Object
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

@@ -5,9 +5,9 @@ Source: pkg/controller/job/job_controller.go, staging/src/k8s.io/api/batch/v1/ty
 
 from datetime import datetime
 
-from apimachinery.client.rest import Object
-from apimachinery.clock import timestamp
-from controllers.pods import condition
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.controllers.pods import condition
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 FAILURE_TARGET, SUCCESS_CRITERIA_MET = "FailureTarget", "SuccessCriteriaMet"

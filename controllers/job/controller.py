@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from apimachinery.client.refs import JOBS
-from apimachinery.client.rest import CONNECTION_ERRORS, Object
-from apimachinery.clock import timestamp
-from apimachinery.errors import StatusError
-from apimachinery.labels import LabelSelector
-from controllers import owners, pods
-from controllers.base import ControllerContext, Key, key_of
-from controllers.job import conditions, failures, indexes
-from controllers.job.dialect import Dialect
-from controllers.job.failures import Backoff
-from controllers.job.state import State
-from controllers.job.templates import FINALIZER, for_index, is_tracked, prefix_for, template_of
-from controllers.job.tracking import Tracker, remove_finalizer
-from controllers.pod_owner import PodOwnerController
-from controllers.replica_pods import is_namespace_terminating, slow_start
+from kubeskew.apimachinery.client.refs import JOBS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.controllers import owners, pods
+from kubeskew.controllers.base import ControllerContext, Key, key_of
+from kubeskew.controllers.job import conditions, failures, indexes
+from kubeskew.controllers.job.dialect import Dialect
+from kubeskew.controllers.job.failures import Backoff
+from kubeskew.controllers.job.state import State
+from kubeskew.controllers.job.templates import FINALIZER, for_index, is_tracked, prefix_for, template_of
+from kubeskew.controllers.job.tracking import Tracker, remove_finalizer
+from kubeskew.controllers.pod_owner import PodOwnerController
+from kubeskew.controllers.replica_pods import is_namespace_terminating, slow_start
 
 MOST_PODS = 500  # that are made or deleted in one go
 _OURS = "kubernetes.io/job-controller"

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 
 # Since then the final condition waits until the last pod has ended (JobManagedBy, JobPodReplacementPolicy).
 _DELAYED_SINCE = 31

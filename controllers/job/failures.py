@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from apimachinery.client.rest import Object
-from apimachinery.clock import later, parse_timestamp
-from controllers import pods
-from controllers.job import indexes
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import later, parse_timestamp
+from kubeskew.controllers import pods
+from kubeskew.controllers.job import indexes
 
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 10.0, 600.0
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"

@@ -6,14 +6,14 @@ Behaviour of the first half of syncJob (k8s.io/kubernetes/pkg/controller/job), 1
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp, timestamp
-from controllers import pods
-from controllers.job import conditions, failures, indexes
-from controllers.job.dialect import Dialect
-from controllers.job.failures import Backoff
-from controllers.job.templates import is_marked, is_tracked
-from controllers.pods import condition
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.controllers import pods
+from kubeskew.controllers.job import conditions, failures, indexes
+from kubeskew.controllers.job.dialect import Dialect
+from kubeskew.controllers.job.failures import Backoff
+from kubeskew.controllers.job.templates import is_marked, is_tracked
+from kubeskew.controllers.pods import condition
 
 _EXCEEDED = "Job has reached the specified backoff limit"
 _LATE = "Job was active longer than specified deadline"

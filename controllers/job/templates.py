@@ -2,8 +2,8 @@
 
 import copy
 
-from apimachinery.client.rest import Object
-from controllers.job.indexes import INDEX
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.job.indexes import INDEX
 
 FINALIZER = "batch.kubernetes.io/job-tracking"  # of pods; up to 1.26 an annotation of jobs as well
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"

@@ -7,15 +7,15 @@ as "uncounted" in the status, then lose their finalizer, and are then added to t
 import asyncio
 from collections.abc import Sequence
 
-from apimachinery.client.refs import JOBS, PODS
-from apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
-from apimachinery.errors import StatusError
-from controllers import pods
-from controllers.base import Key
-from controllers.job import conditions, failures, indexes
-from controllers.job.dialect import Dialect
-from controllers.job.state import State
-from controllers.job.templates import FINALIZER, is_tracked
+from kubeskew.apimachinery.client.refs import JOBS, PODS
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers import pods
+from kubeskew.controllers.base import Key
+from kubeskew.controllers.job import conditions, failures, indexes
+from kubeskew.controllers.job.dialect import Dialect
+from kubeskew.controllers.job.state import State
+from kubeskew.controllers.job.templates import FINALIZER, is_tracked
 
 _MOST_UNCOUNTED = 500
 

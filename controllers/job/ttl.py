@@ -3,12 +3,12 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/ttlafterfinished, 1.36.
 """
 
-from apimachinery.client.refs import JOBS
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp
-from apimachinery.errors import StatusError
-from controllers.base import Controller, ControllerContext, Key
-from controllers.job import conditions
+from kubeskew.apimachinery.client.refs import JOBS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.job import conditions
 
 
 class TTLAfterFinishedController(Controller):

@@ -8,13 +8,13 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.client.refs import LEASES, NODES, PODS
-from apimachinery.client.rest import CONNECTION_ERRORS, Object
-from apimachinery.clock import timestamp
-from apimachinery.errors import StatusError
-from controllers import pods
-from controllers.base import Controller, ControllerContext, Key
-from controllers.nodelifecycle import taints
+from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers import pods
+from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.nodelifecycle import taints
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _MONITOR_PERIOD_SECONDS = 5.0

@@ -5,8 +5,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/nodelifecycle and tainteviction, 1
 
 from collections.abc import Iterable
 
-from apimachinery.client.rest import Object
-from apimachinery.taints import tolerates
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.taints import tolerates
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -9,14 +9,14 @@ from collections.abc import Coroutine
 from datetime import datetime
 from typing import Any
 
-from apimachinery.client.refs import POOL_STATUS_REQUESTS, dra_refs, taint_rules_ref
-from apimachinery.client.rest import Object
-from apimachinery.clock import parse_timestamp, timestamp
-from apimachinery.errors import StatusError
-from controllers.base import Controller, ControllerContext, Key, SyncError
-from controllers.poolstatus.metrics import RequestMetrics
-from controllers.poolstatus.pools import MAX_ERROR_BYTES, PoolView, pool_views
-from controllers.poolstatus.summaries import SummaryError, partition_summary, shareable_summary
+from kubeskew.apimachinery.client.refs import POOL_STATUS_REQUESTS, dra_refs, taint_rules_ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.controllers.poolstatus.metrics import RequestMetrics
+from kubeskew.controllers.poolstatus.pools import MAX_ERROR_BYTES, PoolView, pool_views
+from kubeskew.controllers.poolstatus.summaries import SummaryError, partition_summary, shareable_summary
 
 log = logging.getLogger(__name__)
 

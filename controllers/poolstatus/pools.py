@@ -6,9 +6,9 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 an
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from apimachinery.client.rest import Object
-from apimachinery.quantity import Quantity
-from controllers.devicetaints.evictions import Pool, pool_of, results, selects
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.controllers.devicetaints.evictions import Pool, pool_of, results, selects
 
 _UNUSABLE = ("NoSchedule", "NoExecute")
 MAX_ERROR_BYTES = 256

@@ -7,9 +7,9 @@ stands under the attribute of its slice, or the request's default, is from memor
 import copy
 from collections.abc import Mapping
 
-from apimachinery.client.rest import Object
-from apimachinery.quantity import Quantity
-from controllers.poolstatus.pools import PoolView
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.controllers.poolstatus.pools import PoolView
 
 _MOST = 32
 _ZERO = Quantity.parse("0")

@@ -6,18 +6,18 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from apimachinery.client.refs import PODS, dra_refs
-from apimachinery.client.rest import Object
-from apimachinery.errors import StatusError
-from controllers import pods
-from controllers.base import Controller, ControllerContext, Key, key_of
-from controllers.resourceclaim import dialect
-from controllers.resourceclaim.dialect import ClaimError, ClaimNotCreated, Dialect
-from controllers.resourceclaim.groups import PodGroups
-from controllers.resourceclaim.making import ClaimMaker, Owner
-from controllers.resourceclaim.metrics import ClaimMetrics
-from controllers.resourceclaim.releasing import Releaser
-from controllers.resourceclaim.users import ReservedFor
+from kubeskew.apimachinery.client.refs import PODS, dra_refs
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers import pods
+from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.resourceclaim import dialect
+from kubeskew.controllers.resourceclaim.dialect import ClaimError, ClaimNotCreated, Dialect
+from kubeskew.controllers.resourceclaim.groups import PodGroups
+from kubeskew.controllers.resourceclaim.making import ClaimMaker, Owner
+from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
+from kubeskew.controllers.resourceclaim.releasing import Releaser
+from kubeskew.controllers.resourceclaim.users import ReservedFor
 
 _MAX_RESERVATIONS = 256
 _REMEMBERED_DELETIONS = 5000

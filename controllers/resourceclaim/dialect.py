@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.client.rest import Object
-from apimachinery.versions import Version
-from controllers import pods
-from controllers.base import SyncError
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers import pods
+from kubeskew.controllers.base import SyncError
 
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"

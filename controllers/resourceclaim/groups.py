@@ -4,14 +4,14 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.36 and 1.37 (gate
 What 1.36 does with its gates off is from memory.
 """
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import pod_groups_ref
-from apimachinery.client.rest import Object
-from apimachinery.component import World
-from controllers.base import ControllerContext
-from controllers.resourceclaim import dialect
-from controllers.resourceclaim.dialect import ClaimError
-from controllers.resourceclaim.making import Owner
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import pod_groups_ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.component import World
+from kubeskew.controllers.base import ControllerContext
+from kubeskew.controllers.resourceclaim import dialect
+from kubeskew.controllers.resourceclaim.dialect import ClaimError
+from kubeskew.controllers.resourceclaim.making import Owner
 
 _FIRST, _STRICT_SINCE = 36, 37
 

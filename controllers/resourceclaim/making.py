@@ -5,13 +5,18 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.37.
 
 from typing import NamedTuple
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import DRARefs, Ref
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.errors import StatusError
-from controllers.resourceclaim import dialect
-from controllers.resourceclaim.dialect import POD_CLAIM_ANNOTATION, ClaimError, ClaimNotCreated, Dialect
-from controllers.resourceclaim.metrics import ClaimMetrics
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import DRARefs, Ref
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.resourceclaim import dialect
+from kubeskew.controllers.resourceclaim.dialect import (
+    POD_CLAIM_ANNOTATION,
+    ClaimError,
+    ClaimNotCreated,
+    Dialect,
+)
+from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
 
 _FIELD_MANAGER = "ResourceClaimController"
 

@@ -8,10 +8,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import Object
-from apimachinery.versions import Version
-from controllers.resourceclaim.dialect import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.resourceclaim.dialect import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
 
 # Since when creations are counted by outcome in one metric, and since when under the longer prefix
 # (dra-facts, and from memory).

@@ -5,13 +5,13 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim, 1.26 … 1.36.
 
 import copy
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.errors import StatusError
-from controllers.resourceclaim import dialect
-from controllers.resourceclaim.dialect import Dialect
-from controllers.resourceclaim.users import ReservedFor
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.resourceclaim import dialect
+from kubeskew.controllers.resourceclaim.dialect import Dialect
+from kubeskew.controllers.resourceclaim.users import ReservedFor
 
 
 class Releaser:

@@ -5,13 +5,13 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourceclaim (syncClaim), 1.26 â€
 
 from collections.abc import Container
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import PODS, Ref
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.errors import StatusError
-from controllers.resourceclaim import dialect
-from controllers.resourceclaim.dialect import ClaimError, Dialect
-from controllers.resourceclaim.groups import PodGroups
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import PODS, Ref
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.resourceclaim import dialect
+from kubeskew.controllers.resourceclaim.dialect import ClaimError, Dialect
+from kubeskew.controllers.resourceclaim.groups import PodGroups
 
 
 class ReservedFor:

@@ -6,8 +6,8 @@ Rules of k8s.io/endpointslice and k8s.io/kubernetes/pkg/controller/endpoint, 1.3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from apimachinery.client.rest import Object
-from controllers import pods
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers import pods
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """What both controllers of services share: looking at a service when it or a pod that it selects changes."""
 
-from apimachinery.client.refs import PODS, SERVICES
-from apimachinery.client.rest import Object
-from controllers.base import Controller, ControllerContext
-from controllers.services.backends import selector_of
-from controllers.services.triggers import TriggerTimes
+from kubeskew.apimachinery.client.refs import PODS, SERVICES
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.base import Controller, ControllerContext
+from kubeskew.controllers.services.backends import selector_of
+from kubeskew.controllers.services.triggers import TriggerTimes
 
 
 class ServiceController(Controller):

@@ -6,14 +6,14 @@ Behaviour of k8s.io/kubernetes/pkg/controller/endpoint, 1.36.
 import hashlib
 from collections.abc import Iterable
 
-from apimachinery.client.refs import ENDPOINTS
-from apimachinery.client.rest import Object
-from apimachinery.errors import StatusError
-from controllers.base import ControllerContext, Key
-from controllers.replica_pods import is_namespace_terminating
-from controllers.services.backends import Backend, Port, backends, is_headless, selector_of
-from controllers.services.base import ServiceController
-from controllers.services.triggers import annotated
+from kubeskew.apimachinery.client.refs import ENDPOINTS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.base import ControllerContext, Key
+from kubeskew.controllers.replica_pods import is_namespace_terminating
+from kubeskew.controllers.services.backends import Backend, Port, backends, is_headless, selector_of
+from kubeskew.controllers.services.base import ServiceController
+from kubeskew.controllers.services.triggers import annotated
 
 _HEADLESS = "service.kubernetes.io/headless"
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"

@@ -5,14 +5,14 @@ Behaviour of k8s.io/kubernetes/pkg/controller/endpointslice, 1.36, for addresses
 
 from collections.abc import Iterable
 
-from apimachinery.client.refs import ENDPOINT_SLICES, SERVICES
-from apimachinery.client.rest import Object
-from controllers.base import ControllerContext, Key
-from controllers.owners import new_controller_reference
-from controllers.services.backends import Backend, Port, backends, by_ports, is_headless, selector_of
-from controllers.services.base import ServiceController
-from controllers.services.slice_writing import MANAGED_BY, SERVICE_LABEL, SliceWriter, service_keys
-from controllers.services.triggers import annotated
+from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, SERVICES
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.base import ControllerContext, Key
+from kubeskew.controllers.owners import new_controller_reference
+from kubeskew.controllers.services.backends import Backend, Port, backends, by_ports, is_headless, selector_of
+from kubeskew.controllers.services.base import ServiceController
+from kubeskew.controllers.services.slice_writing import MANAGED_BY, SERVICE_LABEL, SliceWriter, service_keys
+from kubeskew.controllers.services.triggers import annotated
 
 _MANAGER = "endpointslice-controller.k8s.io"
 _HEADLESS = "service.kubernetes.io/headless"

@@ -5,12 +5,12 @@ Behaviour of k8s.io/kubernetes/pkg/controller/endpointslicemirroring, 1.36.
 
 import ipaddress
 
-from apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from apimachinery.client.rest import Object
-from controllers.base import Controller, ControllerContext, Key
-from controllers.owners import new_controller_reference
-from controllers.services.slice_writing import MANAGED_BY, SERVICE_LABEL, SliceWriter, service_keys
-from controllers.services.triggers import ANNOTATION
+from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.owners import new_controller_reference
+from kubeskew.controllers.services.slice_writing import MANAGED_BY, SERVICE_LABEL, SliceWriter, service_keys
+from kubeskew.controllers.services.triggers import ANNOTATION
 
 _MANAGER = "endpointslicemirroring-controller.k8s.io"
 _SKIP = "endpointslice.kubernetes.io/skip-mirror"

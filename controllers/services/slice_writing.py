@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from apimachinery.client.refs import ENDPOINT_SLICES
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.errors import StatusError
-from controllers.base import Key
-from controllers.replica_pods import is_namespace_terminating
+from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.base import Key
+from kubeskew.controllers.replica_pods import is_namespace_terminating
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"

@@ -5,9 +5,9 @@ Source: k8s.io/endpointslice/util/trigger_time_tracker.go, 1.36.
 
 from collections.abc import Iterable
 
-from apimachinery.client.rest import Object
-from controllers.base import Key
-from controllers.pods import condition
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.base import Key
+from kubeskew.controllers.pods import condition
 
 ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
 

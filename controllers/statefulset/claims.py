@@ -3,13 +3,13 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_pod_control.go, 1.36.
 """
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
-from apimachinery.client.rest import APIClient, Object
-from apimachinery.errors import StatusError
-from controllers.base import SyncError
-from controllers.statefulset import identity, retention
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
+from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.base import SyncError
+from kubeskew.controllers.statefulset import identity, retention
 
 
 class StatefulPods:

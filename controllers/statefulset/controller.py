@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
-from apimachinery.client.rest import Object
-from apimachinery.labels import LabelSelector
-from controllers import history, owners, pods
-from controllers.base import ControllerContext, Key
-from controllers.history import Revisions
-from controllers.pod_owner import PodOwnerController
-from controllers.statefulset import identity
-from controllers.statefulset.claims import StatefulPods
-from controllers.statefulset.rollout import Rollout
+from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.controllers import history, owners, pods
+from kubeskew.controllers.base import ControllerContext, Key
+from kubeskew.controllers.history import Revisions
+from kubeskew.controllers.pod_owner import PodOwnerController
+from kubeskew.controllers.statefulset import identity
+from kubeskew.controllers.statefulset.claims import StatefulPods
+from kubeskew.controllers.statefulset.rollout import Rollout
 
 _DEFAULT_HISTORY = 10
 # The last minor that tells when it makes an ended pod anew (from memory).

@@ -6,11 +6,11 @@ Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_utils.go,
 import re
 from collections.abc import Mapping
 
-from apimachinery.client.refs import STATEFUL_SETS
-from apimachinery.client.rest import Object
-from controllers import pods
-from controllers.history import REVISION_LABEL
-from controllers.replica_pods import pod_from_template
+from kubeskew.apimachinery.client.refs import STATEFUL_SETS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers import pods
+from kubeskew.controllers.history import REVISION_LABEL
+from kubeskew.controllers.replica_pods import pod_from_template
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"

@@ -3,10 +3,10 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_utils.go, 1.36.
 """
 
-from apimachinery.client.refs import PODS, STATEFUL_SETS, Ref
-from apimachinery.client.rest import Object
-from controllers.owners import new_controller_reference
-from controllers.statefulset.identity import in_range
+from kubeskew.apimachinery.client.refs import PODS, STATEFUL_SETS, Ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers.owners import new_controller_reference
+from kubeskew.controllers.statefulset.identity import in_range
 
 
 def policy(stateful_set: Object) -> tuple[bool, bool]:

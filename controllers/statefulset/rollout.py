@@ -7,15 +7,15 @@ to be waited for ends the reconciliation.
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.rest import Object
-from controllers import pods
-from controllers.history import applied
-from controllers.replica_pods import slow_start
-from controllers.scaling import scaled
-from controllers.statefulset import identity
-from controllers.statefulset.claims import StatefulPods
-from controllers.statefulset.identity import is_created, ordinal, revision_of
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.controllers import pods
+from kubeskew.controllers.history import applied
+from kubeskew.controllers.replica_pods import slow_start
+from kubeskew.controllers.scaling import scaled
+from kubeskew.controllers.statefulset import identity
+from kubeskew.controllers.statefulset.claims import StatefulPods
+from kubeskew.controllers.statefulset.identity import is_created, ordinal, revision_of
 
 Step = Callable[[Object], Awaitable[bool]]  # True: go no further in this reconciliation
 

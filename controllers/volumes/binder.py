@@ -4,11 +4,11 @@ Behaviour of k8s.io/kubernetes/pkg/controller/volume/persistentvolume, 1.36. Not
 reclaimed: a claim of a class with a provisioner waits for it, a released volume stays.
 """
 
-from apimachinery import volume_matching as matching
-from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from apimachinery.client.rest import Object
-from apimachinery.volume_matching import BIND_COMPLETED, BOUND_BY_CONTROLLER
-from controllers.base import Controller, ControllerContext, Key
+from kubeskew.apimachinery import volume_matching as matching
+from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, BOUND_BY_CONTROLLER
+from kubeskew.controllers.base import Controller, ControllerContext, Key
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"

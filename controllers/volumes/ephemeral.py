@@ -3,11 +3,11 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/volume/ephemeral, 1.36.
 """
 
-from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
-from apimachinery.client.rest import Object
-from apimachinery.errors import StatusError
-from controllers import owners, pods
-from controllers.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers import owners, pods
+from kubeskew.controllers.base import Controller, ControllerContext, Key, SyncError
 
 
 def claim_name(pod: Object, volume: Object) -> str:

@@ -3,11 +3,11 @@
 Behaviour of k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}, 1.36.
 """
 
-from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Ref
-from apimachinery.client.rest import Object
-from apimachinery.errors import StatusError
-from controllers import pods
-from controllers.base import Controller, ControllerContext, Key
+from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Ref
+from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers import pods
+from kubeskew.controllers.base import Controller, ControllerContext, Key
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"

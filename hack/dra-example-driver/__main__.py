@@ -15,10 +15,10 @@ import yaml
 from certificates import CertManager
 from pods import Node, PodProcesses
 
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import SystemClock
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 
 _KUBESKEW = Path(sys.executable).with_name("kubeskew")
 _KIND_CONFIG = Path("demo/scripts/kind-cluster-config.yaml")

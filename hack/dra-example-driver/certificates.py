@@ -9,11 +9,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Ref
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
 
 _PERIOD_SECONDS = 0.1
 _GROUP = "cert-manager.io"

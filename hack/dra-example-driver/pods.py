@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import Clock
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import Clock
 
 Object = dict[str, Any]
 

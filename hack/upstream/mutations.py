@@ -20,7 +20,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from apimachinery.client.kubeconfig import load_kubeconfig
+from kubeskew.apimachinery.client.kubeconfig import load_kubeconfig
 
 Place = tuple[str | int, ...]
 

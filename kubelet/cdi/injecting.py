@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kubelet.cdi.specs import SpecError, read_spec
-from kubelet.devices import ContainerDevices, DeviceNode, HostMount, InjectionError
+from kubeskew.kubelet.cdi.specs import SpecError, read_spec
+from kubeskew.kubelet.devices import ContainerDevices, DeviceNode, HostMount, InjectionError
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import orjson
 
-from kubelet.files import write_atomically
+from kubeskew.kubelet.files import write_atomically
 
 _VERSION = "0.5.0"  # device names may begin with a digit
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kubelet.devices import ContainerDevices, DeviceNode, HostMount
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
+from kubeskew.kubelet.devices import ContainerDevices, DeviceNode, HostMount
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
 
 T = TypeVar("T")
 

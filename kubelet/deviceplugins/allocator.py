@@ -7,15 +7,15 @@ upstream takes any device of a set, the first by name is taken.
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from apimachinery.clock import Clock
-from apimachinery.quantity import Quantity
-from kubelet import pod_spec
-from kubelet.deviceplugins.allocations import Allocation, Allocations
-from kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
-from kubelet.deviceplugins.inventory import Inventory
-from kubelet.devices import DeviceError
-from kubelet.metrics import KubeletMetrics
-from kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations
+from kubeskew.kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
+from kubeskew.kubelet.deviceplugins.inventory import Inventory
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.protocols.errors import RpcError
 
 Object = dict[str, Any]
 

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 from google.protobuf.message import DecodeError
 
-from kubelet.checksum import Printed, checksum, items, mapping, string, struct
-from kubelet.deviceplugins.allocations import Allocation, Allocations
-from kubelet.files import read_kept, write_atomically
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
+from kubeskew.kubelet.checksum import Printed, checksum, items, mapping, string, struct
+from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations
+from kubeskew.kubelet.files import read_kept, write_atomically
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
 
 Object = dict[str, Any]
 

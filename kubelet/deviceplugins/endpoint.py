@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 
-from apimachinery.clock import Clock
-from kubelet.protocols import device_plugin
-from kubelet.protocols.calling import Channel
-from kubelet.protocols.device_plugin import (
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.protocols import device_plugin
+from kubeskew.kubelet.protocols.calling import Channel
+from kubeskew.kubelet.protocols.device_plugin import (
     AllocateRequest,
     AllocateResponse,
     DevicePluginOptions,

@@ -7,12 +7,12 @@ checkpoint, until five minutes after its plugin has gone.
 
 from collections.abc import Collection, Iterable, Mapping
 
-from apimachinery.clock import Clock
-from kubelet.deviceplugins.allocations import NO_NUMA_NODE
-from kubelet.deviceplugins.endpoint import Endpoint
-from kubelet.devices import PluginCapacity
-from kubelet.protocols.device_plugin import HEALTHY
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.deviceplugins.allocations import NO_NUMA_NODE
+from kubeskew.kubelet.deviceplugins.endpoint import Endpoint
+from kubeskew.kubelet.devices import PluginCapacity
+from kubeskew.kubelet.protocols.device_plugin import HEALTHY
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
 
 
 class Inventory:

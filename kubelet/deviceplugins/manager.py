@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from apimachinery.clock import Clock
-from kubelet import pod_spec
-from kubelet.behaviour import Behaviour
-from kubelet.deviceplugins import checkpoint
-from kubelet.deviceplugins.allocations import Allocation, Allocations, injected
-from kubelet.deviceplugins.allocator import Allocator, wanted
-from kubelet.deviceplugins.checkpoint import CheckpointError
-from kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
-from kubelet.deviceplugins.inventory import Inventory
-from kubelet.devices import ContainerDevices, DeviceError, PluginCapacity
-from kubelet.metrics import KubeletMetrics
-from kubelet.protocols import device_plugin
-from kubelet.protocols.calling import Channel
-from kubelet.protocols.device_plugin import ListAndWatchResponse
-from kubelet.protocols.errors import RpcError
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device, Empty
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.deviceplugins import checkpoint
+from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations, injected
+from kubeskew.kubelet.deviceplugins.allocator import Allocator, wanted
+from kubeskew.kubelet.deviceplugins.checkpoint import CheckpointError
+from kubeskew.kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
+from kubeskew.kubelet.deviceplugins.inventory import Inventory
+from kubeskew.kubelet.devices import ContainerDevices, DeviceError, PluginCapacity
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.protocols import device_plugin
+from kubeskew.kubelet.protocols.calling import Channel
+from kubeskew.kubelet.protocols.device_plugin import ListAndWatchResponse
+from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device, Empty
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 import grpc
 
-from apimachinery.quota.names import is_extended, is_native
-from kubelet.devices import DeviceError
-from kubelet.metrics import KubeletMetrics
-from kubelet.plugins.handling import PluginRefusedError
-from kubelet.protocols import calling, device_plugin
-from kubelet.protocols.calling import Channel
-from kubelet.protocols.device_plugin import VERSION, Empty, ListAndWatchResponse, RegisterRequest
-from kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.quota.names import is_extended, is_native
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.plugins.handling import PluginRefusedError
+from kubeskew.kubelet.protocols import calling, device_plugin
+from kubeskew.kubelet.protocols.calling import Channel
+from kubeskew.kubelet.protocols.device_plugin import VERSION, Empty, ListAndWatchResponse, RegisterRequest
+from kubeskew.kubelet.protocols.errors import RpcError
 
 log = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import TypeVar
 
-from kubelet.devices import DeviceError
-from kubelet.dra.claims import ClaimInfo
-from kubelet.dra.plugin import ClaimFailed, PluginError
-from kubelet.dra.texts import Texts
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.dra.claims import ClaimInfo
+from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError
+from kubeskew.kubelet.dra.texts import Texts
 
 A = TypeVar("A")
 

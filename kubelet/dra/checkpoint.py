@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 import orjson
 
-from apimachinery import json_syntax
-from apimachinery.versions import Version
-from kubelet.dra.claims import ClaimInfo
-from kubelet.dra.classic_checksum import checksum
-from kubelet.dra.plugin import PreparedDevice
-from kubelet.files import read_kept, write_atomically
+from kubeskew.apimachinery import json_syntax
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.dra.claims import ClaimInfo
+from kubeskew.kubelet.dra.classic_checksum import checksum
+from kubeskew.kubelet.dra.plugin import PreparedDevice
+from kubeskew.kubelet.files import read_kept, write_atomically
 
 Object = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kubelet.dra.plugin import ClaimRef, PreparedDevice
+from kubeskew.kubelet.dra.plugin import ClaimRef, PreparedDevice
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubelet import checksum as checksums
-from kubelet.checksum import Printed, items, mapping, string, struct
+from kubeskew.kubelet import checksum as checksums
+from kubeskew.kubelet.checksum import Printed, items, mapping, string, struct
 
 Object = Mapping[str, Any]
 

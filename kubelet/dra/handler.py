@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kubelet.dra.plugin import DRAPlugin, PluginRegistry
-from kubelet.dra.services import ServiceRules
-from kubelet.dra.slices import SliceWiper
-from kubelet.plugins.handling import PluginRefusedError
+from kubeskew.kubelet.dra.plugin import DRAPlugin, PluginRegistry
+from kubeskew.kubelet.dra.services import ServiceRules
+from kubeskew.kubelet.dra.slices import SliceWiper
+from kubeskew.kubelet.plugins.handling import PluginRefusedError
 
 if TYPE_CHECKING:
-    from kubelet.dra.health import HealthMonitor
-    from kubelet.dra.socket_plugin import SocketPlugin
+    from kubeskew.kubelet.dra.health import HealthMonitor
+    from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
 log = logging.getLogger(__name__)
 

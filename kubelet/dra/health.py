@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from apimachinery.clock import Clock, timestamp
-from kubelet.dra.services import HealthRules
-from kubelet.files import write_atomically
+from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.kubelet.dra.services import HealthRules
+from kubeskew.kubelet.files import write_atomically
 
 if TYPE_CHECKING:
-    from kubelet.protocols.calling import Channel
+    from kubeskew.kubelet.protocols.calling import Channel
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class HealthMonitor:
 
         `told` is what the plugin said it serves.
         """
-        from kubelet.protocols.errors import UNIMPLEMENTED, RpcError
+        from kubeskew.kubelet.protocols.errors import UNIMPLEMENTED, RpcError
 
         stream = self._newest[driver] = object()
         version = self._rules.choose(told)
@@ -135,7 +135,7 @@ class HealthMonitor:
             await self._clock.sleep(_RETRY_SECONDS)
 
     async def _read(self, driver: str, channel: "Channel", version: str, stream: object) -> None:
-        from kubelet.protocols.dra_health import VERSIONS
+        from kubeskew.kubelet.protocols.dra_health import VERSIONS
 
         service = VERSIONS[version]
         try:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubelet import pod_spec
-from kubelet.devices import DeviceError
-from kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubelet.dra.health import HealthCache
-from kubelet.dra.pod_claims import pod_claims
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubeskew.kubelet.dra.health import HealthCache
+from kubeskew.kubelet.dra.pod_claims import pod_claims
 
 Object = dict[str, Any]
 

@@ -11,19 +11,19 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from kubelet import pod_spec
-from kubelet.behaviour import Behaviour
-from kubelet.devices import ContainerDevices, DeviceError
-from kubelet.dra.answers import claim_answers
-from kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubelet.dra.health import HealthCache
-from kubelet.dra.health_status import add_health
-from kubelet.dra.plugin import PREPARE, UNPREPARE, DRAPlugin, PluginRegistry
-from kubelet.dra.pod_claims import (
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.devices import ContainerDevices, DeviceError
+from kubeskew.kubelet.dra.answers import claim_answers
+from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubeskew.kubelet.dra.health import HealthCache
+from kubeskew.kubelet.dra.health_status import add_health
+from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE, DRAPlugin, PluginRegistry
+from kubeskew.kubelet.dra.pod_claims import (
     PodClaim,
     check_owner,
     container_requests,
@@ -33,8 +33,8 @@ from kubelet.dra.pod_claims import (
     pod_claims,
     skipped_operations,
 )
-from kubelet.dra.texts import Texts
-from kubelet.metrics import ANY_DRIVER, KubeletMetrics
+from kubeskew.kubelet.dra.texts import Texts
+from kubeskew.kubelet.metrics import ANY_DRIVER, KubeletMetrics
 
 log = logging.getLogger(__name__)
 

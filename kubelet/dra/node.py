@@ -8,27 +8,27 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.client.refs import dra_refs
-from apimachinery.client.rest import APIClient
-from apimachinery.component import World
-from kubelet.behaviour import Behaviour
-from kubelet.devices import NoDevices, PodDevices
-from kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
-from kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubelet.dra.handler import DRAPluginHandler
-from kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
-from kubelet.dra.manager import DRAManager
-from kubelet.dra.plugin import PluginRegistry
-from kubelet.dra.services import health_rules_for, rules_for
-from kubelet.dra.slices import SliceWiper
-from kubelet.dra.texts import texts_for
-from kubelet.layout import NodeLayout
-from kubelet.metrics import KubeletMetrics
-from kubelet.node_config import NodeConfig
-from kubelet.plugins.handling import PluginHandler
+from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.component import World
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.devices import NoDevices, PodDevices
+from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
+from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubeskew.kubelet.dra.handler import DRAPluginHandler
+from kubeskew.kubelet.dra.health import FILE_NAME, HealthCache, HealthMonitor
+from kubeskew.kubelet.dra.manager import DRAManager
+from kubeskew.kubelet.dra.plugin import PluginRegistry
+from kubeskew.kubelet.dra.services import health_rules_for, rules_for
+from kubeskew.kubelet.dra.slices import SliceWiper
+from kubeskew.kubelet.dra.texts import texts_for
+from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.node_config import NodeConfig
+from kubeskew.kubelet.plugins.handling import PluginHandler
 
 if TYPE_CHECKING:
-    from kubelet.dra.socket_plugin import SocketPlugin
+    from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
 Object = dict[str, Any]
 
@@ -155,7 +155,9 @@ class NodeDRA:
         await self.wiper.stop()
 
     def _connect(self, driver: str, endpoint: str, service: str) -> "SocketPlugin":
-        from kubelet.dra.socket_plugin import SocketPlugin  # brings grpc, which the first socket needs anyway
+        from kubeskew.kubelet.dra.socket_plugin import (
+            SocketPlugin,  # brings grpc, which the first socket needs anyway
+        )
 
         return SocketPlugin(driver, endpoint, service, self._clock, self._metrics)
 

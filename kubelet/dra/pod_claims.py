@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kubelet import pod_spec
-from kubelet.admission import is_extended
-from kubelet.devices import DeviceError
-from kubelet.dra.plugin import PREPARE, UNPREPARE
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.admission import is_extended
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE
 
 Object = dict[str, Any]
 

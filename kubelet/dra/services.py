@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from apimachinery.versions import Version
-from kubelet.plugins.handling import PluginRefusedError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.plugins.handling import PluginRefusedError
 
 HEALTH_SERVICE = "DRAResourceHealth"
 V1, V1BETA1, V1ALPHA4 = "v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha3.Node"

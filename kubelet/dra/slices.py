@@ -3,10 +3,10 @@
 import asyncio
 import logging
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from apimachinery.clock import Clock
-from kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PreparedDevice
-from kubelet.metrics import KubeletMetrics
-from kubelet.protocols import dra
-from kubelet.protocols.calling import CONNECTED, Unary, channel_to, connection_changes
-from kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.dra.plugin import ClaimFailed, ClaimRef, PluginError, PreparedDevice
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.protocols import dra
+from kubeskew.kubelet.protocols.calling import CONNECTED, Unary, channel_to, connection_changes
+from kubeskew.kubelet.protocols.errors import RpcError
 
 log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kubelet.cdi.writing import write_spec
-from kubelet.files import read_kept, write_atomically
+from kubeskew.kubelet.cdi.writing import write_spec
+from kubeskew.kubelet.files import read_kept, write_atomically
 
 Object = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import yaml
 
-from apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
+from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, common_options, run_component
 
 _NODE = "{node}"
 
@@ -107,8 +107,8 @@ def driver(
 def _run_driver(
     options: ComponentOptions, name: str, file: Path | None, entries: list[dict[str, Any]], sync_delay: float
 ) -> None:
-    from kubelet.drivers.host import DriverHost
-    from kubelet.drivers.settings import DriverFile, DriverFileError, load, parse_node
+    from kubeskew.kubelet.drivers.host import DriverHost
+    from kubeskew.kubelet.drivers.settings import DriverFile, DriverFileError, load, parse_node
 
     def read() -> DriverFile:
         if file is not None:
@@ -129,9 +129,9 @@ def _run_driver(
 def _run_device_plugin(
     options: ComponentOptions, resource: str, file: Path | None, entries: list[dict[str, Any]]
 ) -> None:
-    from kubelet.drivers.plugin_host import PluginHost
-    from kubelet.drivers.plugin_settings import PluginFile, load, parse_node
-    from kubelet.drivers.settings import DriverFileError
+    from kubeskew.kubelet.drivers.plugin_host import PluginHost
+    from kubeskew.kubelet.drivers.plugin_settings import PluginFile, load, parse_node
+    from kubeskew.kubelet.drivers.settings import DriverFileError
 
     def read() -> PluginFile:
         if file is not None:

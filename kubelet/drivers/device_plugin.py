@@ -19,10 +19,10 @@ from typing import Any
 
 import grpc
 
-from apimachinery.clock import Clock
-from kubelet.drivers.plugin_settings import PluginNode
-from kubelet.protocols import calling, device_plugin
-from kubelet.protocols.device_plugin import (
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.drivers.plugin_settings import PluginNode
+from kubeskew.kubelet.protocols import calling, device_plugin
+from kubeskew.kubelet.protocols.device_plugin import (
     HEALTHY,
     UNHEALTHY,
     AllocateRequest,
@@ -36,8 +36,8 @@ from kubelet.protocols.device_plugin import (
     PreStartContainerResponse,
     RegisterRequest,
 )
-from kubelet.protocols.errors import RpcError
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
+from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
 
 log = logging.getLogger(__name__)
 

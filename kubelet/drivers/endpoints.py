@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from apimachinery.versions import Version
-from kubelet.drivers.services import DriverServices
-from kubelet.drivers.settings import Directories
-from kubelet.protocols import calling, registration
-from kubelet.protocols.messages.plugin_registration_v1_pb2 import (
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.services import DriverServices
+from kubeskew.kubelet.drivers.settings import Directories
+from kubeskew.kubelet.protocols import calling, registration
+from kubeskew.kubelet.protocols.messages.plugin_registration_v1_pb2 import (
     InfoRequest,
     PluginInfo,
     RegistrationStatus,

@@ -6,21 +6,21 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import CONNECTION_ERRORS
-from apimachinery.component import ComponentContext
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
-from kubelet.drivers import server_versions
-from kubelet.drivers.claims import ClaimRef, PreparedClaims
-from kubelet.drivers.endpoints import DriverEndpoints
-from kubelet.drivers.offering import health_of, pools_of
-from kubelet.drivers.pools import Object, Pool
-from kubelet.drivers.profiles import ProfileError
-from kubelet.drivers.publishing import SlicePublisher
-from kubelet.drivers.reloading import follow
-from kubelet.drivers.services import DeviceHealth, DriverServices
-from kubelet.drivers.settings import DriverFile, DriverNode
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers import server_versions
+from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims
+from kubeskew.kubelet.drivers.endpoints import DriverEndpoints
+from kubeskew.kubelet.drivers.offering import health_of, pools_of
+from kubeskew.kubelet.drivers.pools import Object, Pool
+from kubeskew.kubelet.drivers.profiles import ProfileError
+from kubeskew.kubelet.drivers.publishing import SlicePublisher
+from kubeskew.kubelet.drivers.reloading import follow
+from kubeskew.kubelet.drivers.services import DeviceHealth, DriverServices
+from kubeskew.kubelet.drivers.settings import DriverFile, DriverNode
 
 log = logging.getLogger(__name__)
 

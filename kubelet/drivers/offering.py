@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from apimachinery.versions import Version
-from kubelet.drivers.pools import Object, Pool, Slice
-from kubelet.drivers.profiles.catalogue import resources_of
-from kubelet.drivers.services import DeviceHealth
-from kubelet.drivers.settings import DriverNode
-from kubelet.drivers.switches import Health, Switches
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.pools import Object, Pool, Slice
+from kubeskew.kubelet.drivers.profiles.catalogue import resources_of
+from kubeskew.kubelet.drivers.services import DeviceHealth
+from kubeskew.kubelet.drivers.settings import DriverNode
+from kubeskew.kubelet.drivers.switches import Health, Switches
 
 
 def pools_of(

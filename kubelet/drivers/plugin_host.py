@@ -5,10 +5,10 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from apimachinery.component import ComponentContext
-from kubelet.drivers.device_plugin import ExampleDevicePlugin
-from kubelet.drivers.plugin_settings import PluginFile
-from kubelet.drivers.reloading import follow
+from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.kubelet.drivers.device_plugin import ExampleDevicePlugin
+from kubeskew.kubelet.drivers.plugin_settings import PluginFile
+from kubeskew.kubelet.drivers.reloading import follow
 
 
 class PluginHost:

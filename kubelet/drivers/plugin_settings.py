@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kubelet.drivers.settings import DriverFileError, read_nodes
-from kubelet.drivers.switches import Switches, parse
+from kubeskew.kubelet.drivers.settings import DriverFileError, read_nodes
+from kubeskew.kubelet.drivers.switches import Switches, parse
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version
 
 Object = dict[str, Any]
 

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apimachinery.client.refs import NODES, Ref
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from apimachinery.client.workqueue import ShutDown, WorkQueue
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
-from kubelet.drivers import matching
-from kubelet.drivers.checking import PoolError, check_pool
-from kubelet.drivers.pools import Object, Pool, Slice
-from kubelet.drivers.stored_slices import WRITTEN_SECONDS, PoolKey, StoredSlices
+from kubeskew.apimachinery.client.refs import NODES, Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers import matching
+from kubeskew.kubelet.drivers.checking import PoolError, check_pool
+from kubeskew.kubelet.drivers.pools import Object, Pool, Slice
+from kubeskew.kubelet.drivers.stored_slices import WRITTEN_SECONDS, PoolKey, StoredSlices
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from kubelet.drivers.settings import DriverFileError
+from kubeskew.kubelet.drivers.settings import DriverFileError
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ Source: k8s.io/dynamic-resource-allocation/client, which tries v1, v1beta2 and v
 1.31 spoke v1alpha3.
 """
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import APIClient
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
 
 GROUP = "resource.k8s.io"
 _NEWEST_FIRST = ("v1", "v1beta2", "v1beta1", "v1alpha3")

@@ -12,15 +12,15 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from apimachinery.client.rest import CONNECTION_ERRORS
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
-from kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims
-from kubelet.drivers.pools import Object
-from kubelet.drivers.switches import Health, Switches
-from kubelet.protocols import dra, dra_health
-from kubelet.protocols.calling import Unary
-from kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims
+from kubeskew.kubelet.drivers.pools import Object
+from kubeskew.kubelet.drivers.switches import Health, Switches
+from kubeskew.kubelet.protocols import dra, dra_health
+from kubeskew.kubelet.protocols.calling import Unary
+from kubeskew.kubelet.protocols.errors import RpcError
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from typing import Any, Protocol, TypeVar
 
 import yaml
 
-from kubelet.drivers.profiles.catalogue import Offer
-from kubelet.drivers.switches import Switches, parse
+from kubeskew.kubelet.drivers.profiles.catalogue import Offer
+from kubeskew.kubelet.drivers.switches import Switches, parse
 
 
 class Named(Protocol):

@@ -8,13 +8,13 @@ count if the watch is further than the write: then it has told what became of it
 from collections.abc import Callable
 from typing import NamedTuple
 
-from apimachinery.client.informer import Informer
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import Clock
-from apimachinery.conversion import convert
-from apimachinery.resources import GroupVersionKind
-from kubelet.drivers.pools import Object
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.kubelet.drivers.pools import Object
 
 WRITTEN_SECONDS = 60.0
 

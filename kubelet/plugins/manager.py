@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apimachinery.clock import Clock
-from kubelet.plugins.handling import PluginHandler
-from kubelet.plugins.scanning import SocketScan, Stamp
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.plugins.handling import PluginHandler
+from kubeskew.kubelet.plugins.scanning import SocketScan, Stamp
 
 if TYPE_CHECKING:
-    from kubelet.plugins.registering import Registered
+    from kubeskew.kubelet.plugins.registering import Registered
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class PluginManager:
 
     async def _register(self, path: str, stamp: Stamp) -> None:
         # With the first socket comes grpc.
-        from kubelet.plugins.registering import RegistrationError, register
+        from kubeskew.kubelet.plugins.registering import RegistrationError, register
 
         try:
             await register(path, self._handlers, lambda new: self._add(path, stamp, new))

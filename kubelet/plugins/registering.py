@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kubelet.plugins.handling import PluginHandler, PluginRefusedError
-from kubelet.protocols import registration
-from kubelet.protocols.calling import Channel, channel_to
-from kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.plugins.handling import PluginHandler, PluginRefusedError
+from kubeskew.kubelet.protocols import registration
+from kubeskew.kubelet.protocols.calling import Channel, channel_to
+from kubeskew.kubelet.protocols.errors import RpcError
 
 _DIAL_SECONDS = 10.0
 _INFO_SECONDS = 1.0

@@ -6,14 +6,14 @@ CPUs and memory are not listed: with policy `none` no container has any of its o
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from kubelet import pod_spec
-from kubelet.behaviour import Behaviour
-from kubelet.deviceplugins.allocations import NO_NUMA_NODE, Allocation
-from kubelet.devices import DeviceError
-from kubelet.dra.claims import ClaimInfo
-from kubelet.dra.pod_claims import extended_claim, pod_claims
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
-from kubelet.protocols.pod_resources import v1
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.deviceplugins.allocations import NO_NUMA_NODE, Allocation
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.dra.claims import ClaimInfo
+from kubeskew.kubelet.dra.pod_claims import extended_claim, pod_claims
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
+from kubeskew.kubelet.protocols.pod_resources import v1
 
 Object = dict[str, Any]
 FindClaim = Callable[[str, str], ClaimInfo | None]  # by namespace and name

@@ -7,14 +7,14 @@ from typing import Any, Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from apimachinery.clock import Clock
-from kubelet import pod_spec
-from kubelet.behaviour import Behaviour
-from kubelet.metrics import KubeletMetrics
-from kubelet.podresources.listing import Lister
-from kubelet.protocols import calling, pod_resources
-from kubelet.protocols.errors import RpcError
-from kubelet.protocols.pod_resources import v1, v1alpha1
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.podresources.listing import Lister
+from kubeskew.kubelet.protocols import calling, pod_resources
+from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.pod_resources import v1, v1alpha1
 
 Object = dict[str, Any]
 Request = TypeVar("Request", bound=Message)

@@ -19,7 +19,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
-from kubelet.protocols.errors import RpcError, closing, rpc_error, unparsable
+from kubeskew.kubelet.protocols.errors import RpcError, closing, rpc_error, unparsable
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)

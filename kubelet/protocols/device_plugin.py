@@ -1,7 +1,7 @@
 """Device plugins `v1beta1`: the kubelet serves Registration, the plugin DevicePlugin."""
 
-from kubelet.protocols.calling import Streaming, Unary
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
+from kubeskew.kubelet.protocols.calling import Streaming, Unary
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
     AllocateRequest,
     AllocateResponse,
     DevicePluginOptions,

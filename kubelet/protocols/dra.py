@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from kubelet.protocols.calling import Unary
-from kubelet.protocols.messages import dra_v1_pb2, dra_v1alpha4_pb2, dra_v1beta1_pb2
+from kubeskew.kubelet.protocols.calling import Unary
+from kubeskew.kubelet.protocols.messages import dra_v1_pb2, dra_v1alpha4_pb2, dra_v1beta1_pb2
 
 
 @dataclass(frozen=True)

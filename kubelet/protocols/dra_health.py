@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from kubelet.protocols.calling import Streaming
-from kubelet.protocols.messages import dra_health_v1_pb2, dra_health_v1alpha1_pb2
+from kubeskew.kubelet.protocols.calling import Streaming
+from kubeskew.kubelet.protocols.messages import dra_health_v1_pb2, dra_health_v1alpha1_pb2
 
 
 @dataclass(frozen=True)

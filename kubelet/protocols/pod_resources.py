@@ -1,8 +1,8 @@
 """`PodResourcesLister`, which the kubelet serves: `v1`, and the first version's one method."""
 
-from kubelet.protocols.calling import Unary
-from kubelet.protocols.messages import pod_resources_v1_pb2 as v1
-from kubelet.protocols.messages import pod_resources_v1alpha1_pb2 as v1alpha1
+from kubeskew.kubelet.protocols.calling import Unary
+from kubeskew.kubelet.protocols.messages import pod_resources_v1_pb2 as v1
+from kubeskew.kubelet.protocols.messages import pod_resources_v1alpha1_pb2 as v1alpha1
 
 __all__ = ["GET", "GET_ALLOCATABLE", "LIST", "LIST_V1ALPHA1", "v1", "v1alpha1"]
 

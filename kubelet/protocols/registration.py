@@ -1,7 +1,7 @@
 """`pluginregistration.Registration`: the plugin serves it on a socket in the registry."""
 
-from kubelet.protocols.calling import Unary
-from kubelet.protocols.messages.plugin_registration_v1_pb2 import (
+from kubeskew.kubelet.protocols.calling import Unary
+from kubeskew.kubelet.protocols.messages.plugin_registration_v1_pb2 import (
     InfoRequest,
     PluginInfo,
     RegistrationStatus,

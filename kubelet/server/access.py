@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 
-from apimachinery.client.refs import Ref
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from apimachinery.clock import Clock
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.refs import Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

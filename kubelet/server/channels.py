@@ -13,9 +13,9 @@ from typing import Protocol
 
 import orjson
 
-from apimachinery.errors import Object
-from apimachinery.streaming import spdy
-from apimachinery.streaming.websocket import Opcode, WebSocket
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.streaming import spdy
+from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 # Newest first, as the server prefers them.

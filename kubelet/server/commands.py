@@ -8,15 +8,15 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from kubelet.insides import Inside, run_program
-from kubelet.server.channels import STDERR, STDOUT, Channels
-from kubelet.server.view import NodeView, ServerError
-from kubelet.shell import interpreter
-from kubelet.shell.driving import drive
-from kubelet.shell.files import FileError
-from kubelet.shell.process import LiveInput
-from kubelet.shell.terminal import Interrupted, Terminal
+from kubeskew.apimachinery.errors import Object
+from kubeskew.kubelet.insides import Inside, run_program
+from kubeskew.kubelet.server.channels import STDERR, STDOUT, Channels
+from kubeskew.kubelet.server.view import NodeView, ServerError
+from kubeskew.kubelet.shell import interpreter
+from kubeskew.kubelet.shell.driving import drive
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.process import LiveInput
+from kubeskew.kubelet.shell.terminal import Interrupted, Terminal
 
 SUCCESS: Object = {"metadata": {}, "status": "Success"}
 

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from kubelet.server.access import Access
-from kubelet.server.routes import Routes
+from kubeskew.kubelet.server.access import Access
+from kubeskew.kubelet.server.routes import Routes
 
 log = logging.getLogger(__name__)
 

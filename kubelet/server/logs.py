@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from apimachinery.clock import parse_timestamp
-from kubelet import pod_spec
-from kubelet.insides import Inside
-from kubelet.sandbox import Container, Sandbox
-from kubelet.server.view import NodeView, ServerError
-from kubelet.shell.simulating import Line
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.insides import Inside
+from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.server.view import NodeView, ServerError
+from kubeskew.kubelet.shell.simulating import Line
 
 Object = dict[str, Any]
 

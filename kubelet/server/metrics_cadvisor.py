@@ -7,11 +7,11 @@ and texts are from memory, and of the many metrics only those that monitoring lo
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from apimachinery.errors import Object
-from kubelet import pod_spec
-from kubelet.sandbox import full_image_name
-from kubelet.server.metric_families import Family, rendered
-from kubelet.server.usage import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.sandbox import full_image_name
+from kubeskew.kubelet.server.metric_families import Family, rendered
+from kubeskew.kubelet.server.usage import (
     ContainerUsage,
     PodUsage,
     Usage,
@@ -19,7 +19,7 @@ from kubelet.server.usage import (
     pods_in_use,
     requested,
 )
-from kubelet.server.view import NodeView
+from kubeskew.kubelet.server.view import NodeView
 
 _PAUSE = "registry.k8s.io/pause:3.10"
 _GAUGE, _COUNTER = "gauge", "counter"

@@ -3,10 +3,10 @@
 Probes of fake containers always succeed and are not run: how many there would have been is reckoned.
 """
 
-from kubelet import pod_spec
-from kubelet.server.metric_families import Family, rendered
-from kubelet.server.usage import pods_in_use
-from kubelet.server.view import NodeView
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.server.metric_families import Family, rendered
+from kubeskew.kubelet.server.usage import pods_in_use
+from kubeskew.kubelet.server.view import NodeView
 
 _PROBES = {"livenessProbe": "Liveness", "readinessProbe": "Readiness", "startupProbe": "Startup"}
 

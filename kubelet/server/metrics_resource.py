@@ -6,10 +6,10 @@ metrics became stable in 1.29, as swap came, is from memory.
 
 from datetime import datetime
 
-from kubelet import pod_spec
-from kubelet.server.metric_families import Family, rendered
-from kubelet.server.usage import node_usage, pods_in_use
-from kubelet.server.view import NodeView
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.server.metric_families import Family, rendered
+from kubeskew.kubelet.server.usage import node_usage, pods_in_use
+from kubeskew.kubelet.server.view import NodeView
 
 _ERROR = "1 if there was an error while getting container metrics, 0 otherwise"
 

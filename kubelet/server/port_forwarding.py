@@ -7,11 +7,11 @@ import asyncio
 import struct
 from typing import Any
 
-from apimachinery.streaming import Pipe, spdy
-from apimachinery.streaming.websocket import WebSocket
-from kubelet.server.channels import WebSocketChannels
-from kubelet.server.ports import listens, serve_connection
-from kubelet.server.view import NodeView
+from kubeskew.apimachinery.streaming import Pipe, spdy
+from kubeskew.apimachinery.streaming.websocket import WebSocket
+from kubeskew.kubelet.server.channels import WebSocketChannels
+from kubeskew.kubelet.server.ports import listens, serve_connection
+from kubeskew.kubelet.server.view import NodeView
 
 Object = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kubelet import pod_spec
-from kubelet.server.view import NodeView
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.server.view import NodeView
 
 Object = dict[str, Any]
 Read = Callable[[], Awaitable[bytes]]

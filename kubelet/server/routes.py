@@ -7,20 +7,20 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from apimachinery.health import answer
-from apimachinery.streaming import Pipe
-from apimachinery.streaming.hijacking import hand_over
-from apimachinery.streaming.websocket import WebSocket
-from kubelet.insides import Inside
-from kubelet.server import channels as wire
-from kubelet.server import commands, port_forwarding, ports
-from kubelet.server.commands import StreamOptions
-from kubelet.server.logs import LogOptions, container_logs
-from kubelet.server.metric_families import CONTENT_TYPE
-from kubelet.server.metrics_cadvisor import cadvisor_metrics
-from kubelet.server.metrics_probes import probe_metrics
-from kubelet.server.metrics_resource import resource_metrics
-from kubelet.server.sessions import (
+from kubeskew.apimachinery.health import answer
+from kubeskew.apimachinery.streaming import Pipe
+from kubeskew.apimachinery.streaming.hijacking import hand_over
+from kubeskew.apimachinery.streaming.websocket import WebSocket
+from kubeskew.kubelet.insides import Inside
+from kubeskew.kubelet.server import channels as wire
+from kubeskew.kubelet.server import commands, port_forwarding, ports
+from kubeskew.kubelet.server.commands import StreamOptions
+from kubeskew.kubelet.server.logs import LogOptions, container_logs
+from kubeskew.kubelet.server.metric_families import CONTENT_TYPE
+from kubeskew.kubelet.server.metrics_cadvisor import cadvisor_metrics
+from kubeskew.kubelet.server.metrics_probes import probe_metrics
+from kubeskew.kubelet.server.metrics_resource import resource_metrics
+from kubeskew.kubelet.server.sessions import (
     Session,
     chosen_protocol,
     is_websocket,
@@ -30,9 +30,9 @@ from kubelet.server.sessions import (
     shown_headers,
     websocket_headers,
 )
-from kubelet.server.stats import summary
-from kubelet.server.usage import pods_in_use
-from kubelet.server.view import NodeView, ServerError
+from kubeskew.kubelet.server.stats import summary
+from kubeskew.kubelet.server.usage import pods_in_use
+from kubeskew.kubelet.server.view import NodeView, ServerError
 
 _METRICS = {"cadvisor": cadvisor_metrics, "resource": resource_metrics, "probes": probe_metrics}
 _CHECKS = (["log"], ["ping"], ["syncloop"])

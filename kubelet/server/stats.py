@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import timestamp
-from kubelet import pod_spec
-from kubelet.server.usage import Usage, node_usage, pods_in_use, requested
-from kubelet.server.view import NodeView
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.server.usage import Usage, node_usage, pods_in_use, requested
+from kubeskew.kubelet.server.view import NodeView
 
 Object = dict[str, Any]
 

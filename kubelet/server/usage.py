@@ -7,11 +7,11 @@ import zlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from apimachinery.errors import Object
-from apimachinery.quantity import Quantity
-from kubelet import pod_spec
-from kubelet.sandbox import Container, Sandbox
-from kubelet.server.view import NodeView
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.server.view import NodeView
 
 _IDLE_CORES, _IDLE_BYTES = 0.002, 12 << 20  # of a container that requests nothing
 _SYSTEM_CORES, _SYSTEM_BYTES = 0.12, 420 << 20  # of the node beside its pods

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import Clock
-from kubelet import pod_spec
-from kubelet.behaviour import Behaviour
-from kubelet.insides import Inside
-from kubelet.runtime import FakeRuntime
-from kubelet.sandbox import Container, Sandbox
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.insides import Inside
+from kubeskew.kubelet.runtime import FakeRuntime
+from kubeskew.kubelet.sandbox import Container, Sandbox
 
 Object = dict[str, Any]
 

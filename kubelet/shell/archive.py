@@ -4,8 +4,8 @@ import io
 import posixpath
 import tarfile
 
-from kubelet.shell.files import FileError
-from kubelet.shell.process import Process
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.process import Process
 
 
 async def tar(process: Process, argv: list[str]) -> int:

@@ -7,10 +7,10 @@ import re
 import zlib
 from collections.abc import Awaitable, Callable
 
-from kubelet.shell.files import FileError
-from kubelet.shell.inputs import inputs
-from kubelet.shell.options import options_of
-from kubelet.shell.process import Process, sleep
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.inputs import inputs
+from kubeskew.kubelet.shell.options import options_of
+from kubeskew.kubelet.shell.process import Process, sleep
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 _BLOCK = re.compile(r"(\d+)(c|w|b|[kKMG]B?|)")

@@ -3,16 +3,16 @@
 import re
 from collections.abc import Awaitable, Callable
 
-from kubelet.shell.byte_commands import BYTE_COMMANDS
-from kubelet.shell.expr import expr
-from kubelet.shell.file_commands import FILE_COMMANDS
-from kubelet.shell.finding import find
-from kubelet.shell.job_commands import JOB_COMMANDS, seconds_of
-from kubelet.shell.network_commands import NETWORK_COMMANDS
-from kubelet.shell.process import ExitError, Process, sleep
-from kubelet.shell.system_commands import SYSTEM_COMMANDS
-from kubelet.shell.text_commands import TEXT_COMMANDS
-from kubelet.shell.variable_commands import VARIABLE_COMMANDS
+from kubeskew.kubelet.shell.byte_commands import BYTE_COMMANDS
+from kubeskew.kubelet.shell.expr import expr
+from kubeskew.kubelet.shell.file_commands import FILE_COMMANDS
+from kubeskew.kubelet.shell.finding import find
+from kubeskew.kubelet.shell.job_commands import JOB_COMMANDS, seconds_of
+from kubeskew.kubelet.shell.network_commands import NETWORK_COMMANDS
+from kubeskew.kubelet.shell.process import ExitError, Process, sleep
+from kubeskew.kubelet.shell.system_commands import SYSTEM_COMMANDS
+from kubeskew.kubelet.shell.text_commands import TEXT_COMMANDS
+from kubeskew.kubelet.shell.variable_commands import VARIABLE_COMMANDS
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 

@@ -2,10 +2,10 @@
 
 import difflib
 
-from kubelet.shell.files import FileError
-from kubelet.shell.inputs import text_inputs, text_of
-from kubelet.shell.options import options_of
-from kubelet.shell.process import Process
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.inputs import text_inputs, text_of
+from kubeskew.kubelet.shell.options import options_of
+from kubeskew.kubelet.shell.process import Process
 
 _TROUBLE = 2
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from apimachinery.clock import Clock
-from kubelet.shell.process import Receive, Request, Sleep
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.shell.process import Receive, Request, Sleep
 
 _FOREVER = 1e9
 

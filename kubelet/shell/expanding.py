@@ -3,11 +3,11 @@
 import fnmatch
 import re
 
-from kubelet.shell.arithmetic import ExpressionError, evaluate
-from kubelet.shell.files import FileError, join
-from kubelet.shell.parameters import Parameter, joined_arguments, parameter_value, variable
-from kubelet.shell.process import MEMORY_SPENT, ExitError, Process, gather
-from kubelet.shell.words import Part, Word
+from kubeskew.kubelet.shell.arithmetic import ExpressionError, evaluate
+from kubeskew.kubelet.shell.files import FileError, join
+from kubeskew.kubelet.shell.parameters import Parameter, joined_arguments, parameter_value, variable
+from kubeskew.kubelet.shell.process import MEMORY_SPENT, ExitError, Process, gather
+from kubeskew.kubelet.shell.words import Part, Word
 
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})  # assign without splitting
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -194,7 +194,7 @@ async def arithmetic(process: Process, text: str) -> str:
 
 async def _expand_text(process: Process, text: str, *, is_pattern: bool = False) -> str:
     """What stands in braces after an operator, with what is in it expanded."""
-    from kubelet.shell.words import WordReader
+    from kubeskew.kubelet.shell.words import WordReader
 
     reader = WordReader("")
     reader.set_text(text)

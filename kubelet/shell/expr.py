@@ -2,8 +2,8 @@
 
 import re
 
-from kubelet.shell.process import Process
-from kubelet.shell.regexes import compiled
+from kubeskew.kubelet.shell.process import Process
+from kubeskew.kubelet.shell.regexes import compiled
 
 _LEVELS = (("|",), ("&",), ("<", "<=", "=", "==", "!=", ">=", ">"), ("+", "-"), ("*", "/", "%"), (":",))
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from kubelet.shell.archive import tar
-from kubelet.shell.files import File, FileError, join
-from kubelet.shell.options import options_of
-from kubelet.shell.process import Process
-from kubelet.shell.regexes import compiled
+from kubeskew.kubelet.shell.archive import tar
+from kubeskew.kubelet.shell.files import File, FileError, join
+from kubeskew.kubelet.shell.options import options_of
+from kubeskew.kubelet.shell.process import Process
+from kubeskew.kubelet.shell.regexes import compiled
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubelet.shell.files import File, FileError
-from kubelet.shell.process import Process
+from kubeskew.kubelet.shell.files import File, FileError
+from kubeskew.kubelet.shell.process import Process
 
 _SIZES = {"": 512, "b": 512, "c": 1, "w": 2, "k": 1024, "M": 1 << 20, "G": 1 << 30}
 

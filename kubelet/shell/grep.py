@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from kubelet.shell.files import FileError
-from kubelet.shell.inputs import lines_of, text_of
-from kubelet.shell.process import Process
-from kubelet.shell.regexes import translated
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.inputs import lines_of, text_of
+from kubeskew.kubelet.shell.process import Process
+from kubeskew.kubelet.shell.regexes import translated
 
 _LONG = {
     "extended-regexp": "E", "fixed-strings": "F", "ignore-case": "i", "invert-match": "v", "count": "c",

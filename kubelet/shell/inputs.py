@@ -2,8 +2,8 @@
 
 import re
 
-from kubelet.shell.files import FileError
-from kubelet.shell.process import Process
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.process import Process
 
 _CODING, _ERRORS = "utf-8", "surrogateescape"
 

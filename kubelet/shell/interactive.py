@@ -1,12 +1,12 @@
 """A shell that reads its script from the standard input, with a prompt if that is a terminal."""
 
-from kubelet.shell import parsing
-from kubelet.shell.process import ExitError, Process
+from kubeskew.kubelet.shell import parsing
+from kubeskew.kubelet.shell.process import ExitError, Process
 
 
 async def converse(process: Process) -> int:
     """Run line by line, until the input ends or `exit`; gives the code."""
-    from kubelet.shell.statements import run_tree
+    from kubeskew.kubelet.shell.statements import run_tree
 
     held, text = "", ""
     while True:
@@ -34,7 +34,7 @@ async def converse(process: Process) -> int:
 
 
 async def _last(process: Process, text: str) -> int:
-    from kubelet.shell.interpreter import run_script
+    from kubeskew.kubelet.shell.interpreter import run_script
 
     if text.strip():
         return await run_script(process, text)

@@ -2,11 +2,11 @@
 
 import re
 
-from kubelet.shell import parsing
-from kubelet.shell.commands import COMMANDS
-from kubelet.shell.files import FileError
-from kubelet.shell.process import ExitError, Process, sleep
-from kubelet.shell.statements import ReturnError, run_exit_trap, run_tree
+from kubeskew.kubelet.shell import parsing
+from kubeskew.kubelet.shell.commands import COMMANDS
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.process import ExitError, Process, sleep
+from kubeskew.kubelet.shell.statements import ReturnError, run_exit_trap, run_tree
 
 NOT_FOUND = 127
 SHELLS = frozenset({"sh", "bash", "ash", "dash"})
@@ -91,7 +91,7 @@ async def _run_shell(process: Process, argv: list[str]) -> int:
     inner.arguments = words or [argv[0]]
     if words:
         return await _end_of_shell(inner, await script_at(inner, words[0]))
-    from kubelet.shell.interactive import converse
+    from kubeskew.kubelet.shell.interactive import converse
 
     return await converse(inner)
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Awaitable, Callable
 
-from kubelet.shell.process import ExitError, Process, Until, wait_for
-from kubelet.shell.tasks import Task
+from kubeskew.kubelet.shell.process import ExitError, Process, Until, wait_for
+from kubeskew.kubelet.shell.tasks import Task
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-from kubelet.shell.options import options_of
-from kubelet.shell.process import Process, sleep
+from kubeskew.kubelet.shell.options import options_of
+from kubeskew.kubelet.shell.process import Process, sleep
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
-from kubelet.shell.process import ExitError, Process
+from kubeskew.kubelet.shell.process import ExitError, Process
 
 
 class Parameter(NamedTuple):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kubelet.shell.words import Part, ShellSyntaxError, Word, WordReader
+from kubeskew.kubelet.shell.words import Part, ShellSyntaxError, Word, WordReader
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REDIRECT = re.compile(r"(\d?|&)(<<<|<<-?|>>|>\||>&|<&|>|<)")

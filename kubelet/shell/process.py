@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kubelet.shell.files import FileSystem, join
+from kubeskew.kubelet.shell.files import FileSystem, join
 
 if TYPE_CHECKING:
-    from kubelet.shell.tasks import Task, Tasks
+    from kubeskew.kubelet.shell.tasks import Task, Tasks
 
 
 class Sleep(NamedTuple):

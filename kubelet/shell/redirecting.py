@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from kubelet.shell.expanding import expand_one
-from kubelet.shell.files import FileError
-from kubelet.shell.parsing import Redirect
-from kubelet.shell.process import BytesInput, Process
+from kubeskew.kubelet.shell.expanding import expand_one
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.parsing import Redirect
+from kubeskew.kubelet.shell.process import BytesInput, Process
 
 _TO_STDOUT = {"/dev/stdout", "/proc/1/fd/1", "/proc/self/fd/1", "/dev/fd/1"}
 _TO_STDERR = {"/dev/stderr", "/proc/1/fd/2", "/proc/self/fd/2", "/dev/fd/2"}

@@ -1,9 +1,9 @@
 """The command `sed`."""
 
-from kubelet.shell.inputs import text_inputs, texts_of
-from kubelet.shell.process import Process
-from kubelet.shell.sed_running import SedRun
-from kubelet.shell.sed_scripts import Instruction, SedError, SedParser
+from kubeskew.kubelet.shell.inputs import text_inputs, texts_of
+from kubeskew.kubelet.shell.process import Process
+from kubeskew.kubelet.shell.sed_running import SedRun
+from kubeskew.kubelet.shell.sed_scripts import Instruction, SedError, SedParser
 
 
 async def sed(process: Process, argv: list[str]) -> int:

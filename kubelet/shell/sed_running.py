@@ -2,8 +2,8 @@
 
 import re
 
-from kubelet.shell.process import Process, sleep
-from kubelet.shell.sed_scripts import Address, Instruction
+from kubeskew.kubelet.shell.process import Process, sleep
+from kubeskew.kubelet.shell.sed_scripts import Address, Instruction
 
 _REPLACED = re.compile(r"\\(\d)|\\([nt&\\LUElu\n])|(&)|\\(.)", re.DOTALL)
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from kubelet.shell.regexes import compiled
+from kubeskew.kubelet.shell.regexes import compiled
 
 _SIMPLE = frozenset("dDgGhHnNpPqQx=lz")
 _LABELED = frozenset("btT:")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from apimachinery.clock import later
-from kubelet.shell.process import Receive, Request, Sleep
-from kubelet.shell.tasks import Tasks
+from kubeskew.apimachinery.clock import later
+from kubeskew.kubelet.shell.process import Receive, Request, Sleep
+from kubeskew.kubelet.shell.tasks import Tasks
 
 STDOUT, STDERR = "stdout", "stderr"
 KEPT_LINES = 20_000

@@ -5,9 +5,9 @@ import functools
 import itertools
 import re
 
-from kubelet.shell.inputs import lines_of, texts_of
-from kubelet.shell.options import options_of
-from kubelet.shell.process import Process
+from kubeskew.kubelet.shell.inputs import lines_of, texts_of
+from kubeskew.kubelet.shell.options import options_of
+from kubeskew.kubelet.shell.process import Process
 
 _NUMBER = re.compile(r"\s*(-?\d*\.?\d+)")
 _HUMAN = re.compile(r"\s*(-?\d*\.?\d+)([KMGTPE]?)")

@@ -5,10 +5,10 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from kubelet.shell import parsing
-from kubelet.shell.expanding import arithmetic, expand, expand_one, expand_pattern
-from kubelet.shell.files import FileError
-from kubelet.shell.parsing import (
+from kubeskew.kubelet.shell import parsing
+from kubeskew.kubelet.shell.expanding import arithmetic, expand, expand_one, expand_pattern
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.parsing import (
     Case,
     Command,
     For,
@@ -21,9 +21,9 @@ from kubelet.shell.parsing import (
     Statement,
     statement_text,
 )
-from kubelet.shell.process import BytesInput, ExitError, Process, sleep
-from kubelet.shell.redirecting import redirected
-from kubelet.shell.tasks import PipeEnd
+from kubeskew.kubelet.shell.process import BytesInput, ExitError, Process, sleep
+from kubeskew.kubelet.shell.redirecting import redirected
+from kubeskew.kubelet.shell.tasks import PipeEnd
 
 _DEEPEST_CALL = 200
 Special = Callable[[Process, Process, list[str]], Awaitable[int]]
@@ -342,7 +342,7 @@ async def _eval(process: Process, inner: Process, argv: list[str]) -> int:
 
 
 async def _source(process: Process, inner: Process, argv: list[str]) -> int:
-    from kubelet.shell.interpreter import script_at
+    from kubeskew.kubelet.shell.interpreter import script_at
 
     if len(argv) < 2:
         process.complain(f"{process.shell}: .: filename argument required")
@@ -370,7 +370,7 @@ async def _let(process: Process, _inner: Process, argv: list[str]) -> int:
 
 async def _command_builtin(process: Process, inner: Process, argv: list[str]) -> int:
     """`command [-v] NAME …`: past functions of that name, or where it is."""
-    from kubelet.shell.interpreter import knows
+    from kubeskew.kubelet.shell.interpreter import knows
 
     words = argv[1:]
     if words[:1] not in (["-v"], ["-V"]):

@@ -4,8 +4,8 @@ import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from kubelet.shell.options import options_of
-from kubelet.shell.process import Process
+from kubeskew.kubelet.shell.options import options_of
+from kubeskew.kubelet.shell.process import Process
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import Any
 
-from apimachinery.clock import later
-from kubelet.shell.process import ExitError, Receive, Request, Sleep, Until, wait_for
+from kubeskew.apimachinery.clock import later
+from kubeskew.kubelet.shell.process import ExitError, Receive, Request, Sleep, Until, wait_for
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 _LARGEST_PIPE = 64 << 20

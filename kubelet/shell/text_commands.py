@@ -4,15 +4,15 @@ import functools
 import re
 from collections.abc import Awaitable, Callable
 
-from kubelet.shell.awk.command import awk
-from kubelet.shell.diff import diff
-from kubelet.shell.files import FileError
-from kubelet.shell.grep import grep
-from kubelet.shell.inputs import inputs, lines_of, text_inputs, text_of, texts_of
-from kubelet.shell.options import options_of
-from kubelet.shell.process import Process, sleep
-from kubelet.shell.sed import sed
-from kubelet.shell.sorting import sort, uniq
+from kubeskew.kubelet.shell.awk.command import awk
+from kubeskew.kubelet.shell.diff import diff
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.grep import grep
+from kubeskew.kubelet.shell.inputs import inputs, lines_of, text_inputs, text_of, texts_of
+from kubeskew.kubelet.shell.options import options_of
+from kubeskew.kubelet.shell.process import Process, sleep
+from kubeskew.kubelet.shell.sed import sed
+from kubeskew.kubelet.shell.sorting import sort, uniq
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 _SIZE = re.compile(r"([+-]?\d+)([bkKmMgG]?)(?:i?B)?")

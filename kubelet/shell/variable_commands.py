@@ -3,9 +3,9 @@
 import re
 from collections.abc import Awaitable, Callable, Collection
 
-from kubelet.shell.options import options_of
-from kubelet.shell.parameters import variable
-from kubelet.shell.process import Process
+from kubeskew.kubelet.shell.options import options_of
+from kubeskew.kubelet.shell.parameters import variable
+from kubeskew.kubelet.shell.process import Process
 
 Command = Callable[[Process, list[str]], Awaitable[int]]
 

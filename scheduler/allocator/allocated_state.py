@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quantity import Quantity
 
 
 class DeviceID(NamedTuple):

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scheduler.allocator.allocated_state import AllocatedState
-from scheduler.allocator.counters import AvailableCounters
-from scheduler.allocator.first_fit import FirstFit, SearchNeededError
-from scheduler.allocator.pools import NodePools
-from scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
-from scheduler.allocator.results import allocation_result
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.search import Search
-from scheduler.allocator.slice_index import SliceIndex
-from scheduler.allocator.slices import NodeView
-from scheduler.allocator.solution import Solution, Timer, no_limit
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState
+from kubeskew.scheduler.allocator.counters import AvailableCounters
+from kubeskew.scheduler.allocator.first_fit import FirstFit, SearchNeededError
+from kubeskew.scheduler.allocator.pools import NodePools
+from kubeskew.scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
+from kubeskew.scheduler.allocator.results import allocation_result
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.search import Search
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.slices import NodeView
+from kubeskew.scheduler.allocator.solution import Solution, Timer, no_limit
 
 Object = dict[str, Any]
 

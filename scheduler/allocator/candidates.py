@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.allocator.allocated_state import AllocatedState, Amounts, DeviceID
-from scheduler.allocator.capacity import CapacityError, Rounding, refusal
-from scheduler.allocator.constraints import ConstraintState
-from scheduler.allocator.devices import Device
-from scheduler.allocator.errors import AllocationError, SearchTimeout
-from scheduler.allocator.pools import NodePools
-from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, Entry, RequestPlan
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slices import NodeView
-from scheduler.allocator.solution import never
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState, Amounts, DeviceID
+from kubeskew.scheduler.allocator.capacity import CapacityError, Rounding, refusal
+from kubeskew.scheduler.allocator.constraints import ConstraintState
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.errors import AllocationError, SearchTimeout
+from kubeskew.scheduler.allocator.pools import NodePools
+from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, Entry, RequestPlan
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slices import NodeView
+from kubeskew.scheduler.allocator.solution import never
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.quantity import Format, Quantity
-from scheduler.allocator.allocated_state import Amounts
+from kubeskew.apimachinery.quantity import Format, Quantity
+from kubeskew.scheduler.allocator.allocated_state import Amounts
 
 Object = Mapping[str, Any]
 

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.gates import FeatureGates
-from apimachinery.quantity import Quantity
-from apimachinery.versions import Version
-from scheduler.allocator.allocated_state import AllocatedState, DeviceID
-from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
-from scheduler.allocator.solution import Timer, no_limit
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.solution import Timer, no_limit
 
 Object = dict[str, Any]
 

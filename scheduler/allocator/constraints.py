@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from scheduler.allocator.devices import Device
-from scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.rules import AllocatorRules
 
 _SCALARS = ("string", "int", "bool", "version")
 _LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))

@@ -9,10 +9,10 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go,
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
-from scheduler.allocator.allocated_state import AllocatedState, DeviceID
-from scheduler.allocator.devices import Device
-from scheduler.allocator.pools import NodePools
-from scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.pools import NodePools
+from kubeskew.scheduler.allocator.rules import AllocatorRules
 
 Key = tuple[str, str]  # counter set, counter
 

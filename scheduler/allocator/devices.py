@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.cel.devices import Selector, device_value
-from apimachinery.cel.errors import CELError
-from apimachinery.node_selector_faults import selector_fault, selector_text
-from apimachinery.node_selectors import selector_matches
-from apimachinery.quantity import Quantity
-from scheduler.allocator.allocated_state import DeviceID
-from scheduler.allocator.capacity import Capacity, capacity_of
-from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.rules import AllocatorRules
+from kubeskew.apimachinery.cel.devices import Selector, device_value
+from kubeskew.apimachinery.cel.errors import CELError
+from kubeskew.apimachinery.node_selector_faults import selector_fault, selector_text
+from kubeskew.apimachinery.node_selectors import selector_matches
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.scheduler.allocator.allocated_state import DeviceID
+from kubeskew.scheduler.allocator.capacity import Capacity, capacity_of
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.rules import AllocatorRules
 
 if TYPE_CHECKING:
-    from scheduler.allocator.slices import Slice
+    from kubeskew.scheduler.allocator.slices import Slice
 
 Object = Mapping[str, Any]
 Consumption = Sequence[tuple[str, Mapping[str, int]]]  # (counter set, counter → amount in nanos)

@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from apimachinery.quantity import Format, Quantity
-from scheduler.allocator.allocated_state import AllocatedState, DeviceID
-from scheduler.allocator.candidates import Preparation
-from scheduler.allocator.constraints import Constraint
-from scheduler.allocator.counters import AvailableCounters, CounterBook, Shortage
-from scheduler.allocator.devices import Device
-from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.pools import NodePools, Pool
-from scheduler.allocator.requests import ClaimPlan, RequestPlan
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
-from scheduler.allocator.slices import NodeView, PoolID
-from scheduler.allocator.solution import Choice, Solution
+from kubeskew.apimachinery.quantity import Format, Quantity
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
+from kubeskew.scheduler.allocator.candidates import Preparation
+from kubeskew.scheduler.allocator.constraints import Constraint
+from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook, Shortage
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.pools import NodePools, Pool
+from kubeskew.scheduler.allocator.requests import ClaimPlan, RequestPlan
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.allocator.slices import NodeView, PoolID
+from kubeskew.scheduler.allocator.solution import Choice, Solution
 
 CHOSEN, USABLE = "chosen", "usable"
 

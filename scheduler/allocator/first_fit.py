@@ -6,17 +6,17 @@ later, so the next pod with the same request goes on where the last one ended.
 
 from collections.abc import Callable
 
-from scheduler.allocator.allocated_state import AllocatedState
-from scheduler.allocator.candidates import CapacityCheck
-from scheduler.allocator.capacity import taken
-from scheduler.allocator.counters import AvailableCounters, CounterBook
-from scheduler.allocator.devices import Device
-from scheduler.allocator.errors import SearchTimeout
-from scheduler.allocator.pools import NodePools, Start
-from scheduler.allocator.requests import RequestPlan
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slices import NodeView
-from scheduler.allocator.solution import Choice, ClaimSolution, Solution
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState
+from kubeskew.scheduler.allocator.candidates import CapacityCheck
+from kubeskew.scheduler.allocator.capacity import taken
+from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.errors import SearchTimeout
+from kubeskew.scheduler.allocator.pools import NodePools, Start
+from kubeskew.scheduler.allocator.requests import RequestPlan
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slices import NodeView
+from kubeskew.scheduler.allocator.solution import Choice, ClaimSolution, Solution
 
 
 class SearchNeededError(Exception):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from scheduler.allocator.devices import Device
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slices import NodeView, PoolID, Slice
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slices import NodeView, PoolID, Slice
 
 Counters = Mapping[str, Mapping[str, int]]  # counter set → counter → amount in nanos
 

@@ -6,13 +6,13 @@ Both hold only while nothing was left behind in between (`Taking.leaks`).
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from scheduler.allocator.allocated_state import DeviceID
-from scheduler.allocator.candidates import Preparation, PreparedClaim, wants_all
-from scheduler.allocator.constraints import value_set
-from scheduler.allocator.devices import Device
-from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.requests import ClaimPlan, RequestPlan
-from scheduler.allocator.taking import Taking
+from kubeskew.scheduler.allocator.allocated_state import DeviceID
+from kubeskew.scheduler.allocator.candidates import Preparation, PreparedClaim, wants_all
+from kubeskew.scheduler.allocator.constraints import value_set
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.requests import ClaimPlan, RequestPlan
+from kubeskew.scheduler.allocator.taking import Taking
 
 
 class Pruning:

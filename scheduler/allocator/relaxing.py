@@ -7,12 +7,12 @@ Asked once, at the first step back: what fails here would be tried in all combin
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from scheduler.allocator.allocated_state import AllocatedState
-from scheduler.allocator.candidates import Option, Preparation, PreparedClaim, wants_all
-from scheduler.allocator.counters import AvailableCounters
-from scheduler.allocator.devices import Device
-from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.pools import NodePools
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState
+from kubeskew.scheduler.allocator.candidates import Option, Preparation, PreparedClaim, wants_all
+from kubeskew.scheduler.allocator.counters import AvailableCounters
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.pools import NodePools
 
 _Wish = list[int]  # positions of the candidates that a device of a request can be
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-from apimachinery.cel.devices import Selector, compile_selector
-from apimachinery.cel.errors import CELError, CompileError
-from apimachinery.quantity import Quantity
-from apimachinery.taints import tolerates
-from scheduler.allocator.allocated_state import Amounts
-from scheduler.allocator.constraints import Constraint
-from scheduler.allocator.devices import Device
-from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.rules import AllocatorRules
+from kubeskew.apimachinery.cel.devices import Selector, compile_selector
+from kubeskew.apimachinery.cel.errors import CELError, CompileError
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.taints import tolerates
+from kubeskew.scheduler.allocator.allocated_state import Amounts
+from kubeskew.scheduler.allocator.constraints import Constraint
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.rules import AllocatorRules
 
 Object = Mapping[str, Any]
 

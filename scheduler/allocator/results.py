@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.requests import ClaimPlan, RequestPlan
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.solution import Choice, ClaimSolution
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.requests import ClaimPlan, RequestPlan
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.solution import Choice, ClaimSolution
 
 Object = dict[str, Any]
 

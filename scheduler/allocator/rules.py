@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from apimachinery.cel.device_features import DeviceFeatures
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 
 
 class Implementation(IntEnum):

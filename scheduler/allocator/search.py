@@ -12,24 +12,24 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
-from scheduler.allocator.allocated_state import AllocatedState
-from scheduler.allocator.candidates import Option, Preparation, PreparedClaim
-from scheduler.allocator.counters import AvailableCounters, CounterBook
-from scheduler.allocator.errors import (
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState
+from kubeskew.scheduler.allocator.candidates import Option, Preparation, PreparedClaim
+from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook
+from kubeskew.scheduler.allocator.errors import (
     AllocationError,
     Hopeless,
     NodeAllocationError,
     SearchTimeout,
     TooManyResults,
 )
-from scheduler.allocator.pools import NodePools
-from scheduler.allocator.pruning import Pruning
-from scheduler.allocator.relaxing import Relaxation
-from scheduler.allocator.requests import MAX_RESULTS, ClaimPlan
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slices import NodeView
-from scheduler.allocator.solution import ClaimSolution, Solution
-from scheduler.allocator.taking import Taking, Undo
+from kubeskew.scheduler.allocator.pools import NodePools
+from kubeskew.scheduler.allocator.pruning import Pruning
+from kubeskew.scheduler.allocator.relaxing import Relaxation
+from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slices import NodeView
+from kubeskew.scheduler.allocator.solution import ClaimSolution, Solution
+from kubeskew.scheduler.allocator.taking import Taking, Undo
 
 _STEPS_BETWEEN_LOOKS = 256  # at the clock
 _CALLS_PER_STEP = 4  # from one device, request or claim to the next

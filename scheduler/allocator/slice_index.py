@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scheduler.allocator.devices import Device, on_node
-from scheduler.allocator.pools import NodePools, Pool, node_pools, view
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slices import NodeView, PoolID, Slice
+from kubeskew.scheduler.allocator.devices import Device, on_node
+from kubeskew.scheduler.allocator.pools import NodePools, Pool, node_pools, view
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slices import NodeView, PoolID, Slice
 
 Object = Mapping[str, Any]
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from scheduler.allocator.allocated_state import DeviceID
-from scheduler.allocator.devices import Device, amounts, fault_of, on_node, unread_selector
-from scheduler.allocator.errors import AllocationError
-from scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.allocated_state import DeviceID
+from kubeskew.scheduler.allocator.devices import Device, amounts, fault_of, on_node, unread_selector
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.rules import AllocatorRules
 
 Object = Mapping[str, Any]
 

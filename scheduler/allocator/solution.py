@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from scheduler.allocator.allocated_state import Amounts
-from scheduler.allocator.devices import Device
-from scheduler.allocator.requests import RequestPlan
+from kubeskew.scheduler.allocator.allocated_state import Amounts
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.requests import RequestPlan
 
 Timer = Callable[[], Callable[[], bool]]  # starts; what it gives says when the time is over
 

@@ -9,15 +9,15 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/*/allocator_*.go 
 
 from collections.abc import Callable
 
-from apimachinery.quantity import Quantity
-from scheduler.allocator.allocated_state import AllocatedState, DeviceID
-from scheduler.allocator.candidates import Preparation, PreparedClaim
-from scheduler.allocator.capacity import taken
-from scheduler.allocator.counters import CounterBook
-from scheduler.allocator.devices import Device
-from scheduler.allocator.requests import RequestPlan
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.solution import Choice
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
+from kubeskew.scheduler.allocator.candidates import Preparation, PreparedClaim
+from kubeskew.scheduler.allocator.capacity import taken
+from kubeskew.scheduler.allocator.counters import CounterBook
+from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.requests import RequestPlan
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.solution import Choice
 
 Undo = Callable[[], None]
 

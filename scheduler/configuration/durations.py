@@ -1,6 +1,6 @@
 """Durations in configurations and flags, as Go writes them."""
 
-from apimachinery import go_durations
+from kubeskew.apimachinery import go_durations
 
 
 class ConfigurationError(ValueError):

@@ -6,7 +6,7 @@ framework/runtime/framework.go, expandMultiPointPlugins, 1.36.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from scheduler.configuration.settings import EXTENSION_POINTS, MULTI_POINT, PluginRef, PluginSet
+from kubeskew.scheduler.configuration.settings import EXTENSION_POINTS, MULTI_POINT, PluginRef, PluginSet
 
 _NONE = PluginSet()
 

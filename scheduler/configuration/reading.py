@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from apimachinery import field
-from apimachinery.client.leader import LeaseTiming
-from apimachinery.field import FieldError
-from apimachinery.yaml_body import YAMLBodyError, load
-from scheduler.backoff import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, Backoff
-from scheduler.configuration.durations import ConfigurationError, parse_duration
-from scheduler.configuration.settings import (
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.client.leader import LeaseTiming
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.yaml_body import YAMLBodyError, load
+from kubeskew.scheduler.backoff import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, Backoff
+from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
+from kubeskew.scheduler.configuration.settings import (
     EXTENSION_POINTS,
     MULTI_POINT,
     LeaderElection,
@@ -22,7 +22,7 @@ from scheduler.configuration.settings import (
     ProfileSettings,
     SchedulerSettings,
 )
-from scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
+from kubeskew.scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
 
 Object = dict[str, Any]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apimachinery.client.leader import LeaseTiming
-from scheduler.backoff import Backoff
-from scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
+from kubeskew.apimachinery.client.leader import LeaseTiming
+from kubeskew.scheduler.backoff import Backoff
+from kubeskew.scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
 
 Object = dict[str, Any]
 

@@ -4,11 +4,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import EventHint
-from scheduler.framework.status import SUCCESS, Status
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import EventHint
+from kubeskew.scheduler.framework.status import SUCCESS, Status
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 MAX_NODE_SCORE = 100
 

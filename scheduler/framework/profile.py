@@ -7,14 +7,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from scheduler.framework import interfaces
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import EventHint
-from scheduler.framework.interfaces import Plugin, PostFilterResult, PreFilterResult
-from scheduler.framework.kinds import Kinds, remembered
-from scheduler.framework.status import SUCCESS, Code, Status, failed
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.framework import interfaces
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import EventHint
+from kubeskew.scheduler.framework.interfaces import Plugin, PostFilterResult, PreFilterResult
+from kubeskew.scheduler.framework.kinds import Kinds, remembered
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 P = TypeVar("P")
 R = TypeVar("R")

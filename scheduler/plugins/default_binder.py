@@ -1,11 +1,11 @@
 """DefaultBinder: binds through the pod's `binding` subresource."""
 
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import CONNECTION_ERRORS, APIClient
-from apimachinery.errors import StatusError
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.status import SUCCESS, Status, failed
-from scheduler.pods import PodInfo
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.status import SUCCESS, Status, failed
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "DefaultBinder"
 

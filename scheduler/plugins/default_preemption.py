@@ -6,18 +6,18 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/{preemption,plugins/defaultpre
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from apimachinery.client.refs import POD_DISRUPTION_BUDGETS
-from scheduler.diagnosis import Diagnosis
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
-from scheduler.framework.interfaces import PostFilterResult
-from scheduler.framework.status import SUCCESS, Code, Status, failed, unresolvable, unschedulable
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
-from scheduler.preemption import candidates, victims
-from scheduler.preemption.eviction import FAILURES, Evictor, is_terminating_by_preemption
-from scheduler.preemption.victims import Candidate
+from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS
+from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.interfaces import PostFilterResult
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed, unresolvable, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.preemption import candidates, victims
+from kubeskew.scheduler.preemption.eviction import FAILURES, Evictor, is_terminating_by_preemption
+from kubeskew.scheduler.preemption.victims import Candidate
 
 NAME = "DefaultPreemption"
 

@@ -5,18 +5,18 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from apimachinery.client.rest import CONNECTION_ERRORS
-from apimachinery.clock import Entropy
-from apimachinery.errors import StatusError
-from scheduler.binding_conditions import BindingError
-from scheduler.claim_tracker import ClaimTracker
-from scheduler.claim_users import ClaimUsers, group_of, is_group
-from scheduler.claim_writing import ClaimError, ClaimWriter
-from scheduler.dynamic_metrics import DynamicMetrics
-from scheduler.framework.status import Status, unschedulable
-from scheduler.plugins.dynamic_state import PodClaim, PodState, SpecialClaim
-from scheduler.pods import PodInfo
-from scheduler.resource_claims import allocation, display, reserved_for
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.clock import Entropy
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.scheduler.binding_conditions import BindingError
+from kubeskew.scheduler.claim_tracker import ClaimTracker
+from kubeskew.scheduler.claim_users import ClaimUsers, group_of, is_group
+from kubeskew.scheduler.claim_writing import ClaimError, ClaimWriter
+from kubeskew.scheduler.dynamic_metrics import DynamicMetrics
+from kubeskew.scheduler.framework.status import Status, unschedulable
+from kubeskew.scheduler.plugins.dynamic_state import PodClaim, PodState, SpecialClaim
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.resource_claims import allocation, display, reserved_for
 
 Object = dict[str, Any]
 

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Set
 from math import inf
 
-from apimachinery.clock import Clock
-from scheduler.allocator.allocated_state import DeviceID
-from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
-from scheduler.dynamic_rules import DynamicRules
-from scheduler.framework.kinds import Kinds
-from scheduler.framework.status import SUCCESS, Status, failed, unresolvable
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.dynamic_state import NodeChoice, PodState, SpecialPlan
-from scheduler.turns import give_way
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.scheduler.allocator.allocated_state import DeviceID
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
+from kubeskew.scheduler.dynamic_rules import DynamicRules
+from kubeskew.scheduler.framework.kinds import Kinds
+from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.dynamic_state import NodeChoice, PodState, SpecialPlan
+from kubeskew.scheduler.turns import give_way
 
 _CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of("DynamicResources")
 

@@ -3,13 +3,19 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scheduler.claim_tracker import ClaimTracker
-from scheduler.claim_users import ClaimUsers
-from scheduler.device_classes import DeviceClasses
-from scheduler.dynamic_rules import DynamicRules
-from scheduler.framework.status import SUCCESS, Status, failed, unresolvable
-from scheduler.plugins.dynamic_state import PodClaim
-from scheduler.resource_claims import ClaimNotUsable, allocation, can_be_reserved, claim_names, display
+from kubeskew.scheduler.claim_tracker import ClaimTracker
+from kubeskew.scheduler.claim_users import ClaimUsers
+from kubeskew.scheduler.device_classes import DeviceClasses
+from kubeskew.scheduler.dynamic_rules import DynamicRules
+from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
+from kubeskew.scheduler.plugins.dynamic_state import PodClaim
+from kubeskew.scheduler.resource_claims import (
+    ClaimNotUsable,
+    allocation,
+    can_be_reserved,
+    claim_names,
+    display,
+)
 
 Object = dict[str, Any]
 

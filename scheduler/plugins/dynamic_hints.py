@@ -2,9 +2,17 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
-from scheduler.dynamic_rules import DynamicRules
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Object, Topics
-from scheduler.resource_claims import (
+from kubeskew.scheduler.dynamic_rules import DynamicRules
+from kubeskew.scheduler.framework.events import (
+    Action,
+    ClusterEvent,
+    EventHint,
+    EventResource,
+    Hint,
+    Object,
+    Topics,
+)
+from kubeskew.scheduler.resource_claims import (
     ClaimNotUsable,
     allocation,
     claim_names,

@@ -6,30 +6,30 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from apimachinery.node_selector_faults import selector_fault
-from apimachinery.node_selectors import selector_matches
-from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.errors import AllocationError
-from scheduler.claim_tracker import ClaimTracker
-from scheduler.claim_users import ClaimUsers
-from scheduler.claim_writing import ClaimWriter
-from scheduler.device_classes import DeviceClasses
-from scheduler.dynamic_rules import DynamicRules
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import EventHint
-from scheduler.framework.interfaces import MAX_NODE_SCORE, PostFilterResult, PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.plugins import dynamic_hints, dynamic_scoring
-from scheduler.plugins.dynamic_binding import FAILURES, ClaimBinder, PodsOfGroup
-from scheduler.plugins.dynamic_choosing import DeviceChooser
-from scheduler.plugins.dynamic_claims import PodClaims
-from scheduler.plugins.dynamic_special import SpecialClaims
-from scheduler.plugins.dynamic_state import PodState, SpecialPlan
-from scheduler.plugins.dynamic_waiting import DeviceWait
-from scheduler.pods import PodInfo
-from scheduler.resource_claims import ClaimNotUsable
+from kubeskew.apimachinery.node_selector_faults import selector_fault
+from kubeskew.apimachinery.node_selectors import selector_matches
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.claim_tracker import ClaimTracker
+from kubeskew.scheduler.claim_users import ClaimUsers
+from kubeskew.scheduler.claim_writing import ClaimWriter
+from kubeskew.scheduler.device_classes import DeviceClasses
+from kubeskew.scheduler.dynamic_rules import DynamicRules
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import EventHint
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PostFilterResult, PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins import dynamic_hints, dynamic_scoring
+from kubeskew.scheduler.plugins.dynamic_binding import FAILURES, ClaimBinder, PodsOfGroup
+from kubeskew.scheduler.plugins.dynamic_choosing import DeviceChooser
+from kubeskew.scheduler.plugins.dynamic_claims import PodClaims
+from kubeskew.scheduler.plugins.dynamic_special import SpecialClaims
+from kubeskew.scheduler.plugins.dynamic_state import PodState, SpecialPlan
+from kubeskew.scheduler.plugins.dynamic_waiting import DeviceWait
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.resource_claims import ClaimNotUsable
 
 NAME = "DynamicResources"
 

@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, comp
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.plugins.dynamic_state import NodeChoice, PodState
-from scheduler.resource_claims import allocation
+from kubeskew.scheduler.plugins.dynamic_state import NodeChoice, PodState
+from kubeskew.scheduler.resource_claims import allocation
 
 _MOST_ALTERNATIVES = 8  # FirstAvailableDeviceRequestMaxSize
 

@@ -4,16 +4,16 @@ node."""
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from apimachinery.clock import Entropy
-from scheduler import extended_claims
-from scheduler.claim_tracker import ClaimTracker
-from scheduler.extended_claims import ClaimRequests, ClassFor
-from scheduler.extended_resources import ExtendedResources
-from scheduler.framework.status import Status, unresolvable
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.dynamic_state import PodState, SpecialClaim, SpecialPlan
-from scheduler.pods import PodInfo
-from scheduler.rules import SchedulerRules
+from kubeskew.apimachinery.clock import Entropy
+from kubeskew.scheduler import extended_claims
+from kubeskew.scheduler.claim_tracker import ClaimTracker
+from kubeskew.scheduler.extended_claims import ClaimRequests, ClassFor
+from kubeskew.scheduler.extended_resources import ExtendedResources
+from kubeskew.scheduler.framework.status import Status, unresolvable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.dynamic_state import PodState, SpecialClaim, SpecialPlan
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.rules import SchedulerRules
 
 _Requests = Callable[[Mapping[str, Any], Iterable[str], ClassFor], ClaimRequests]
 

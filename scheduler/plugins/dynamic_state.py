@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from scheduler.allocator.allocator import Allocator, Found
-from scheduler.allocator.requests import ClaimPlan
-from scheduler.extended_claims import ClaimRequests
-from scheduler.resource_claims import allocation
+from kubeskew.scheduler.allocator.allocator import Allocator, Found
+from kubeskew.scheduler.allocator.requests import ClaimPlan
+from kubeskew.scheduler.extended_claims import ClaimRequests
+from kubeskew.scheduler.resource_claims import allocation
 
 Object = dict[str, Any]
 

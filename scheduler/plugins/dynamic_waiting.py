@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from scheduler.binding_conditions import BindingError, BindingTimeout, Readiness, conditional
-from scheduler.claim_tracker import ClaimTracker
-from scheduler.claim_writing import ClaimError
-from scheduler.dynamic_rules import DynamicRules
-from scheduler.handle import Handle
-from scheduler.plugins.dynamic_state import PodClaim, PodState, SpecialClaim
-from scheduler.pods import PodInfo
-from scheduler.resource_claims import display
+from kubeskew.scheduler.binding_conditions import BindingError, BindingTimeout, Readiness, conditional
+from kubeskew.scheduler.claim_tracker import ClaimTracker
+from kubeskew.scheduler.claim_writing import ClaimError
+from kubeskew.scheduler.dynamic_rules import DynamicRules
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.plugins.dynamic_state import PodClaim, PodState, SpecialClaim
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.resource_claims import display
 
 Object = dict[str, Any]
 

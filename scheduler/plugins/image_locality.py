@@ -5,12 +5,12 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality, 1.36.
 
 from collections.abc import Iterator, Sequence
 
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.interfaces import MAX_NODE_SCORE
-from scheduler.framework.status import SKIP, SUCCESS, Status
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "ImageLocality"
 

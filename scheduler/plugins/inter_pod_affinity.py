@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apimachinery.client.refs import NAMESPACES
-from apimachinery.labels import NOTHING
-from scheduler.affinity_terms import AffinityTerm, match_all
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import EventHint
-from scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.plugins import inter_pod_affinity_hints
-from scheduler.pods import PodInfo
+from kubeskew.apimachinery.client.refs import NAMESPACES
+from kubeskew.apimachinery.labels import NOTHING
+from kubeskew.scheduler.affinity_terms import AffinityTerm, match_all
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import EventHint
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins import inter_pod_affinity_hints
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "InterPodAffinity"
 

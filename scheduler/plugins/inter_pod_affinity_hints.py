@@ -5,8 +5,8 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity/plugi
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from scheduler.affinity_terms import AffinityTerm, match_all
-from scheduler.framework.events import (
+from kubeskew.scheduler.affinity_terms import AffinityTerm, match_all
+from kubeskew.scheduler.framework.events import (
     Action,
     ClusterEvent,
     EventHint,
@@ -15,7 +15,7 @@ from scheduler.framework.events import (
     Object,
     is_same_pod,
 )
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.pods import PodInfo
 
 Resolve = Callable[[Iterable[AffinityTerm]], Sequence[AffinityTerm]]
 NamespaceLabels = Callable[[str], Mapping[str, str]]

@@ -5,14 +5,14 @@ from typing import Any
 
 import orjson
 
-from apimachinery.node_selector_faults import preference_fault
-from apimachinery.node_selectors import selector_matches, term_matches
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
-from scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.apimachinery.node_selector_faults import preference_fault
+from kubeskew.apimachinery.node_selectors import selector_matches, term_matches
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "NodeAffinity"
 REASON = "node(s) didn't match Pod's node affinity/selector"

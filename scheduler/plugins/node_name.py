@@ -2,12 +2,12 @@
 
 from collections.abc import Hashable, Sequence
 
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from scheduler.framework.interfaces import PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "NodeName"
 REASON = "node(s) didn't match the requested node name"

@@ -2,12 +2,12 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from scheduler.framework.interfaces import PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
-from scheduler.nodes import NodeInfo
-from scheduler.pods import HostPort, PodInfo
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import HostPort, PodInfo
 
 NAME = "NodePorts"
 REASON = "node(s) didn't have free ports for the requested pod ports"

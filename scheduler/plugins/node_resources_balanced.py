@@ -6,13 +6,13 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/balanced
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from scheduler.device_totals import DeviceTotals
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.interfaces import MAX_NODE_SCORE
-from scheduler.framework.status import SKIP, SUCCESS, Status
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.resource_scoring import supply, weighted
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.device_totals import DeviceTotals
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.resource_scoring import supply, weighted
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "NodeResourcesBalancedAllocation"
 

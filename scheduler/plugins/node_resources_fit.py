@@ -6,15 +6,15 @@ Extended resources that a DRA driver backs on a node are left to DynamicResource
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from scheduler.device_totals import DeviceTotals
-from scheduler.extended_resources import ExtendedResources, class_may_help
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
-from scheduler.framework.interfaces import PreFilterResult
-from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.resource_scoring import Strategy
-from scheduler.pods import PodInfo, amounts, pod_requests
+from kubeskew.scheduler.device_totals import DeviceTotals
+from kubeskew.scheduler.extended_resources import ExtendedResources, class_may_help
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Status
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.resource_scoring import Strategy
+from kubeskew.scheduler.pods import PodInfo, amounts, pod_requests
 
 NAME = "NodeResourcesFit"
 

@@ -4,9 +4,9 @@ from collections.abc import Hashable, Sequence
 
 import orjson
 
-from apimachinery.taints import tolerates
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import (
+from kubeskew.apimachinery.taints import tolerates
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import (
     Action,
     ClusterEvent,
     EventHint,
@@ -14,9 +14,9 @@ from scheduler.framework.events import (
     Object,
     is_same_pod,
 )
-from scheduler.framework.status import SUCCESS, Status, unresolvable
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "NodeUnschedulable"
 REASON = "node(s) were unschedulable"

@@ -5,17 +5,17 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits/csi.g
 
 from collections.abc import Mapping, Sequence
 
-from apimachinery.client.refs import CSI_NODES
-from apimachinery.volume_matching import class_of
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from scheduler.framework.interfaces import PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.volume_binding import uses_claim
-from scheduler.pods import PodInfo
-from scheduler.volumes import Volumes
+from kubeskew.apimachinery.client.refs import CSI_NODES
+from kubeskew.apimachinery.volume_matching import class_of
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.volume_binding import uses_claim
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.volumes import Volumes
 
 NAME = "NodeVolumeLimits"
 

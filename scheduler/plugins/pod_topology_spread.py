@@ -8,14 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
-from scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, Constraints, has_all_keys
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.spread_constraints import (
+    HARD,
+    HOSTNAME,
+    SOFT,
+    Constraint,
+    Constraints,
+    has_all_keys,
+)
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "PodTopologySpread"
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "PrioritySort"
 

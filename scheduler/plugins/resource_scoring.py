@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.device_totals import DeviceTotals
-from scheduler.framework.interfaces import MAX_NODE_SCORE
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.device_totals import DeviceTotals
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 _DEFAULT_RESOURCES: Sequence[Mapping[str, Any]] = ({"name": "cpu"}, {"name": "memory"})
 _BASIC = frozenset({"cpu", "memory"})

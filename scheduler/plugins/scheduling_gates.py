@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from scheduler.framework.status import SUCCESS, Status, unresolvable
-from scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
+from kubeskew.scheduler.pods import PodInfo
 
 NAME = "SchedulingGates"
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
-from apimachinery.labels import NOTHING, LabelSelector, Requirement, SelectorError
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.plugins import node_affinity
-from scheduler.pods import PodInfo
-from scheduler.rules import SchedulerRules
-from scheduler.taints import untolerated
+from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
+from kubeskew.apimachinery.labels import NOTHING, LabelSelector, Requirement, SelectorError
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins import node_affinity
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.rules import SchedulerRules
+from kubeskew.scheduler.taints import untolerated
 
 Object = Mapping[str, Any]
 

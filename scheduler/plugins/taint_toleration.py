@@ -4,9 +4,9 @@ from collections.abc import Hashable, Sequence
 
 import orjson
 
-from apimachinery.taints import tolerates
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import (
+from kubeskew.apimachinery.taints import tolerates
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import (
     Action,
     ClusterEvent,
     EventHint,
@@ -14,12 +14,12 @@ from scheduler.framework.events import (
     Object,
     is_same_pod,
 )
-from scheduler.framework.interfaces import MAX_NODE_SCORE
-from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
-from scheduler.rules import SchedulerRules
-from scheduler.taints import untolerated
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.rules import SchedulerRules
+from kubeskew.scheduler.taints import untolerated
 
 NAME = "TaintToleration"
 REASON = "node(s) had untolerated taint(s)"

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from apimachinery.client.rest import CONNECTION_ERRORS, MERGE_PATCH
-from apimachinery.errors import StatusError
-from apimachinery.volume_matching import (
+from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, MERGE_PATCH
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.volume_matching import (
     BOUND_BY_CONTROLLER,
     annotated,
     annotation,
@@ -19,14 +19,14 @@ from apimachinery.volume_matching import (
     claim_reference,
     class_of,
 )
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
-from scheduler.framework.interfaces import PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Code, Status, failed, unresolvable
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
-from scheduler.volumes import ClaimUnusable, PodVolumes, Volumes, fits_node, is_bound
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Code, Status, failed, unresolvable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.volumes import ClaimUnusable, PodVolumes, Volumes, fits_node, is_bound
 
 NAME = "VolumeBinding"
 

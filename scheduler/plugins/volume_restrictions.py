@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
-from scheduler.framework.interfaces import PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.volume_binding import uses_claim
-from scheduler.pods import PodInfo
-from scheduler.volumes import Volumes
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.volume_binding import uses_claim
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.volumes import Volumes
 
 NAME = "VolumeRestrictions"
 

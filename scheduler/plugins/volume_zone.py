@@ -5,15 +5,15 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone, 1.36.
 
 from collections.abc import Sequence
 
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
-from scheduler.framework.interfaces import PreFilterResult
-from scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
-from scheduler.handle import Handle
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.volume_binding import uses_claim
-from scheduler.pods import PodInfo
-from scheduler.volumes import ClaimUnusable, Volumes
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.volume_binding import uses_claim
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.volumes import ClaimUnusable, Volumes
 
 NAME = "VolumeZone"
 

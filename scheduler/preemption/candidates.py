@@ -6,9 +6,9 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go, 1.36
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scheduler.framework.status import Status
-from scheduler.nodes import NodeInfo
-from scheduler.preemption.victims import Candidate, start_time
+from kubeskew.scheduler.framework.status import Status
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.preemption.victims import Candidate, start_time
 
 MIN_PERCENT, MIN_ABSOLUTE = 10, 100  # DefaultPreemptionArgs: of the nodes that are tried
 

@@ -7,14 +7,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from apimachinery.client.refs import PODS
-from apimachinery.client.rest import CONNECTION_ERRORS, Object
-from apimachinery.clock import timestamp
-from apimachinery.errors import StatusError
-from scheduler.handle import Handle
-from scheduler.pod_status import patch_pod_status
-from scheduler.pods import PodInfo
-from scheduler.preemption.victims import Candidate
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.pod_status import patch_pod_status
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.preemption.victims import Candidate
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.labels import LabelSelector, SelectorError
-from scheduler.filtering import Filters, NodeFilter
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.status import Status, unresolvable
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
+from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.scheduler.filtering import Filters, NodeFilter
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.status import Status, unresolvable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
 
 Object = dict[str, Any]
 

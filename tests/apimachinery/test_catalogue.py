@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from apimachinery.catalogue import Catalogue, catalogue_for, parse_runtime_config
-from apimachinery.catalogue.serving import version_order
-from apimachinery.gates import FeatureGates
-from apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Resource
-from apimachinery.schema import Kind, Schema
-from apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for, parse_runtime_config
+from kubeskew.apimachinery.catalogue.serving import version_order
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Resource
+from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.versions import SUPPORTED, Version
 
 DATA = Path(__file__).parent.parent / "data"
 API = "io.k8s.api."

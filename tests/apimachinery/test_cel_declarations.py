@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apimachinery import cel
-from apimachinery.cel import types
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.cel import types
 
 _SCHEMA = {
     "type": "object",

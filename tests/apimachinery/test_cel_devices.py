@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from apimachinery.cel.device_features import DeviceFeatures
-from apimachinery.cel.devices import compile_selector, device_value
-from apimachinery.cel.errors import CompileError, EvaluationError
-from apimachinery.cel.semver import Semver
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.cel.devices import compile_selector, device_value
+from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
+from kubeskew.apimachinery.cel.semver import Semver
 
 _RECORDED = Path(__file__).parents[1] / "data" / "cel" / "device-selectors-1.36.jsonl"
 _CASES = [json.loads(line) for line in _RECORDED.read_text(encoding="utf-8").splitlines()]

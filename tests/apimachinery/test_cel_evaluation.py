@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apimachinery import cel
-from apimachinery.cel import types
-from apimachinery.cel.values import INT_MAX, INT_MIN, UInt
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.cel.values import INT_MAX, INT_MIN, UInt
 
 _ENVIRONMENT = cel.environment(
     "1.36", stored=True, variables={"d": types.DYN, "i": types.INT, "s": types.STRING}

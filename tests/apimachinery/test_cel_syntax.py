@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from randomness import examples
 
-from apimachinery import cel
+from kubeskew.apimachinery import cel
 
 _ENVIRONMENT = cel.environment("1.36", stored=True, variables={"a": cel.types.DYN, "b": cel.types.DYN})
 _ISSUE = re.compile(r"ERROR: <input>:(-?\d+):(\d+): (.*)")
@@ -236,8 +236,8 @@ def test_celpy_accepts_the_same(text):
     from celpy import CELParser
     from celpy.celparser import CELParseError
 
-    from apimachinery.cel.macros import STANDARD
-    from apimachinery.cel.syntax import parse
+    from kubeskew.apimachinery.cel.macros import STANDARD
+    from kubeskew.apimachinery.cel.syntax import parse
 
     try:
         CELParser().parse(text)

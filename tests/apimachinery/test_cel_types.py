@@ -2,8 +2,8 @@
 
 import pytest
 
-from apimachinery import cel
-from apimachinery.cel import types
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.cel import types
 
 _VARIABLES = {
     "d": types.DYN,

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apimachinery import cron
-from apimachinery.cron import CronError
+from kubeskew.apimachinery import cron
+from kubeskew.apimachinery.cron import CronError
 
 NOW = datetime(2026, 2, 27, 22, 59, 30, tzinfo=UTC)  # a Friday
 

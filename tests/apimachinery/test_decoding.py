@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.decoding import Decoded, decode, parse
-from apimachinery.errors import StatusError
-from apimachinery.resources import Resource
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.decoding import Decoded, decode, parse
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.versions import Version
 
 CATALOGUE = catalogue_for(Version(36))
 JSON = "application/json"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.decoding import decode
-from apimachinery.defaulting import DEFAULTERS, DefaultingContext, apply_defaults
-from apimachinery.gates import FeatureGates
-from apimachinery.schema import Field, Kind, Schema
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.decoding import decode
+from kubeskew.apimachinery.defaulting import DEFAULTERS, DefaultingContext, apply_defaults
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.versions import Version
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from randomness import examples
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.conversion import convert
-from apimachinery.gates import FeatureGates
-from apimachinery.normalising import normalise
-from apimachinery.resources import GroupVersionKind
-from apimachinery.schema import Kind, Schema
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.versions import Version
 
 GROUP = "resource.k8s.io"
 KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from apimachinery import discovery
-from apimachinery.catalogue import catalogue_for
-from apimachinery.errors import StatusError
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
+from kubeskew.apimachinery import discovery
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
 
 TABLE = catalogue_for(Version(36))
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from widgets import SPEC, WIDGET
 
-from apimachinery.errors import StatusError
-from apimachinery.managedfields import FieldManager, FieldSet, last_applied, path_elements, scaling
-from apimachinery.managedfields.merging import merge
-from apimachinery.managedfields.path_elements import canonical, in_order, keyed, show, valued
-from apimachinery.managedfields.typed import to_field_set, validate
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.managedfields import FieldManager, FieldSet, last_applied, path_elements, scaling
+from kubeskew.apimachinery.managedfields.merging import merge
+from kubeskew.apimachinery.managedfields.path_elements import canonical, in_order, keyed, show, valued
+from kubeskew.apimachinery.managedfields.typed import to_field_set, validate
 
 MANAGER = FieldManager(lambda version: WIDGET if version in ("e/v1", "e/v2") else None)
 

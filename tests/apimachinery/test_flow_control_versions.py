@@ -1,9 +1,9 @@
 """Priority levels in the versions that call their shares otherwise."""
 
-from apimachinery.conversion import convert
-from apimachinery.conversion.flow_control import PRESERVE_ZERO
-from apimachinery.errors import Object
-from apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.conversion.flow_control import PRESERVE_ZERO
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import GroupVersionKind
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 

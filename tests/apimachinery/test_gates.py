@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from apimachinery.gates import FeatureGates, GateError, GateSpec, parse_overrides
-from apimachinery.versions import SUPPORTED, Version
+from kubeskew.apimachinery.gates import FeatureGates, GateError, GateSpec, parse_overrides
+from kubeskew.apimachinery.versions import SUPPORTED, Version
 
 
 @pytest.mark.parametrize(

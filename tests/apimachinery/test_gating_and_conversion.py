@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.conversion import convert
-from apimachinery.gates import FeatureGates
-from apimachinery.gating import drop_disabled
-from apimachinery.resources import GroupVersionKind
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.gating import drop_disabled
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.versions import Version
 
 V36 = Version(36)
 CLAIM = "io.k8s.api.resource.v1.ResourceClaim"

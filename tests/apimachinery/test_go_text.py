@@ -2,8 +2,8 @@
 
 import pytest
 
-from apimachinery.field import invalid
-from apimachinery.go_text import quoted
+from kubeskew.apimachinery.field import invalid
+from kubeskew.apimachinery.go_text import quoted
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.errors import StatusError
-from apimachinery.gates import FeatureGates
-from apimachinery.managedfields import FieldManager, FieldSet
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.managedfields import FieldManager, FieldSet
+from kubeskew.apimachinery.versions import Version
 
 CASES = [
     json.loads(line)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apimachinery.validation import names, object_meta
+from kubeskew.apimachinery.validation import names, object_meta
 
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "

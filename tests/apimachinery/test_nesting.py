@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apimachinery.json_values import nests_deeper_than
+from kubeskew.apimachinery.json_values import nests_deeper_than
 
 VALUES = st.recursive(
     st.sampled_from([None, 1, "{", "[]", {}, []]),

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.catalogue.types import types_of
-from apimachinery.normalising import WrongShape, normalise, normalise_and_report
-from apimachinery.schema import Field, Kind, Schema
-from apimachinery.shapes import explain
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.catalogue.types import types_of
+from kubeskew.apimachinery.normalising import WrongShape, normalise, normalise_and_report
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.shapes import explain
+from kubeskew.apimachinery.versions import Version
 
 TEXT, COUNT = Schema(Kind.STRING), Schema(Kind.INTEGER, format="int32")
 INNER = Schema(Kind.OBJECT, "x.v1.Inner", fields={"amount": Field(Schema(Kind.QUANTITY))})

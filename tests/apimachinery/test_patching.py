@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.gates import FeatureGates
-from apimachinery.patching.json_patch import apply_json_patch
-from apimachinery.patching.merge_patch import apply_merge_patch
-from apimachinery.patching.strategic import apply_strategic
-from apimachinery.patching.values import PatchError, same, show
-from apimachinery.versions import Version
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.patching.json_patch import apply_json_patch
+from kubeskew.apimachinery.patching.merge_patch import apply_merge_patch
+from kubeskew.apimachinery.patching.strategic import apply_strategic
+from kubeskew.apimachinery.patching.values import PatchError, same, show
+from kubeskew.apimachinery.versions import Version
 
 CASES = [
     json.loads(line)

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from protobuf_writing import envelope, field, message, varint
 from randomness import examples
 
-from apimachinery import protobuf
-from apimachinery.catalogue import catalogue_for
-from apimachinery.catalogue import data as catalogue_data
-from apimachinery.normalising import normalise
-from apimachinery.protobuf import numbers, values
-from apimachinery.schema import Field, Kind, Schema
-from apimachinery.versions import Version
+from kubeskew.apimachinery import protobuf
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.catalogue import data as catalogue_data
+from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apimachinery.protobuf import numbers, values
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.versions import Version
 
 TABLE = catalogue_for(Version(36))
 DEFINITIONS = TABLE.definitions()

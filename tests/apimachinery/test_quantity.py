@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apimachinery.quantity import Quantity, QuantityError
+from kubeskew.apimachinery.quantity import Quantity, QuantityError
 
 CASES = [
     json.loads(line)

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from apimachinery.clock import SystemClock, later, timestamp
-from apimachinery.errors import GroupResource
-from apimachinery.gates import FeatureGates
-from apimachinery.quota.amounts import texts
-from apimachinery.quota.checking import Asked, QuotaError, check
-from apimachinery.quota.measuring import measure
-from apimachinery.quota.registry import Evaluators
-from apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
-from apimachinery.versions import Version
+from kubeskew.apimachinery.clock import SystemClock, later, timestamp
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quota.amounts import texts
+from kubeskew.apimachinery.quota.checking import Asked, QuotaError, check
+from kubeskew.apimachinery.quota.measuring import measure
+from kubeskew.apimachinery.quota.registry import Evaluators
+from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
+from kubeskew.apimachinery.versions import Version
 
 PODS, SERVICES = GroupResource("", "pods"), GroupResource("", "services")
 CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apimachinery import labels
-from apimachinery.fields import FieldSelector, Term
-from apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery import labels
+from kubeskew.apimachinery.fields import FieldSelector, Term
+from kubeskew.apimachinery.labels import LabelSelector, SelectorError
 
 CASES = [
     json.loads(line)

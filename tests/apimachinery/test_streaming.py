@@ -5,8 +5,8 @@ import zlib
 
 import pytest
 
-from apimachinery.streaming import spdy, spdy_headers
-from apimachinery.streaming.websocket import Opcode, WebSocket, accept_key, encode_frame
+from kubeskew.apimachinery.streaming import spdy, spdy_headers
+from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket, accept_key, encode_frame
 
 
 class Pipe:

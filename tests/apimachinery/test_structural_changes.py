@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from apimachinery.gates import FeatureGates
-from apimachinery.structural import (
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.structural import (
     CoercionError,
     Rules,
     Structural,
@@ -16,7 +16,7 @@ from apimachinery.structural import (
     validate_status_update,
     validate_update,
 )
-from apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version
 
 KEYED = {
     "type": "array",

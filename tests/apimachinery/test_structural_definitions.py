@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from apimachinery.gates import FeatureGates
-from apimachinery.structural import Rules, validate_definition, warnings
-from apimachinery.versions import Version
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.structural import Rules, validate_definition, warnings
+from kubeskew.apimachinery.versions import Version
 
 AT = "spec.validation.openAPIV3Schema"
 X = f"{AT}.properties[x]"

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from randomness import examples
 
-from apimachinery.catalogue.types import OBJECT_META, types_of
-from apimachinery.structural import (
+from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
+from kubeskew.apimachinery.structural import (
     CoercionError,
     Structural,
     coerce,

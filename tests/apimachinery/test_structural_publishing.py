@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from apimachinery.catalogue.types import OBJECT_META, types_of
-from apimachinery.schema import Kind
-from apimachinery.structural import Structural, openapi, to_schema
+from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
+from kubeskew.apimachinery.schema import Kind
+from kubeskew.apimachinery.structural import Structural, openapi, to_schema
 
 TEXT = {"type": "string"}
 FREE = {"x-kubernetes-preserve-unknown-fields": True}

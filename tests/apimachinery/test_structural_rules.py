@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from apimachinery.gates import FeatureGates
-from apimachinery.structural import (
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.structural import (
     Rules,
     Structural,
     expressions,
@@ -13,7 +13,7 @@ from apimachinery.structural import (
     validate_object,
     validate_update,
 )
-from apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version
 
 AT = "spec.validation.openAPIV3Schema.properties[x]"
 RULE = f"{AT}.x-kubernetes-validations[0]"

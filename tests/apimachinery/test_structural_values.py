@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from apimachinery.gates import FeatureGates
-from apimachinery.structural import Rules, Structural, validate_object
-from apimachinery.versions import Version
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.structural import Rules, Structural, validate_object
+from kubeskew.apimachinery.versions import Version
 
 ANY_OF = {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
 

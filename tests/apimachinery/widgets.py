@@ -1,6 +1,6 @@
 """A kind that tests of field ownership write: one field for each shape."""
 
-from apimachinery.schema import Field, Kind, Schema
+from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 STRING, INTEGER = Schema(Kind.STRING), Schema(Kind.INTEGER)
 ITEM = Schema(

@@ -7,7 +7,7 @@ import pytest_asyncio
 from admission_objects import clean
 from server_in_process import Caller, close_server, open_server
 
-from apiserver.server import APIServer
+from kubeskew.apiserver.server import APIServer
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from apimachinery import decoding, defaulting
-from apimachinery.catalogue import catalogue_for
-from apimachinery.clock import SeededEntropy
-from apimachinery.errors import StatusError
-from apimachinery.gating import drop_disabled
-from apimachinery.versions import Version
-from apiserver.registry.strategies import strategy_of
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.user import SERVER
+from kubeskew.apimachinery import decoding, defaulting
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gating import drop_disabled
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.registry.strategies import strategy_of
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.user import SERVER
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

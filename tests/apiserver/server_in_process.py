@@ -5,16 +5,16 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from apimachinery.clock import SeededEntropy, SystemClock
-from apimachinery.component import World
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from apiserver.options import ServerOptions
-from apiserver.request import Peer, Request, Response
-from apiserver.server import APIServer
-from apiserver.storage.records import Change, Event
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.request import Peer, Request, Response
+from kubeskew.apiserver.server import APIServer
+from kubeskew.apiserver.storage.records import Change, Event
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
 
 IN_MEMORY = "sqlite+aiosqlite://"
 ADMIN = Peer("admin", ("system:masters",))

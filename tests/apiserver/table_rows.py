@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from apimachinery.catalogue import Catalogue, catalogue_for
-from apimachinery.gates import FeatureGates
-from apimachinery.resources import Resource
-from apimachinery.versions import Version
-from apiserver import tables
+from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver import tables
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
 FIVE_MINUTES_AGO = "2026-07-01T11:55:00Z"

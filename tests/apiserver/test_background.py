@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from apiserver import background
-from apiserver.background import Background
+from kubeskew.apiserver import background
+from kubeskew.apiserver.background import Background
 
 
 async def test_a_duty_that_fails_begins_again(

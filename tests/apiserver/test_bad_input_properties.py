@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from randomness import examples
 from server_in_process import PATCHES, Answer, Caller, close_server, open_server
 
-from apimachinery.schema import Kind, Schema
+from kubeskew.apimachinery.schema import Kind, Schema
 
 RESOURCES = (
     ("", "v1", "configmaps"),

@@ -11,8 +11,8 @@ import pytest
 from server_in_process import Caller
 from webhook_server import hook_server
 
-from apimachinery.schema import Schema
-from apiserver.definitions.model import CustomResource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.definitions.model import CustomResource
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "test.example.com"

@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 from server_in_process import MAPS, config_map
 
-from apimachinery.clock import SystemClock
-from apiserver.storage.replay import digest, fold
-from apiserver.storage.sql_log import SQLLog
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.storage.replay import digest, fold
+from kubeskew.apiserver.storage.sql_log import SQLLog
 
 pytestmark = pytest.mark.cluster
 
@@ -24,7 +24,7 @@ async def started(directory: Path, port: int) -> tuple[asyncio.subprocess.Proces
     tokens.write_text('secret,alice,1,"system:masters"\n')
     url = f"sqlite+aiosqlite:///{directory}/log.db"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "apiserver.cli", "--storage-url", url, "--secure-port", str(port),
+        sys.executable, "-m", "kubeskew.apiserver.cli", "--storage-url", url, "--secure-port", str(port),
         "--token-auth-file", str(tokens), "--cert-dir", str(directory), stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stderr is not None

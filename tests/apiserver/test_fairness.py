@@ -6,14 +6,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 from server_in_process import MAPS, Caller, close_server, open_server
 
-from apiserver.fairness.classifying import Classifier
-from apiserver.fairness.defaults import schemas
-from apiserver.fairness.levels import Levels, RejectedError
-from apiserver.filters.fairness import Fairness
-from apiserver.metrics import FlowMetrics
-from apiserver.request import Peer, Request, text
-from apiserver.request_info import parse
-from apiserver.user import User
+from kubeskew.apiserver.fairness.classifying import Classifier
+from kubeskew.apiserver.fairness.defaults import schemas
+from kubeskew.apiserver.fairness.levels import Levels, RejectedError
+from kubeskew.apiserver.filters.fairness import Fairness
+from kubeskew.apiserver.metrics import FlowMetrics
+from kubeskew.apiserver.request import Peer, Request, text
+from kubeskew.apiserver.request_info import parse
+from kubeskew.apiserver.user import User
 
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
 

@@ -10,8 +10,8 @@ import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 from until import until
 
-from apiserver.serving.listener import tls_context
-from kubeskew.pki import Authority
+from kubeskew.apiserver.serving.listener import tls_context
+from kubeskew.cluster.pki import Authority
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 CONFIG = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"

@@ -5,9 +5,9 @@ import gc
 import pytest
 from server_in_process import MAPS, config_map
 
-from apiserver import garbage as module
-from apiserver.beside import beside
-from apiserver.garbage import LARGE, Garbage
+from kubeskew.apiserver import garbage as module
+from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.garbage import LARGE, Garbage
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from typing import cast
 import pytest
 from randomness import SEED
 
-from apimachinery.catalogue.table import Catalogue
-from apimachinery.gates import FeatureGates
-from apimachinery.resources import Resource
-from apimachinery.versions import DEFAULT_VERSION
-from apiserver import listed
-from apiserver.codec import Codec
-from apiserver.listed import Listed
-from apiserver.storage.records import Entry, Key
+from kubeskew.apimachinery.catalogue.table import Catalogue
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
+from kubeskew.apiserver import listed
+from kubeskew.apiserver.codec import Codec
+from kubeskew.apiserver.listed import Listed
+from kubeskew.apiserver.storage.records import Entry, Key
 
 
 class StoredForms:

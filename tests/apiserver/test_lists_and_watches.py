@@ -8,7 +8,7 @@ import uvloop
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 from until import until
 
-from apiserver.handlers import watching
+from kubeskew.apiserver.handlers import watching
 
 
 @pytest.fixture

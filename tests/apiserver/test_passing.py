@@ -5,11 +5,11 @@ import tracemalloc
 
 import pytest
 
-from apimachinery.clock import SystemClock
-from apiserver.nodes.exchange import Address
-from apiserver.nodes.passing import pass_on, streamed
-from apiserver.request import Request, Response, text
-from apiserver.serving.listener import Front
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.nodes.exchange import Address
+from kubeskew.apiserver.nodes.passing import pass_on, streamed
+from kubeskew.apiserver.request import Request, Response, text
+from kubeskew.apiserver.serving.listener import Front
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

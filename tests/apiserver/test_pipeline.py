@@ -6,10 +6,10 @@ import re
 import pytest
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
-from apiserver import pipeline
-from apiserver.authors import component_of
-from apiserver.filters import deadlines
-from apiserver.request import Peer
+from kubeskew.apiserver import pipeline
+from kubeskew.apiserver.authors import component_of
+from kubeskew.apiserver.filters import deadlines
+from kubeskew.apiserver.request import Peer
 
 
 def test_order():
@@ -183,10 +183,10 @@ async def test_the_servers_own_deadline(api, monkeypatch):
 
 async def test_in_flight():
     """Beyond the limit readers are told to come again; masters are not."""
-    from apiserver.filters.in_flight import with_max_in_flight
-    from apiserver.request import Request, text
-    from apiserver.request_info import parse
-    from apiserver.user import User
+    from kubeskew.apiserver.filters.in_flight import with_max_in_flight
+    from kubeskew.apiserver.request import Request, text
+    from kubeskew.apiserver.request_info import parse
+    from kubeskew.apiserver.user import User
 
     nested = []
 

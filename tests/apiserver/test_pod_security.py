@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from server_in_process import Caller, make_service_account
 
-from apiserver.admission.podsecurity.evaluating import Evaluator, details
-from apiserver.admission.podsecurity.policies import Level, Policy, read_policy
+from kubeskew.apiserver.admission.podsecurity.evaluating import Evaluator, details
+from kubeskew.apiserver.admission.podsecurity.policies import Level, Policy, read_policy
 
 GOOD = {
     "allowPrivilegeEscalation": False,

@@ -10,21 +10,21 @@ import pytest
 from prometheus_client import CollectorRegistry
 from server_in_process import ADMIN, Caller, close_server, open_server
 
-from apimachinery.clock import SeededEntropy, SystemClock
-from apimachinery.component import Health
-from apimachinery.gates import FeatureGates
-from apimachinery.streaming import spdy
-from apimachinery.streaming.websocket import Opcode, WebSocket
-from apimachinery.versions import Version
-from apiserver.nodes.passing import passed_on
-from apiserver.request import Peer, Request, Upgrade
-from kubelet.behaviour import behaviour_of
-from kubelet.program import program_of
-from kubelet.runtime import FakeRuntime
-from kubelet.server.listening import Listener
-from kubelet.server.routes import Routes
-from kubelet.server.view import NodeView
-from kubelet.status import View, pod_status
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.component import Health
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.streaming import spdy
+from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.nodes.passing import passed_on
+from kubeskew.apiserver.request import Peer, Request, Upgrade
+from kubeskew.kubelet.behaviour import behaviour_of
+from kubeskew.kubelet.program import program_of
+from kubeskew.kubelet.runtime import FakeRuntime
+from kubeskew.kubelet.server.listening import Listener
+from kubeskew.kubelet.server.routes import Routes
+from kubeskew.kubelet.server.view import NodeView
+from kubeskew.kubelet.status import View, pod_status
 
 PODS = "/api/v1/namespaces/default/pods"
 CONTAINERS = [

@@ -8,7 +8,7 @@ from randomness import SEED
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 from until import until
 
-from apiserver.handlers import watching
+from kubeskew.apiserver.handlers import watching
 
 NAMESPACED = "/api/v1/namespaces/default"
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from apimachinery import decoding, defaulting
-from apimachinery.catalogue import Catalogue, catalogue_for
-from apimachinery.clock import SeededEntropy
-from apimachinery.conversion import convert
-from apimachinery.errors import StatusError, invalid
-from apimachinery.gating import drop_disabled
-from apimachinery.versions import Version
-from apiserver.registry.strategies import strategy_of
-from apiserver.registry.strategy import StrategyContext
-from apiserver.user import SERVER
+from kubeskew.apimachinery import decoding, defaulting
+from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.errors import StatusError, invalid
+from kubeskew.apimachinery.gating import drop_disabled
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.registry.strategies import strategy_of
+from kubeskew.apiserver.registry.strategy import StrategyContext
+from kubeskew.apiserver.user import SERVER
 
 DATA = Path(__file__).parents[1] / "data" / "core-1.20"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")

@@ -3,11 +3,11 @@
 import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 
-from apiserver.accounts import USER_PREFIX
-from apiserver.authorization.default_roles import DefaultRoles
-from apiserver.authorization.rules import Rule
-from apiserver.request import Peer
-from apiserver.request_info import parse
+from kubeskew.apiserver.accounts import USER_PREFIX
+from kubeskew.apiserver.authorization.default_roles import DefaultRoles
+from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.request import Peer
+from kubeskew.apiserver.request_info import parse
 
 GROUP = "rbac.authorization.k8s.io"
 RBAC = f"/apis/{GROUP}/v1"

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 from until import until
 
-from apimachinery.clock import SystemClock
-from apiserver.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, text
-from apiserver.serving.listener import Front
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, text
+from kubeskew.apiserver.serving.listener import Front
 
 HEAD = "Host: x\r\n"
 

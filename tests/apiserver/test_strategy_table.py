@@ -3,9 +3,9 @@
 import pkgutil
 from importlib import import_module
 
-from apimachinery.errors import GroupResource
-from apiserver.registry import strategies
-from apiserver.registry.strategy import Strategy
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apiserver.registry import strategies
+from kubeskew.apiserver.registry.strategy import Strategy
 
 
 def test_every_strategy_is_found_where_the_table_says() -> None:

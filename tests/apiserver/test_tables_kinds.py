@@ -3,8 +3,8 @@
 import pytest
 from table_rows import NOW, everything
 
-from apimachinery.resources import Resource
-from apiserver import tables
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver import tables
 
 RELEASES = range(26, 38)
 MORE_CELLS = {"IPAddress": 1}  # an age without a column, as upstream

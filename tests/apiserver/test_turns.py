@@ -7,10 +7,10 @@ from contextlib import aclosing, contextmanager, suppress
 import pytest
 from server_in_process import MAPS, config_map
 
-from apimachinery import cel
-from apimachinery.cel.patience import ImpatienceError, patience
-from apiserver import beside
-from apiserver.tables.json_path import JSONPath, JSONPathError
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.cel.patience import ImpatienceError, patience
+from kubeskew.apiserver import beside
+from kubeskew.apiserver.tables.json_path import JSONPath, JSONPathError
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

@@ -3,7 +3,7 @@
 import pytest
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 
-from apiserver.storage.records import DAMAGED, Author, Change, Key, Verb
+from kubeskew.apiserver.storage.records import DAMAGED, Author, Change, Key, Verb
 
 GATE = "AllowUnsafeMalformedObjectDeletion"
 UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"

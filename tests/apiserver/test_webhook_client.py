@@ -8,8 +8,8 @@ from aiohttp import web
 from server_in_process import Caller, close_server, open_server
 from webhook_server import BUNDLE, allow, hook_server
 
-from apiserver.webhooks.client import CallError, WebhookClient
-from apiserver.webhooks.endpoints import ServiceResolver
+from kubeskew.apiserver.webhooks.client import CallError, WebhookClient
+from kubeskew.apiserver.webhooks.endpoints import ServiceResolver
 
 REVIEW = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1"}}
 SERVICE = {"service": {"namespace": "default", "name": "hook", "port": 443, "path": "/x"}, "caBundle": BUNDLE}

@@ -3,8 +3,8 @@
 import pytest
 from loop_clock import LoopClock
 
-from apimachinery.client.fake import FakeServer
-from apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.client.fake import FakeServer
+from kubeskew.apimachinery.clock import SeededEntropy
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from apimachinery.client.transport import HTTPTransport, Request
+from kubeskew.apimachinery.client.transport import HTTPTransport, Request
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
-from apimachinery import errors
-from apimachinery.client.discovery import served_resources
-from apimachinery.client.rest import APIClient
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.client.discovery import served_resources
+from kubeskew.apimachinery.client.rest import APIClient
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

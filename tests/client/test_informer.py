@@ -7,10 +7,10 @@ import aiohttp
 import pytest
 from until import until
 
-from apimachinery import errors
-from apimachinery.client.informer import Informer, InformerFactory
-from apimachinery.client.refs import CONFIG_MAPS, PODS
-from apimachinery.client.rest import Object
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.client.informer import Informer, InformerFactory
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, PODS
+from kubeskew.apimachinery.client.rest import Object
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

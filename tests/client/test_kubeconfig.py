@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
+from kubeskew.apimachinery.client.kubeconfig import KubeconfigError, load_kubeconfig
 
 
 @pytest.fixture(scope="module")

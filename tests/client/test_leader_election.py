@@ -5,8 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 
-from apimachinery.client.leader import LeaderElector, LeadershipLost
-from apimachinery.client.refs import LEASES
+from kubeskew.apimachinery.client.leader import LeaderElector, LeadershipLost
+from kubeskew.apimachinery.client.refs import LEASES
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

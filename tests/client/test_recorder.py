@@ -3,8 +3,8 @@
 import aiohttp
 import pytest
 
-from apimachinery.client.recorder import EventRecorder
-from apimachinery.client.refs import EVENTS, EVENTS_V1
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import EVENTS, EVENTS_V1
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

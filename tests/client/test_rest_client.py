@@ -5,12 +5,12 @@ import orjson
 import pytest
 from aiohttp import web
 
-from apimachinery import errors
-from apimachinery.client.refs import CONFIG_MAPS, NODES, PODS, dra_refs
-from apimachinery.client.rest import APIClient, user_agent
-from apimachinery.client.transport import HTTPTransport, split_lines
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, NODES, PODS, dra_refs
+from kubeskew.apimachinery.client.rest import APIClient, user_agent
+from kubeskew.apimachinery.client.transport import HTTPTransport, split_lines
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

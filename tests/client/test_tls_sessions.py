@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apimachinery.client.kubeconfig import Kubeconfig
-from apimachinery.client.transport import HTTPTransport, Request
-from apiserver.serving.listener import tls_context
-from kubeskew.pki import Authority
+from kubeskew.apimachinery.client.kubeconfig import Kubeconfig
+from kubeskew.apimachinery.client.transport import HTTPTransport, Request
+from kubeskew.apiserver.serving.listener import tls_context
+from kubeskew.cluster.pki import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"
 

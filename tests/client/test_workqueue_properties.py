@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_clock import LoopClock
 
-from apimachinery.client.workqueue import WorkQueue
+from kubeskew.apimachinery.client.workqueue import WorkQueue
 
 _item = st.sampled_from("abc")
 _seconds = st.sampled_from([0.0, 0.5, 1.0, 1.5, 4.0])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from asking import Local
 
-from kubeskew.cli import COMMANDS, main
+from kubeskew.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parent.parent.parent
 NOT_TEXT = b"\xff\xfe\x00\x01"

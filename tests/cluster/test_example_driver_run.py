@@ -12,8 +12,8 @@ RUN = Path(__file__).parents[2] / "hack" / "dra-example-driver" / "run"
 DRIVER = """\
 import asyncio, json, os, signal, sys
 from pathlib import Path
-from apimachinery.client.refs import CONFIG_MAPS
-from apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS
+from kubeskew.apimachinery.client.rest import APIClient
 
 async def main():
     client = APIClient.from_kubeconfig(os.environ["KUBECONFIG"], "driver")
@@ -37,9 +37,9 @@ import asyncio, json, os, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from until import until
-from apimachinery.client.refs import CONFIG_MAPS, PODS, SERVICES, Ref
-from apimachinery.client.rest import APIClient
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, PODS, SERVICES, Ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.errors import StatusError
 
 BINDINGS = Ref("rbac.authorization.k8s.io", "v1", "clusterrolebindings", False, "ClusterRoleBinding")
 CERTIFICATES = Ref("cert-manager.io", "v1", "certificates", True, "Certificate")

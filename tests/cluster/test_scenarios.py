@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from asking import Local
 
-from apiserver.storage.reading import LogReader
-from apiserver.storage.records import ComponentEvent, Event, Key, Verb
-from apiserver.storage.replay import digest, fold
-from conformance.matrix import bundled
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.records import ComponentEvent, Event, Key, Verb
+from kubeskew.apiserver.storage.replay import digest, fold
+from kubeskew.conformance.matrix import bundled
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("scenarios")]
 

@@ -8,14 +8,14 @@ import orjson
 import yaml
 from loop_clock import LoopClock
 
-from apimachinery.client.fake import FakeServer
-from apimachinery.client.rest import APIClient
-from apimachinery.client.transport import Request
-from apimachinery.clock import SeededEntropy
-from conformance.evidence.log import Logged
-from conformance.loading import parse
-from conformance.results import CellResult
-from conformance.runner import run_cell
+from kubeskew.apimachinery.client.fake import FakeServer
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.client.transport import Request
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.conformance.evidence.log import Logged
+from kubeskew.conformance.loading import parse
+from kubeskew.conformance.results import CellResult
+from kubeskew.conformance.runner import run_cell
 
 HEAD = """
 apiVersion: kubeskew.io/v1alpha1

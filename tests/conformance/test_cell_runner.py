@@ -9,7 +9,7 @@ import orjson
 import pytest
 from cell_in_memory import POD, Control, run
 
-from apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.refs import PODS
 
 pytestmark = pytest.mark.looptime
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from conformance.evidence.divergence import diverged
-from conformance.evidence.lives import pod_lives
-from conformance.evidence.log import ComponentChange, Write
-from conformance.evidence.record import record
-from conformance.evidence.stretches import stretches
+from kubeskew.conformance.evidence.divergence import diverged
+from kubeskew.conformance.evidence.lives import pod_lives
+from kubeskew.conformance.evidence.log import ComponentChange, Write
+from kubeskew.conformance.evidence.record import record
+from kubeskew.conformance.evidence.stretches import stretches
 
 
 def time(second: int) -> str:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from conformance.errors import ScenarioError
-from conformance.failing_sets import failing_sets
-from conformance.loading import parse
-from conformance.results import CellResult, OperationResult, StepResult
-from conformance.scenario import Scenario
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.failing_sets import failing_sets
+from kubeskew.conformance.loading import parse
+from kubeskew.conformance.results import CellResult, OperationResult, StepResult
+from kubeskew.conformance.scenario import Scenario
 
 SERVER_OUT = {"when": "(contains($on.out, 'server'))", "steps": ["works"], "reason": "needs the server"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.report import Run, write
-from conformance.results import CellResult, OperationResult, StepResult
+from kubeskew.conformance.report import Run, write
+from kubeskew.conformance.results import CellResult, OperationResult, StepResult
 
 
 @pytest.fixture

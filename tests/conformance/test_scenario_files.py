@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
-from conformance.durations import seconds
-from conformance.errors import ScenarioError
-from conformance.loading import parse
-from conformance.matrix import bundled, cells_of, find
-from conformance.scenario import RUN_KINDS
+from kubeskew.conformance.durations import seconds
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.loading import parse
+from kubeskew.conformance.matrix import bundled, cells_of, find
+from kubeskew.conformance.scenario import RUN_KINDS
 
 TEST = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: t}\n"
 
@@ -47,7 +47,7 @@ def test_the_quick_matrix_has_both_namings():
 
 def test_every_operation_can_be_run():
     """What the parser accepts, the runner knows."""
-    from conformance.runner import RUN
+    from kubeskew.conformance.runner import RUN
 
     assert set(RUN) == set(RUN_KINDS)
 

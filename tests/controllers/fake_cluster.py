@@ -7,15 +7,15 @@ from dataclasses import replace
 from loop_clock import LoopClock
 from until import until
 
-from apimachinery.client.fake import FakeServer
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.refs import PODS
-from apimachinery.clock import SeededEntropy, timestamp
-from apimachinery.component import World
-from apimachinery.errors import StatusError
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import DEFAULT_VERSION
-from controllers.base import ControllerContext
+from kubeskew.apimachinery.client.fake import FakeServer
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.clock import SeededEntropy, timestamp
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import DEFAULT_VERSION
+from kubeskew.controllers.base import ControllerContext
 
 
 class Cluster:

@@ -5,19 +5,19 @@ from dataclasses import replace
 
 from until import until
 
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import SeededEntropy, SystemClock
-from apimachinery.component import World
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from apiserver.options import ServerOptions
-from apiserver.request import Peer, Request
-from apiserver.server import APIServer
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
-from controllers.base import ControllerContext
-from controllers.manager import CONTROLLERS
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.request import Peer, Request
+from kubeskew.apiserver.server import APIServer
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
+from kubeskew.controllers.base import ControllerContext
+from kubeskew.controllers.manager import CONTROLLERS
 
 MASTER = Peer("admin", ("system:masters",))
 

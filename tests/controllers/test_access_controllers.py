@@ -13,15 +13,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from in_process_transport import real_cluster
 
-from apimachinery.certificate_requests import CertificateRequest
-from apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
-from apimachinery.errors import StatusError
-from apimachinery.web_tokens import new_key, read
-from controllers.account_tokens import AccountTokensController
-from controllers.certificates.base import REQUESTS
-from controllers.certificates.kubelets import client_fault, serving_fault
-from controllers.certificates.signing import SigningController
-from controllers.role_aggregation import CLUSTER_ROLES
+from kubeskew.apimachinery.certificate_requests import CertificateRequest
+from kubeskew.apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.web_tokens import new_key, read
+from kubeskew.controllers.account_tokens import AccountTokensController
+from kubeskew.controllers.certificates.base import REQUESTS
+from kubeskew.controllers.certificates.kubelets import client_fault, serving_fault
+from kubeskew.controllers.certificates.signing import SigningController
+from kubeskew.controllers.role_aggregation import CLUSTER_ROLES
 
 pytestmark = pytest.mark.asyncio
 

@@ -3,8 +3,8 @@
 import pytest
 from in_process_transport import real_cluster
 
-from apimachinery.client.refs import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS
-from controllers.autoscaling.controller import HorizontalController
+from kubeskew.apimachinery.client.refs import DEPLOYMENTS, EVENTS, HORIZONTAL_POD_AUTOSCALERS
+from kubeskew.controllers.autoscaling.controller import HorizontalController
 
 pytestmark = pytest.mark.asyncio
 

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from in_process_transport import InProcess, RealCluster, real_cluster
 
-from apimachinery.client.refs import (
+from kubeskew.apimachinery.client.refs import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -18,7 +18,7 @@ from apimachinery.client.refs import (
     Ref,
     dra_refs,
 )
-from apimachinery.versions import Version
+from kubeskew.apimachinery.versions import Version
 
 pytestmark = pytest.mark.asyncio
 

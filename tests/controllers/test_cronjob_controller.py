@@ -5,11 +5,11 @@ import copy
 import pytest
 from workloads import events_of
 
-from apimachinery import cron
-from apimachinery.client.refs import CRON_JOBS, JOBS
-from apimachinery.clock import parse_timestamp, timestamp
-from controllers.cronjob import timing
-from controllers.cronjob.controller import CronJobController
+from kubeskew.apimachinery import cron
+from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.controllers.cronjob import timing
+from kubeskew.controllers.cronjob.controller import CronJobController
 
 
 def cron_job(schedule="* * * * *", **spec):

@@ -5,11 +5,11 @@ import copy
 import pytest
 from workloads import events_of, pods_by_name, template, workload
 
-from apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
-from apimachinery.clock import parse_timestamp
-from controllers.daemonset import placement
-from controllers.daemonset.controller import DaemonSetController
-from controllers.daemonset.rollout import Judge, limits
+from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
+from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.controllers.daemonset import placement
+from kubeskew.controllers.daemonset.controller import DaemonSetController
+from kubeskew.controllers.daemonset.rollout import Judge, limits
 
 NOW = parse_timestamp("2026-01-01T00:10:00Z")
 

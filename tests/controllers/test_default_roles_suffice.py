@@ -8,29 +8,29 @@ from in_process_transport import Answer
 from prometheus_client import CollectorRegistry
 from until import until
 
-from apimachinery.client.informer import InformerFactory
-from apimachinery.client.refs import DEPLOYMENTS, JOBS, PODS, Ref
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import SeededEntropy, SystemClock
-from apimachinery.component import World
-from apimachinery.gates import FeatureGates, GateError
-from apimachinery.versions import SUPPORTED, Version
-from apiserver.authorization.default_roles import DefaultRoles
-from apiserver.authorization.rules import Rule
-from apiserver.options import ServerOptions
-from apiserver.request import Peer, Request
-from apiserver.server import APIServer
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
-from controllers.accounts import account_of
-from controllers.base import ControllerContext
-from controllers.manager import CONTROLLERS
-from kubelet.agent import NodeAgent
-from kubelet.metrics import KubeletMetrics
-from kubelet.node_config import NodeConfig
-from kubelet.turns import Turns
-from scheduler.rules import SchedulerRules
-from scheduler.service import SchedulerService
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import DEPLOYMENTS, JOBS, PODS, Ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.gates import FeatureGates, GateError
+from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apiserver.authorization.default_roles import DefaultRoles
+from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.request import Peer, Request
+from kubeskew.apiserver.server import APIServer
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
+from kubeskew.controllers.accounts import account_of
+from kubeskew.controllers.base import ControllerContext
+from kubeskew.controllers.manager import CONTROLLERS
+from kubeskew.kubelet.agent import NodeAgent
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.node_config import NodeConfig
+from kubeskew.kubelet.turns import Turns
+from kubeskew.scheduler.rules import SchedulerRules
+from kubeskew.scheduler.service import SchedulerService
 
 SCHEDULER = Peer("system:kube-scheduler", ())
 SECONDS = 30

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from apimachinery.client.refs import DEPLOYMENTS, EVENTS, PODS, REPLICA_SETS
-from apimachinery.versions import Version
-from controllers.deployment.controller import DeploymentController
-from controllers.pods import condition
-from controllers.replicaset import ReplicaSetController
+from kubeskew.apimachinery.client.refs import DEPLOYMENTS, EVENTS, PODS, REPLICA_SETS
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.deployment.controller import DeploymentController
+from kubeskew.controllers.pods import condition
+from kubeskew.controllers.replicaset import ReplicaSetController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

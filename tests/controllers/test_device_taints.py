@@ -3,12 +3,12 @@
 import pytest
 from prometheus_client import generate_latest
 
-from apimachinery.client.refs import EVENTS, PODS, dra_refs, taint_rules_ref
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
-from controllers.devicetaints.controller import DeviceTaintEvictionController
-from controllers.devicetaints.evictions import eviction_time
-from controllers.devicetaints.rule_conditions import Counts, condition_of
+from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs, taint_rules_ref
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.devicetaints.controller import DeviceTaintEvictionController
+from kubeskew.controllers.devicetaints.evictions import eviction_time
+from kubeskew.controllers.devicetaints.rule_conditions import Counts, condition_of
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -5,11 +5,11 @@ import copy
 import pytest
 from workloads import LABELS, events_of, pods_by_name, template, workload
 
-from apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS
-from apimachinery.clock import parse_timestamp, timestamp
-from controllers.disruption import arithmetic
-from controllers.disruption.controller import DisruptionController
-from controllers.replicaset import ReplicaSetController
+from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.controllers.disruption import arithmetic
+from kubeskew.controllers.disruption.controller import DisruptionController
+from kubeskew.controllers.replicaset import ReplicaSetController
 
 NOW = parse_timestamp("2026-01-01T00:10:00Z")
 

@@ -3,9 +3,9 @@
 import pytest
 from prometheus_client import generate_latest
 
-from apimachinery.client.refs import EVENTS, PODS, dra_refs, pod_groups_ref
-from apimachinery.versions import Version
-from controllers.resourceclaim.controller import ResourceClaimController
+from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs, pod_groups_ref
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

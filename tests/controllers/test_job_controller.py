@@ -5,11 +5,11 @@ import copy
 import pytest
 from workloads import LABELS, events_of, pods_by_name, template
 
-from apimachinery.client.refs import JOBS, PODS
-from apimachinery.clock import timestamp
-from apimachinery.versions import Version
-from controllers.job.controller import JobController
-from controllers.pods import condition
+from kubeskew.apimachinery.client.refs import JOBS, PODS
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.job.controller import JobController
+from kubeskew.controllers.pods import condition
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -7,11 +7,11 @@ from click.testing import CliRunner
 from fake_cluster import Cluster
 from prometheus_client import CollectorRegistry
 
-from apimachinery import errors
-from apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS
-from apimachinery.component import ComponentContext, ComponentOptions, Health
-from controllers import cli
-from controllers.manager import CONTROLLERS, Manager, ManagerOptions, is_enabled, unknown_controllers
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.client.refs import LEASES, NAMESPACES, SERVICE_ACCOUNTS
+from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, Health
+from kubeskew.controllers import cli
+from kubeskew.controllers.manager import CONTROLLERS, Manager, ManagerOptions, is_enabled, unknown_controllers
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from apimachinery.client.refs import EVENTS, LEASES, NODES, PODS
-from apimachinery.clock import micro_timestamp, timestamp
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
-from controllers.node_ttl import ANNOTATION, NodeTTLController
-from controllers.nodelifecycle import taints
-from controllers.nodelifecycle.eviction import TaintEvictionController
-from controllers.nodelifecycle.health import NodeLifecycleController
-from controllers.podgc import PodGarbageCollector
-from controllers.pods import condition
+from kubeskew.apimachinery.client.refs import EVENTS, LEASES, NODES, PODS
+from kubeskew.apimachinery.clock import micro_timestamp, timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.node_ttl import ANNOTATION, NodeTTLController
+from kubeskew.controllers.nodelifecycle import taints
+from kubeskew.controllers.nodelifecycle.eviction import TaintEvictionController
+from kubeskew.controllers.nodelifecycle.health import NodeLifecycleController
+from kubeskew.controllers.podgc import PodGarbageCollector
+from kubeskew.controllers.pods import condition
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

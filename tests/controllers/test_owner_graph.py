@@ -1,6 +1,6 @@
 """The graph of owners: which work follows from which event."""
 
-from controllers.garbagecollector.graph import Graph, Identity, Work
+from kubeskew.controllers.garbagecollector.graph import Graph, Identity, Work
 
 
 def obj(name, *owners, finalizers=(), deleting=False, block=()):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apimachinery.clock import timestamp
-from controllers import pods
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.controllers import pods
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

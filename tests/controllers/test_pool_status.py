@@ -3,10 +3,10 @@
 import pytest
 from prometheus_client import generate_latest
 
-from apimachinery.client.refs import POOL_STATUS_REQUESTS, dra_refs, taint_rules_ref
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
-from controllers.poolstatus.controller import PoolStatusController
+from kubeskew.apimachinery.client.refs import POOL_STATUS_REQUESTS, dra_refs, taint_rules_ref
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.poolstatus.controller import PoolStatusController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

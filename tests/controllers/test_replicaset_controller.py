@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from loop_clock import LoopClock
 
-from apimachinery.client.refs import EVENTS, PODS, REPLICA_SETS
-from apimachinery.errors import StatusError
-from controllers.expectations import TIMEOUT_SECONDS, Expectations
-from controllers.pods import condition
-from controllers.replica_pods import slow_start
-from controllers.replicaset import ReplicaSetController
+from kubeskew.apimachinery.client.refs import EVENTS, PODS, REPLICA_SETS
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.expectations import TIMEOUT_SECONDS, Expectations
+from kubeskew.controllers.pods import condition
+from kubeskew.controllers.replica_pods import slow_start
+from kubeskew.controllers.replicaset import ReplicaSetController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -3,11 +3,11 @@
 import pytest
 from prometheus_client import generate_latest
 
-from apimachinery.client.refs import EVENTS, PODS, dra_refs
-from apimachinery.errors import StatusError
-from apimachinery.versions import DEFAULT_VERSION, Version
-from controllers.resourceclaim.controller import ResourceClaimController
-from controllers.resourceclaim.dialect import generate_name
+from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
+from kubeskew.controllers.resourceclaim.dialect import generate_name
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from in_process_transport import real_cluster
 
-from apimachinery.client.refs import (
+from kubeskew.apimachinery.client.refs import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -15,8 +15,8 @@ from apimachinery.client.refs import (
     Ref,
     dra_refs,
 )
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
 
 pytestmark = pytest.mark.asyncio
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controllers.deployment import arithmetic, revisions
-from controllers.hashing import fnv1a, safe_encode, template_hash
+from kubeskew.controllers.deployment import arithmetic, revisions
+from kubeskew.controllers.hashing import fnv1a, safe_encode, template_hash
 
 
 def deployment(replicas, surge="25%", unavailable="25%", **status):

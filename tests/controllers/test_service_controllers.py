@@ -2,11 +2,11 @@
 
 import pytest
 
-from apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
-from controllers.services.endpoints import EndpointsController
-from controllers.services.endpointslice import EndpointSliceController
-from controllers.services.mirroring import EndpointSliceMirroringController
-from controllers.services.triggers import ANNOTATION
+from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
+from kubeskew.controllers.services.endpoints import EndpointsController
+from kubeskew.controllers.services.endpointslice import EndpointSliceController
+from kubeskew.controllers.services.mirroring import EndpointSliceMirroringController
+from kubeskew.controllers.services.triggers import ANNOTATION
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

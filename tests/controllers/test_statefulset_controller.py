@@ -6,9 +6,14 @@ import copy
 import pytest
 from workloads import events_of, pod_names, pods_by_name, template, workload
 
-from apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
-from apimachinery.versions import Version
-from controllers.statefulset.controller import StatefulSetController
+from kubeskew.apimachinery.client.refs import (
+    CONTROLLER_REVISIONS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    STATEFUL_SETS,
+)
+from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.statefulset.controller import StatefulSetController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controllers.hashing import template_hash
-from controllers.history import data_hash
+from kubeskew.controllers.hashing import template_hash
+from kubeskew.controllers.history import data_hash
 
 DEFAULTS = {
     "automountServiceAccountToken": False,

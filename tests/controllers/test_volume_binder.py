@@ -3,9 +3,9 @@
 import pytest
 from workloads import events_of
 
-from apimachinery import volume_matching as matching
-from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from controllers.volumes.binder import PersistentVolumeController
+from kubeskew.apimachinery import volume_matching as matching
+from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kubeskew.controllers.volumes.binder import PersistentVolumeController
 
 
 def volume(name, size="5Gi", modes=("ReadWriteOnce",), phase="Available", labels=None, **spec):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from apimachinery.client.refs import JOBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from apimachinery.clock import timestamp
-from apimachinery.errors import StatusError
-from controllers.job.ttl import TTLAfterFinishedController
-from controllers.volumes.ephemeral import EphemeralVolumeController
-from controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
+from kubeskew.apimachinery.client.refs import JOBS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.job.ttl import TTLAfterFinishedController
+from kubeskew.controllers.volumes.ephemeral import EphemeralVolumeController
+from kubeskew.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -6,7 +6,7 @@ import copy
 import pytest
 from in_process_transport import real_cluster
 
-from apimachinery.client.refs import (
+from kubeskew.apimachinery.client.refs import (
     CONTROLLER_REVISIONS,
     CRON_JOBS,
     DAEMON_SETS,
@@ -17,9 +17,9 @@ from apimachinery.client.refs import (
     PODS,
     STATEFUL_SETS,
 )
-from apimachinery.clock import timestamp
-from apimachinery.errors import StatusError
-from controllers.pods import condition
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.controllers.pods import condition
 
 pytestmark = pytest.mark.asyncio
 

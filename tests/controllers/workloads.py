@@ -1,6 +1,6 @@
 """Objects and questions that the tests of several workload controllers share."""
 
-from apimachinery.client.refs import EVENTS, PODS
+from kubeskew.apimachinery.client.refs import EVENTS, PODS
 
 LABELS = {"app": "web"}
 

@@ -12,21 +12,21 @@ from managed_claims import ManagedClaims
 from prometheus_client import CollectorRegistry
 from until import until
 
-from apimachinery.catalogue import catalogue_for
-from apimachinery.client.fake import FakeServer
-from apimachinery.client.refs import NODES, PODS
-from apimachinery.client.rest import STRATEGIC_PATCH
-from apimachinery.clock import SeededEntropy, timestamp
-from apimachinery.component import World
-from apimachinery.errors import StatusError
-from apimachinery.gates import FeatureGates
-from apimachinery.normalising import normalise_and_report
-from apimachinery.patching.strategic import apply_strategic
-from apimachinery.versions import Version
-from kubelet.agent import NodeAgent
-from kubelet.metrics import KubeletMetrics
-from kubelet.node_config import NodeConfig
-from kubelet.turns import Turns
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.client.fake import FakeServer
+from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
+from kubeskew.apimachinery.clock import SeededEntropy, timestamp
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.normalising import normalise_and_report
+from kubeskew.apimachinery.patching.strategic import apply_strategic
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.agent import NodeAgent
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.node_config import NodeConfig
+from kubeskew.kubelet.turns import Turns
 
 
 class KubeletServer(FakeServer):
@@ -169,7 +169,7 @@ class Node:
 
     async def events(self):
         """(reason, message) of all events so far."""
-        from apimachinery.client.refs import EVENTS
+        from kubeskew.apimachinery.client.refs import EVENTS
 
         found = await self.client.list(EVENTS)
         return [(event["reason"], event["message"]) for event in found["items"]]

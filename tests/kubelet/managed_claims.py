@@ -3,17 +3,17 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from apimachinery.client.refs import dra_refs
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from kubelet.behaviour import behaviour_of
-from kubelet.devices import DeviceError
-from kubelet.dra.claims import ClaimCache
-from kubelet.dra.health import HealthCache
-from kubelet.dra.manager import DRAManager
-from kubelet.dra.plugin import PluginRegistry, PreparedDevice
-from kubelet.dra.texts import texts_for
-from kubelet.metrics import KubeletMetrics
+from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.behaviour import behaviour_of
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.dra.claims import ClaimCache
+from kubeskew.kubelet.dra.health import HealthCache
+from kubeskew.kubelet.dra.manager import DRAManager
+from kubeskew.kubelet.dra.plugin import PluginRegistry, PreparedDevice
+from kubeskew.kubelet.dra.texts import texts_for
+from kubeskew.kubelet.metrics import KubeletMetrics
 
 DRIVER = "gpu.example.com"
 

@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
-from kubelet.cdi.injecting import injected
-from kubelet.cdi.specs import SpecError, check_spec, least_version
-from kubelet.devices import DeviceNode, HostMount, InjectionError
+from kubeskew.kubelet.cdi.injecting import injected
+from kubeskew.kubelet.cdi.specs import SpecError, check_spec, least_version
+from kubeskew.kubelet.devices import DeviceNode, HostMount, InjectionError
 
 KIND = "example.com/gpu"
 

@@ -5,10 +5,10 @@ import base64
 import orjson
 import pytest
 
-from kubelet.deviceplugins import checkpoint
-from kubelet.deviceplugins.allocations import Allocation, Allocations, injected
-from kubelet.deviceplugins.checkpoint import CheckpointError
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
+from kubeskew.kubelet.deviceplugins import checkpoint
+from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations, injected
+from kubeskew.kubelet.deviceplugins.checkpoint import CheckpointError
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
     CDIDevice,
     ContainerAllocateResponse,
     DeviceSpec,

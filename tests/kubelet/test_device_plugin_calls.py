@@ -9,17 +9,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 from until import until
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from kubelet.behaviour import behaviour_of
-from kubelet.deviceplugins import serving
-from kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
-from kubelet.deviceplugins.serving import DevicePluginServer
-from kubelet.devices import DeviceError
-from kubelet.metrics import KubeletMetrics
-from kubelet.plugins.handling import PluginRefusedError
-from kubelet.protocols import calling, device_plugin
-from kubelet.protocols.device_plugin import (
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.behaviour import behaviour_of
+from kubeskew.kubelet.deviceplugins import serving
+from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
+from kubeskew.kubelet.deviceplugins.serving import DevicePluginServer
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.plugins.handling import PluginRefusedError
+from kubeskew.kubelet.protocols import calling, device_plugin
+from kubeskew.kubelet.protocols.device_plugin import (
     AllocateResponse,
     DevicePluginOptions,
     ListAndWatchResponse,
@@ -27,8 +27,8 @@ from kubelet.protocols.device_plugin import (
     PreStartContainerResponse,
     RegisterRequest,
 )
-from kubelet.protocols.errors import RpcError
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import NUMANode, TopologyInfo
+from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import NUMANode, TopologyInfo
 
 GPU = "example.com/gpu"
 

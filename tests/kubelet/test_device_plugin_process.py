@@ -9,15 +9,15 @@ import pytest
 from click.testing import CliRunner
 from until import until
 
-from apimachinery.component import Health
-from kubelet.drivers import plugin_settings
-from kubelet.drivers.cli import driver
-from kubelet.drivers.device_plugin import variable_of
-from kubelet.drivers.plugin_host import PluginHost
-from kubelet.drivers.settings import DriverFileError
-from kubelet.protocols import calling, device_plugin
-from kubelet.protocols.device_plugin import AllocateRequest, Empty
-from kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.component import Health
+from kubeskew.kubelet.drivers import plugin_settings
+from kubeskew.kubelet.drivers.cli import driver
+from kubeskew.kubelet.drivers.device_plugin import variable_of
+from kubeskew.kubelet.drivers.plugin_host import PluginHost
+from kubeskew.kubelet.drivers.settings import DriverFileError
+from kubeskew.kubelet.protocols import calling, device_plugin
+from kubeskew.kubelet.protocols.device_plugin import AllocateRequest, Empty
+from kubeskew.kubelet.protocols.errors import RpcError
 
 GPU = "example.com/gpu"
 

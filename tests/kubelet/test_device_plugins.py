@@ -8,12 +8,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from apimachinery.client.refs import NODES
-from apimachinery.client.rest import STRATEGIC_PATCH
-from kubelet.drivers.device_plugin import ExampleDevicePlugin
-from kubelet.drivers.plugin_settings import PluginNode
-from kubelet.drivers.switches import parse
-from kubelet.protocols import calling, device_plugin, registration
+from kubeskew.apimachinery.client.refs import NODES
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
+from kubeskew.kubelet.drivers.device_plugin import ExampleDevicePlugin
+from kubeskew.kubelet.drivers.plugin_settings import PluginNode
+from kubeskew.kubelet.drivers.switches import parse
+from kubeskew.kubelet.protocols import calling, device_plugin, registration
 
 GPU = "example.com/gpu"
 FIVE_MINUTES = 301

@@ -3,10 +3,10 @@
 import orjson
 import pytest
 
-from apimachinery.versions import Version
-from kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
-from kubelet.dra.claims import ClaimInfo
-from kubelet.dra.plugin import PreparedDevice
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
+from kubeskew.kubelet.dra.claims import ClaimInfo
+from kubeskew.kubelet.dra.plugin import PreparedDevice
 
 
 def claim():

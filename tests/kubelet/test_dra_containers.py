@@ -3,7 +3,7 @@
 import pytest
 from managed_claims import DRIVER, pod
 
-from kubelet.devices import DeviceError
+from kubeskew.kubelet.devices import DeviceError
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from apimachinery.client.refs import dra_refs
-from apimachinery.versions import Version
-from kubelet.dra.handler import DRAPluginHandler
-from kubelet.dra.health import DeviceHealth, HealthCache, HealthMonitor
-from kubelet.dra.plugin import PluginRegistry
-from kubelet.dra.services import health_rules_for, rules_for
-from kubelet.dra.slices import SliceWiper
-from kubelet.plugins.handling import PluginRefusedError
-from kubelet.protocols import dra_health
+from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.dra.handler import DRAPluginHandler
+from kubeskew.kubelet.dra.health import DeviceHealth, HealthCache, HealthMonitor
+from kubeskew.kubelet.dra.plugin import PluginRegistry
+from kubeskew.kubelet.dra.services import health_rules_for, rules_for
+from kubeskew.kubelet.dra.slices import SliceWiper
+from kubeskew.kubelet.plugins.handling import PluginRefusedError
+from kubeskew.kubelet.protocols import dra_health
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kubelet.dra.claims import ClaimCache, ClaimInfo
-from kubelet.dra.health import DeviceHealth, HealthCache
-from kubelet.dra.health_status import add_health
-from kubelet.dra.plugin import PreparedDevice
+from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
+from kubeskew.kubelet.dra.health import DeviceHealth, HealthCache
+from kubeskew.kubelet.dra.health_status import add_health
+from kubeskew.kubelet.dra.plugin import PreparedDevice
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -6,13 +6,13 @@ import stat
 
 import pytest
 
-from apimachinery.client.refs import PODS, dra_refs
-from apimachinery.versions import Version
-from kubelet.dra.health import HealthMonitor
-from kubelet.dra.node import NodeDRA
-from kubelet.dra.plugin import PreparedDevice
-from kubelet.drivers.claims import PreparedClaims
-from kubelet.plugins import registering
+from kubeskew.apimachinery.client.refs import PODS, dra_refs
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.dra.health import HealthMonitor
+from kubeskew.kubelet.dra.node import NodeDRA
+from kubeskew.kubelet.dra.plugin import PreparedDevice
+from kubeskew.kubelet.drivers.claims import PreparedClaims
+from kubeskew.kubelet.plugins import registering
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -193,7 +193,7 @@ async def test_a_kubelet_without_dra_takes_no_drivers(node):
 
 async def test_an_api_without_the_resource_does_not_hold_up_the_node(node, server):
     """Where resource.k8s.io is not served, the node is ready all the same."""
-    from apimachinery.errors import unknown_path
+    from kubeskew.apimachinery.errors import unknown_path
 
     server.outage = lambda request: unknown_path() if "resourceslices" in request.target else None
     await node.start()

@@ -3,9 +3,9 @@
 import pytest
 from managed_claims import DRIVER, pod
 
-from kubelet.devices import DeviceError
-from kubelet.dra.claims import ClaimInfo
-from kubelet.dra.plugin import ClaimFailed, PluginError
+from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.dra.claims import ClaimInfo
+from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -10,17 +10,17 @@ import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
-from apimachinery.client.refs import dra_refs
-from apimachinery.clock import SystemClock
-from apimachinery.versions import Version
-from kubelet import pod_worker
-from kubelet.cdi.writing import write_spec
-from kubelet.dra.plugin import ClaimRef, PluginError
-from kubelet.dra.socket_plugin import SocketPlugin
-from kubelet.layout import NodeLayout
-from kubelet.metrics import KubeletMetrics
-from kubelet.protocols import calling, dra, dra_health, registration
-from kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet import pod_worker
+from kubeskew.kubelet.cdi.writing import write_spec
+from kubeskew.kubelet.dra.plugin import ClaimRef, PluginError
+from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
+from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.protocols import calling, dra, dra_health, registration
+from kubeskew.kubelet.protocols.errors import RpcError
 
 DRIVER = "gpu.example.com"
 

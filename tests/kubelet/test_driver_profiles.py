@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from apimachinery.quantity import Quantity
-from apimachinery.versions import Version
-from kubelet.drivers.checking import PoolError, check_pool
-from kubelet.drivers.pools import Pool, Slice
-from kubelet.drivers.profiles import PROFILES, ProfileError, resources_of
-from kubelet.drivers.profiles.catalogue import Offer
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.checking import PoolError, check_pool
+from kubeskew.kubelet.drivers.pools import Pool, Slice
+from kubeskew.kubelet.drivers.profiles import PROFILES, ProfileError, resources_of
+from kubeskew.kubelet.drivers.profiles.catalogue import Offer
 
 DRIVER = "gpu.example.com"
 

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from until import until
 
-from apimachinery.client.refs import NODES, Ref
-from apimachinery.errors import StatusError
-from apimachinery.versions import Version
-from kubelet.drivers.pools import Pool, Slice
-from kubelet.drivers.publishing import SlicePublisher
-from kubelet.drivers.stored_slices import PoolKey
+from kubeskew.apimachinery.client.refs import NODES, Ref
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.pools import Pool, Slice
+from kubeskew.kubelet.drivers.publishing import SlicePublisher
+from kubeskew.kubelet.drivers.stored_slices import PoolKey
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

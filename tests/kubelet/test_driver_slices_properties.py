@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_clock import LoopClock
 
-from apimachinery.client.fake import FakeServer
-from apimachinery.client.refs import NODES, Ref
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import SeededEntropy
-from apimachinery.versions import Version
-from kubelet.drivers.pools import Pool, Slice
-from kubelet.drivers.publishing import SlicePublisher
+from kubeskew.apimachinery.client.fake import FakeServer
+from kubeskew.apimachinery.client.refs import NODES, Ref
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.pools import Pool, Slice
+from kubeskew.kubelet.drivers.publishing import SlicePublisher
 
 SLICES = Ref("resource.k8s.io", "v1", "resourceslices", False, "ResourceSlice")
 DRIVER = "gpu.example.com"

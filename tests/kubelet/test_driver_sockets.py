@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from apimachinery.client.fake import FakeServer
-from apimachinery.client.refs import NODES, Ref
-from apimachinery.clock import SeededEntropy, SystemClock
-from apimachinery.component import Health
-from apimachinery.errors import unknown_path
-from apimachinery.versions import Version
-from kubelet.drivers.host import DriverHost
-from kubelet.drivers.settings import DriverFile, parse_node
-from kubelet.protocols import dra, dra_health, registration
-from kubelet.protocols.calling import channel_to
-from kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.client.fake import FakeServer
+from kubeskew.apimachinery.client.refs import NODES, Ref
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.component import Health
+from kubeskew.apimachinery.errors import unknown_path
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.host import DriverHost
+from kubeskew.kubelet.drivers.settings import DriverFile, parse_node
+from kubeskew.kubelet.protocols import dra, dra_health, registration
+from kubeskew.kubelet.protocols.calling import channel_to
+from kubeskew.kubelet.protocols.errors import RpcError
 
 DRIVER = "gpu.example.com"
 CLAIMS = Ref("resource.k8s.io", "v1", "resourceclaims", True, "ResourceClaim")

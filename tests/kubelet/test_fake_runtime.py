@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from apimachinery.clock import SeededEntropy
-from kubelet.devices import ContainerDevices, DeviceNode, HostMount
-from kubelet.insides import run_program
-from kubelet.program import Program, program_of
-from kubelet.runtime import FakeRuntime
-from kubelet.sandbox import full_image_name
-from kubelet.shell.files import FileError
-from kubelet.shell.process import BytesInput
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.kubelet.devices import ContainerDevices, DeviceNode, HostMount
+from kubeskew.kubelet.insides import run_program
+from kubeskew.kubelet.program import Program, program_of
+from kubeskew.kubelet.runtime import FakeRuntime
+from kubeskew.kubelet.sandbox import full_image_name
+from kubeskew.kubelet.shell.files import FileError
+from kubeskew.kubelet.shell.process import BytesInput
 
 
 @dataclass

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from apimachinery.client.refs import dra_refs
-from apimachinery.versions import Version
-from kubelet.layout import NodeLayout
+from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.layout import NodeLayout
 
 DRIVER = "gpu.example.com"
 PROTOCOLS = Path(__file__).parent.parent / "data" / "driver-protocols"

@@ -7,12 +7,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 from until import until
 
-from apimachinery.client.refs import NODES
-from apimachinery.component import COMPONENTS_PATH, ComponentContext, ComponentOptions, Health, World
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from kubelet.host import Host
-from kubelet.node_config import NodesFileError, load_nodes
+from kubeskew.apimachinery.client.refs import NODES
+from kubeskew.apimachinery.component import COMPONENTS_PATH, ComponentContext, ComponentOptions, Health, World
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.host import Host
+from kubeskew.kubelet.node_config import NodesFileError, load_nodes
 
 pytestmark = pytest.mark.looptime
 

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kubelet.server.metrics_cadvisor import cadvisor_metrics
-from kubelet.server.metrics_probes import probe_metrics
-from kubelet.server.metrics_resource import resource_metrics
-from kubelet.server.stats import summary
-from kubelet.server.view import NodeView
+from kubeskew.kubelet.server.metrics_cadvisor import cadvisor_metrics
+from kubeskew.kubelet.server.metrics_probes import probe_metrics
+from kubeskew.kubelet.server.metrics_resource import resource_metrics
+from kubeskew.kubelet.server.stats import summary
+from kubeskew.kubelet.server.view import NodeView
 
 pytestmark = pytest.mark.looptime
 

@@ -9,11 +9,11 @@ import orjson
 import pytest
 from aiohttp import web
 
-from apimachinery.client.rest import APIClient
-from apimachinery.clock import SystemClock
-from kubelet.server.access import Access, AccessOptions
-from kubelet.server.listening import Credentials, Listener
-from kubeskew.pki import Authority
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.cluster.pki import Authority
+from kubeskew.kubelet.server.access import Access, AccessOptions
+from kubeskew.kubelet.server.listening import Credentials, Listener
 
 
 class Pages:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubelet.turns import Turns
+from kubeskew.kubelet.turns import Turns
 
 pytestmark = pytest.mark.looptime
 

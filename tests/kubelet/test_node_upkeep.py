@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from apimachinery.client.refs import LEASES, NODES
-from apimachinery.client.rest import MERGE_PATCH
+from kubeskew.apimachinery.client.refs import LEASES, NODES
+from kubeskew.apimachinery.client.rest import MERGE_PATCH
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

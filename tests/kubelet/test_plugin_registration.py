@@ -8,12 +8,12 @@ import grpc
 import pytest
 from until import until
 
-from apimachinery.clock import SystemClock
-from kubelet.plugins.handling import PluginRefusedError
-from kubelet.plugins.manager import PluginManager
-from kubelet.plugins.scanning import SocketScan
-from kubelet.protocols import calling, registration
-from kubelet.protocols.errors import RpcError
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.kubelet.plugins.handling import PluginRefusedError
+from kubeskew.kubelet.plugins.manager import PluginManager
+from kubeskew.kubelet.plugins.scanning import SocketScan
+from kubeskew.kubelet.protocols import calling, registration
+from kubeskew.kubelet.protocols.errors import RpcError
 
 
 class Handler:

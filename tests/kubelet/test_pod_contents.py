@@ -2,8 +2,8 @@
 
 import pytest
 
-from apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS, SECRETS
-from apimachinery.client.rest import MERGE_PATCH
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, EVENTS, PODS, SECRETS
+from kubeskew.apimachinery.client.rest import MERGE_PATCH
 
 pytestmark = pytest.mark.looptime
 

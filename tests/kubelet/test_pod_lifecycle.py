@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.refs import PODS
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

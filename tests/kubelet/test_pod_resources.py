@@ -8,24 +8,24 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from kubelet.behaviour import behaviour_of
-from kubelet.deviceplugins.allocations import Allocation
-from kubelet.dra.claims import ClaimInfo
-from kubelet.dra.plugin import PreparedDevice
-from kubelet.metrics import KubeletMetrics
-from kubelet.podresources.listing import Lister
-from kubelet.podresources.serving import PodResourcesServer
-from kubelet.protocols import calling, pod_resources
-from kubelet.protocols.errors import RpcError
-from kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.behaviour import behaviour_of
+from kubeskew.kubelet.deviceplugins.allocations import Allocation
+from kubeskew.kubelet.dra.claims import ClaimInfo
+from kubeskew.kubelet.dra.plugin import PreparedDevice
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.podresources.listing import Lister
+from kubeskew.kubelet.podresources.serving import PodResourcesServer
+from kubeskew.kubelet.protocols import calling, pod_resources
+from kubeskew.kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import (
     ContainerAllocateResponse,
     Device,
     NUMANode,
     TopologyInfo,
 )
-from kubelet.protocols.pod_resources import v1, v1alpha1
+from kubeskew.kubelet.protocols.pod_resources import v1, v1alpha1
 
 GPU, NIC = "example.com/gpu", "example.com/nic"
 RESPONSE = ContainerAllocateResponse()

@@ -4,16 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from kubelet.backoff import CrashBackoff
-from kubelet.behaviour import behaviour_of
-from kubelet.container_starter import go_duration
-from kubelet.next_steps import should_restart
-from kubelet.pod_spec import qos_class
-from kubelet.sandbox import Container
-from kubelet.status import pod_phase
-from kubelet.status_patch import status_patch
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.backoff import CrashBackoff
+from kubeskew.kubelet.behaviour import behaviour_of
+from kubeskew.kubelet.container_starter import go_duration
+from kubeskew.kubelet.next_steps import should_restart
+from kubeskew.kubelet.pod_spec import qos_class
+from kubeskew.kubelet.sandbox import Container
+from kubeskew.kubelet.status import pod_phase
+from kubeskew.kubelet.status_patch import status_patch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNNING = {"state": {"running": {}}, "lastState": {}, "started": True}

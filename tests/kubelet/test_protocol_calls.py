@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 import grpc
 import pytest
 
-from kubelet.protocols import calling, device_plugin, dra, dra_health, registration
-from kubelet.protocols.errors import RpcError
+from kubeskew.kubelet.protocols import calling, device_plugin, dra, dra_health, registration
+from kubeskew.kubelet.protocols.errors import RpcError
 
 
 @pytest.fixture

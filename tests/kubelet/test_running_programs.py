@@ -2,9 +2,9 @@
 
 import pytest
 
-from kubelet.insides import run_program
-from kubelet.shell.driving import drive
-from kubelet.shell.process import BytesInput
+from kubeskew.kubelet.insides import run_program
+from kubeskew.kubelet.shell.driving import drive
+from kubeskew.kubelet.shell.process import BytesInput
 
 pytestmark = pytest.mark.looptime
 

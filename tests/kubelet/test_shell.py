@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubelet import insides
-from kubelet.insides import Setting
-from kubelet.shell import parsing
-from kubelet.shell.files import Mount, Tree
-from kubelet.shell.simulating import KEPT_BYTES, KEPT_LINES, Simulation
+from kubeskew.kubelet import insides
+from kubeskew.kubelet.insides import Setting
+from kubeskew.kubelet.shell import parsing
+from kubeskew.kubelet.shell.files import Mount, Tree
+from kubeskew.kubelet.shell.simulating import KEPT_BYTES, KEPT_LINES, Simulation
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FAR = START + timedelta(days=1)

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kubeskew.ports import HeldPorts
+from kubeskew.cluster.ports import HeldPorts
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.cli import main
+from kubeskew.cli.main import main
 
 _CASES = Path(__file__).parents[1] / "data" / "allocator" / "cases-1.36.jsonl"
 

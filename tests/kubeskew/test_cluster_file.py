@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from apimachinery.versions import Version
-from kubeskew.config import NodeSpec, parse
-from kubeskew.failures import UserError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.config import NodeSpec, parse
+from kubeskew.cluster.failures import UserError
 
 EXAMPLE = """
 version: "1.35"

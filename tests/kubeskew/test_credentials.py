@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 from cryptography import x509
 
-from kubeskew.pki import Authority, kubeconfig
-from kubeskew.secret_files import write_secret, write_secrets
+from kubeskew.cluster.pki import Authority, kubeconfig
+from kubeskew.cluster.secret_files import write_secret, write_secrets
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kubeskew import config, creating, driver_accounts, driver_readiness, drivers, launching
-from kubeskew.failures import UserError
-from kubeskew.state import StateDir
+from kubeskew.cluster import config, creation, driver_accounts, driver_readiness, drivers, launching
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.state import StateDir
 
 GPU = "example.com/gpu"
 CLUSTER = {
@@ -24,7 +24,7 @@ CLUSTER = {
 
 @pytest.fixture
 def state(ports):
-    found = creating.plan(config.parse(CLUSTER, "test"), ports)
+    found = creation.plan(config.parse(CLUSTER, "test"), ports)
     found.runtime_dir = "/run/ks"
     return found
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from kubeskew import config, creating, drivers, launching, planning
-from kubeskew.driver_accounts import introduce
-from kubeskew.failures import UserError
-from kubeskew.state import StateDir
+from kubeskew.cluster import config, creation, drivers, launching, planning
+from kubeskew.cluster.driver_accounts import introduce
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.state import StateDir
 
 DRIVER = "gpu.example.com"
 FILE = {
@@ -23,7 +23,7 @@ FILE = {
 
 @pytest.fixture
 def state(ports):
-    made = creating.plan(config.parse(FILE, "test"), ports)
+    made = creation.plan(config.parse(FILE, "test"), ports)
     made.runtime_dir = "/short"
     return made
 
@@ -46,7 +46,7 @@ def test_each_driver_is_a_component(state):
 def test_another_library_can_be_chosen(ports):
     """`components` gives a driver the library of another release."""
     file = {**FILE, "components": {f"driver/{DRIVER}": {"version": "1.36"}}}
-    made = creating.plan(config.parse(file, "test"), ports)
+    made = creation.plan(config.parse(file, "test"), ports)
 
     assert made.processes[f"driver/{DRIVER}"].version == "1.36"
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kubeskew import config, creating, driver_readiness
+from kubeskew.cluster import config, creation, driver_readiness
 
 DRIVER = "gpu.example.com"
 
@@ -38,7 +38,7 @@ def stored(uid, generation=1):
 async def test_ready_is_what_the_server_has(ports, told, slices, ready):
     """As many slices as are configured are stored in the pool's generation, and the driver knows them."""
     nodes = [{"name": "n", "drivers": [{"name": DRIVER, "devices": 1}]}]
-    state = creating.plan(config.parse({"nodes": nodes}, "test"), ports)
+    state = creation.plan(config.parse({"nodes": nodes}, "test"), ports)
     (process,) = state.of_kind("driver")
     page = {"driver": DRIVER, "revision": state.driver_revision, "api": "resource.k8s.io/v1", "nodes": {}}
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from apimachinery.versions import Version
-from kubeskew.config import ClusterSpec, numbered_nodes
-from kubeskew.failures import UserError
-from kubeskew.planning import (
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.config import ClusterSpec, numbered_nodes
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.planning import (
     Target,
     changed_gates,
     check_gates,
@@ -15,8 +15,8 @@ from kubeskew.planning import (
     disagreements,
     select,
 )
-from kubeskew.skew import downgrade_order, upgrade_order
-from kubeskew.state import Process, State
+from kubeskew.cluster.skew import downgrade_order, upgrade_order
+from kubeskew.cluster.state import Process, State
 
 
 def cluster(version: str = "1.35") -> State:

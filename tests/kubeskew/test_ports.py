@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from kubeskew.ports import PORTS, HeldPorts, is_free
+from kubeskew.cluster.ports import PORTS, HeldPorts, is_free
 
 
 def alike(seed: str) -> HeldPorts:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from kubeskew import processes
+from kubeskew.cluster import processes
 
 
 def sleeper(code: str = "import time; time.sleep(60)") -> int:

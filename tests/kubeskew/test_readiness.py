@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from kubeskew import config, creating, readiness
-from kubeskew.failures import ClusterError
-from kubeskew.state import StateDir
+from kubeskew.cluster import config, creation, readiness
+from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.state import StateDir
 
 
 async def test_nobody_waits_for_a_kubelet_that_gave_up(tmp_path, monkeypatch, ports):
     """Its reason is told at once, whatever else the process lacks."""
-    state = creating.plan(config.parse({"nodes": [{"name": "n1"}, {"name": "n2"}]}, "test"), ports)
+    state = creation.plan(config.parse({"nodes": [{"name": "n1"}, {"name": "n2"}]}, "test"), ports)
     monkeypatch.setattr(readiness.processes, "alive", lambda *_: True)
 
     async def missing(*_):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew import runtime_dir
-from kubeskew.state import State
+from kubeskew.cluster import runtime_dir
+from kubeskew.cluster.state import State
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from apimachinery.versions import Version
-from kubeskew.skew import downgrade_order, upgrade_order, violations
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.skew import downgrade_order, upgrade_order, violations
 
 COMPONENTS = ["kubelet/a", "scheduler", "apiserver-2", "controller-manager", "apiserver-1"]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.failures import ClusterError, UserError
-from kubeskew.state import Process, State, StateDir
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.state import Process, State, StateDir
 
 
 def test_the_record_comes_back_as_it_was_written(tmp_path: Path):

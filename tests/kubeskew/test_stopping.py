@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from until import until
 
-from kubeskew.terminal import escaped
+from kubeskew.cli.terminal import escaped
 
 KUBECONFIG = """apiVersion: v1
 kind: Config

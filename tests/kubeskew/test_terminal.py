@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from apimachinery.clock import SystemClock
-from apiserver.storage.records import ComponentEvent
-from apiserver.storage.sql_log import SQLLog
-from kubeskew.cli import main
-from kubeskew.pki import Authority
-from kubeskew.state import Process, State, StateDir
-from kubeskew.terminal import escaped
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.storage.records import ComponentEvent
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.cli.main import main
+from kubeskew.cli.terminal import escaped
+from kubeskew.cluster.pki import Authority
+from kubeskew.cluster.state import Process, State, StateDir
 
 HOSTILE = "x\x1b]0;owned\x07\x1b[2J\r\x9b\u202ey\nz"
 SHOWN = r"x\x1b]0;owned\x07\x1b[2J\r\x9b\u202ey\nz"

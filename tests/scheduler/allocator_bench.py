@@ -1,12 +1,12 @@
 """Slices, classes and claims for tests of the allocator."""
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.allocator.allocated_state import AllocatedState, DeviceID
-from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.cases import CaseNode, ListedClasses
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.cases import CaseNode, ListedClasses
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
 DRIVER = "gpu.example.com"
 

@@ -2,12 +2,12 @@
 
 from types import SimpleNamespace
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.cache import Cache
-from scheduler.framework.cycle_state import CycleState
-from scheduler.pods import PodInfo
-from scheduler.rules import SchedulerRules
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.rules import SchedulerRules
 
 
 class _Objects:

@@ -6,14 +6,14 @@ import contextlib
 from loop_clock import LoopClock
 from prometheus_client import CollectorRegistry, generate_latest
 
-from apimachinery.client.fake import FakeServer
-from apimachinery.client.refs import EVENTS_V1, NODES, PODS, dra_refs
-from apimachinery.clock import SeededEntropy
-from apimachinery.component import World
-from apimachinery.errors import StatusError
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.service import SchedulerService
+from kubeskew.apimachinery.client.fake import FakeServer
+from kubeskew.apimachinery.client.refs import EVENTS_V1, NODES, PODS, dra_refs
+from kubeskew.apimachinery.clock import SeededEntropy
+from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.service import SchedulerService
 
 RESOURCE = "example.com/gpu"
 DRIVER = "gpu.example.com"

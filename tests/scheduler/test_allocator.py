@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from randomness import examples
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.allocator.allocated_state import AllocatedBook, DeviceID
-from scheduler.allocator.errors import AllocationError, SearchTimeout
-from scheduler.allocator.rules import AllocatorRules
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
+from kubeskew.scheduler.allocator.errors import AllocationError, SearchTimeout
+from kubeskew.scheduler.allocator.rules import AllocatorRules
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from allocator_bench import (
     chosen,
 )
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.allocator.errors import AllocationError, NodeAllocationError
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
 
 @pytest.mark.parametrize(

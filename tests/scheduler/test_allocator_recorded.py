@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.allocator.cases import run_case
+from kubeskew.scheduler.allocator.cases import run_case
 
 _DATA = Path(__file__).parents[1] / "data" / "allocator"
 _CASES = [json.loads(line) for line in (_DATA / "cases-1.36.jsonl").read_text(encoding="utf-8").splitlines()]

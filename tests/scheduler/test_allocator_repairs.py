@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.allocator.cases import run_case
+from kubeskew.scheduler.allocator.cases import run_case
 
 _NODE = {"metadata": {"name": "node-1", "labels": {}}}
 _COUNTERS = [{"counterSet": "c", "counters": {"memory": {"value": "4Gi"}}}]

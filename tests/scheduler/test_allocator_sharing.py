@@ -3,9 +3,9 @@
 import pytest
 from allocator_bench import DRIVER, TWO, a_claim, a_device, a_request, a_slice, all_devices, allocate, chosen
 
-from apimachinery.quantity import Quantity
-from scheduler.allocator.allocated_state import AllocatedBook, DeviceID
-from scheduler.allocator.errors import AllocationError
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
+from kubeskew.scheduler.allocator.errors import AllocationError
 
 
 def test_match_attribute_finds_a_common_value():

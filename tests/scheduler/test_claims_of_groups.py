@@ -6,7 +6,7 @@ import pytest
 from dynamic_cluster import CLAIM, bound, one_node, only_claim
 from scheduling_cluster import running
 
-from apimachinery.client.refs import pod_groups_ref
+from kubeskew.apimachinery.client.refs import pod_groups_ref
 
 pytestmark = pytest.mark.looptime
 

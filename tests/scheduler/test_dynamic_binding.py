@@ -6,7 +6,7 @@ import pytest
 from dynamic_cluster import CLAIM, RESULT, bound, one_node, only_claim
 from scheduling_cluster import running
 
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.errors import StatusError
 
 pytestmark = pytest.mark.looptime
 

@@ -4,8 +4,8 @@ import pytest
 from dynamic_cluster import CLAIM, ELSEWHERE, PREEMPTION, RESULT, bound, one_node, only_claim
 from scheduling_cluster import DRIVER, running
 
-from scheduler.allocator.allocator import Allocator
-from scheduler.allocator.errors import SearchTimeout
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.errors import SearchTimeout
 
 pytestmark = pytest.mark.looptime
 

@@ -12,7 +12,7 @@ from dynamic_cluster import (
 )
 from scheduling_cluster import Cluster, running
 
-from scheduler.framework.profile import ProfileError
+from kubeskew.scheduler.framework.profile import ProfileError
 
 pytestmark = pytest.mark.looptime
 

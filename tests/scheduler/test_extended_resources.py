@@ -2,13 +2,13 @@
 
 import pytest
 
-from apimachinery.client.refs import dra_refs
-from apimachinery.versions import Version
-from scheduler.allocator.allocated_state import DeviceID
-from scheduler.claim_tracker import ClaimTracker
-from scheduler.dra_edge import DRAEdge
-from scheduler.extended_claims import per_container, with_reuse
-from scheduler.extended_resources import (
+from kubeskew.apimachinery.client.refs import dra_refs
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.allocator.allocated_state import DeviceID
+from kubeskew.scheduler.claim_tracker import ClaimTracker
+from kubeskew.scheduler.dra_edge import DRAEdge
+from kubeskew.scheduler.extended_claims import per_container, with_reuse
+from kubeskew.scheduler.extended_resources import (
     IndexedExtendedResources,
     ListedExtendedResources,
     class_may_help,

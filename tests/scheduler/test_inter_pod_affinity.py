@@ -3,8 +3,8 @@
 import pytest
 from plugin_bench import Bench, pod
 
-from scheduler.framework.cycle_state import CycleState
-from scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 TOO_NEAR = "node(s) didn't match pod anti-affinity rules"

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 from plugin_bench import Bench, pod
 
-from scheduler.filtering import NodeFilter
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.kinds import Kinds, remembered
-from scheduler.framework.profile import Profile
-from scheduler.framework.status import SUCCESS, unschedulable
-from scheduler.nominating import Nominator
-from scheduler.plugins.priority_sort import PrioritySort
+from kubeskew.scheduler.filtering import NodeFilter
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.kinds import Kinds, remembered
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.status import SUCCESS, unschedulable
+from kubeskew.scheduler.nominating import Nominator
+from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 
 
 class Colours:

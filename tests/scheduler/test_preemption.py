@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from scheduling_cluster import Cluster, running
 
-from apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
-from scheduler.nodes import NodeInfo
-from scheduler.pods import PodInfo
-from scheduler.preemption import candidates
-from scheduler.preemption.victims import Candidate, by_budget
+from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.preemption import candidates
+from kubeskew.scheduler.preemption.victims import Candidate, by_budget
 
 pytestmark = pytest.mark.looptime
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from apimachinery.client.refs import NODES, PODS
-from apimachinery.clock import SeededEntropy, SystemClock
-from scheduler.cache import Cache
-from scheduler.claim_tracker import ClaimTracker
-from scheduler.claim_users import ClaimUsers
-from scheduler.framework.profile import Profile
-from scheduler.informing import ClusterInformers
-from scheduler.plugins.default_binder import DefaultBinder
-from scheduler.plugins.dynamic_binding import ClaimBinder
-from scheduler.plugins.dynamic_state import PodClaim, PodState
-from scheduler.plugins.priority_sort import PrioritySort
-from scheduler.pods import PodInfo
-from scheduler.queue import SchedulingQueue
+from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.claim_tracker import ClaimTracker
+from kubeskew.scheduler.claim_users import ClaimUsers
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.informing import ClusterInformers
+from kubeskew.scheduler.plugins.default_binder import DefaultBinder
+from kubeskew.scheduler.plugins.dynamic_binding import ClaimBinder
+from kubeskew.scheduler.plugins.dynamic_state import PodClaim, PodState
+from kubeskew.scheduler.plugins.priority_sort import PrioritySort
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.queue import SchedulingQueue
 
 pytestmark = pytest.mark.looptime
 

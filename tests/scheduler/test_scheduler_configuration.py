@@ -6,9 +6,9 @@ import textwrap
 import pytest
 from scheduling_cluster import Cluster, running
 
-from scheduler.configuration.durations import ConfigurationError, parse_duration
-from scheduler.configuration.reading import read
-from scheduler.framework.profile import ProfileError
+from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
+from kubeskew.scheduler.configuration.reading import read
+from kubeskew.scheduler.framework.profile import ProfileError
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

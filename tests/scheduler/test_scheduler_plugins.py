@@ -2,30 +2,30 @@
 
 import pytest
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.allocator.allocated_state import AllocatedBook, DeviceID
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
-from scheduler.device_totals import DeviceTotals
-from scheduler.diagnosis import Diagnosis
-from scheduler.extended_resources import IndexedExtendedResources
-from scheduler.framework.cycle_state import CycleState
-from scheduler.framework.events import EventResource
-from scheduler.framework.profile import Profile, ProfileError
-from scheduler.framework.status import Code, failed, unschedulable
-from scheduler.nodes import NodeInfo
-from scheduler.plugins.node_affinity import NodeAffinity, named_nodes
-from scheduler.plugins.node_name import NodeName
-from scheduler.plugins.node_ports import NodePorts
-from scheduler.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
-from scheduler.plugins.node_resources_fit import NodeResourcesFit
-from scheduler.plugins.node_unschedulable import NodeUnschedulable
-from scheduler.plugins.priority_sort import PrioritySort
-from scheduler.plugins.taint_toleration import TaintToleration
-from scheduler.pods import PodInfo, pod_requests
-from scheduler.rules import SchedulerRules
-from scheduler.sampling import NodeSampler
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.device_totals import DeviceTotals
+from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.extended_resources import IndexedExtendedResources
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import EventResource
+from kubeskew.scheduler.framework.profile import Profile, ProfileError
+from kubeskew.scheduler.framework.status import Code, failed, unschedulable
+from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.plugins.node_affinity import NodeAffinity, named_nodes
+from kubeskew.scheduler.plugins.node_name import NodeName
+from kubeskew.scheduler.plugins.node_ports import NodePorts
+from kubeskew.scheduler.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
+from kubeskew.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from kubeskew.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kubeskew.scheduler.plugins.priority_sort import PrioritySort
+from kubeskew.scheduler.plugins.taint_toleration import TaintToleration
+from kubeskew.scheduler.pods import PodInfo, pod_requests
+from kubeskew.scheduler.rules import SchedulerRules
+from kubeskew.scheduler.sampling import NodeSampler
 
 
 def _rules(minor=36):

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from apimachinery.client.fake import FakeServer
-from apimachinery.client.leader import LeaseTiming
-from apimachinery.client.refs import LEASES, NODES, PODS
-from apimachinery.clock import SeededEntropy, SystemClock
-from apimachinery.component import ComponentContext, ComponentOptions, Health, World
-from apimachinery.gates import FeatureGates
-from apimachinery.health import answer
-from apimachinery.versions import Version
-from scheduler.cli import main
-from scheduler.configuration.settings import LeaderElection, SchedulerSettings
+from kubeskew.apimachinery.client.fake import FakeServer
+from kubeskew.apimachinery.client.leader import LeaseTiming
+from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
+from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
+from kubeskew.apimachinery.component import ComponentContext, ComponentOptions, Health, World
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.health import answer
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.cli import main
+from kubeskew.scheduler.configuration.settings import LeaderElection, SchedulerSettings
 
 pytestmark = pytest.mark.looptime
 

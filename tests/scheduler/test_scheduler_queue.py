@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from apimachinery.clock import SystemClock
-from scheduler.backoff import Backoff
-from scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Topics
-from scheduler.framework.profile import Profile
-from scheduler.framework.status import SUCCESS, unresolvable
-from scheduler.plugins.priority_sort import PrioritySort
-from scheduler.plugins.scheduling_gates import SchedulingGates
-from scheduler.pods import PodInfo
-from scheduler.queue import SchedulingQueue
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.scheduler.backoff import Backoff
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Topics
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.status import SUCCESS, unresolvable
+from kubeskew.scheduler.plugins.priority_sort import PrioritySort
+from kubeskew.scheduler.plugins.scheduling_gates import SchedulingGates
+from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.queue import SchedulingQueue
 
 pytestmark = pytest.mark.looptime
 

@@ -3,8 +3,8 @@
 import pytest
 from scheduling_cluster import Cluster
 
-from apiserver.authorization.default_roles import DefaultRoles
-from apiserver.authorization.rules import rules_of
+from kubeskew.apiserver.authorization.default_roles import DefaultRoles
+from kubeskew.apiserver.authorization.rules import rules_of
 
 USER = "system:kube-scheduler"
 

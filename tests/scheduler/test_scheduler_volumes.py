@@ -6,11 +6,11 @@ import pytest
 from plugin_bench import Bench, pod
 from scheduling_cluster import Cluster, running
 
-from apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from scheduler.plugins.node_volume_limits import NodeVolumeLimits
-from scheduler.plugins.volume_binding import VolumeBinding
-from scheduler.plugins.volume_restrictions import VolumeRestrictions
-from scheduler.plugins.volume_zone import VolumeZone
+from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kubeskew.scheduler.plugins.node_volume_limits import NodeVolumeLimits
+from kubeskew.scheduler.plugins.volume_binding import VolumeBinding
+from kubeskew.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from kubeskew.scheduler.plugins.volume_zone import VolumeZone
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 ON_A = {

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client import generate_latest
 from scheduling_cluster import DRIVER, RESOURCE, Cluster, running
 
-from apimachinery.client.refs import EVENTS_V1, PODS
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.refs import EVENTS_V1, PODS
+from kubeskew.apimachinery.errors import StatusError
 
 pytestmark = pytest.mark.looptime
 

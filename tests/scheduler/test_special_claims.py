@@ -7,8 +7,8 @@ import pytest
 from prometheus_client import generate_latest
 from scheduling_cluster import RESOURCE, Cluster, extended, running
 
-from apimachinery.client.refs import PODS
-from apimachinery.errors import StatusError
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.errors import StatusError
 
 pytestmark = pytest.mark.looptime
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from apimachinery.gates import FeatureGates
-from apimachinery.versions import Version
-from scheduler.allocator.rules import AllocatorRules
-from scheduler.allocator.slice_index import SliceIndex
-from scheduler.device_taints import TaintedSlices, TaintRules
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.device_taints import TaintedSlices, TaintRules
 
 _RULES = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
 _CLASSES = {

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from storage_cases import CLOCK, opener
 
-from apiserver.storage.interfaces import Log
-from apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.store import CachedStore
 
 
 @pytest.fixture(params=["file", "memory", "model"])

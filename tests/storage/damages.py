@@ -6,9 +6,9 @@ from pathlib import Path
 
 from storage_cases import CLOCK, create, delete, pod, update, url_in
 
-from apiserver.storage.records import Event, Key
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.records import Event, Key
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
 
 
 def value(text: str) -> bytes:

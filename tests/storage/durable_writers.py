@@ -11,9 +11,9 @@ import sys
 
 from storage_cases import CLOCK, create, delete, pod, update
 
-from apiserver.storage.records import Event
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.records import Event
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
 
 
 def acknowledge(event: Event) -> None:

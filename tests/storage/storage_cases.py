@@ -6,10 +6,10 @@ from typing import Any
 
 from memory_log import MemoryLog
 
-from apimachinery.clock import SystemClock
-from apiserver.storage.interfaces import Log
-from apiserver.storage.records import Author, Change, Entry, Event, Key, Verb
-from apiserver.storage.sql_log import SQLLog
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.records import Author, Change, Entry, Event, Key, Verb
+from kubeskew.apiserver.storage.sql_log import SQLLog
 
 CLOCK = SystemClock()
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

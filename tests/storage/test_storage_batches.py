@@ -4,9 +4,9 @@ import asyncio
 
 from storage_cases import CLOCK, create, every_event, pod, url_in
 
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.sqlite import Database
-from apiserver.storage.statements import ROWS_MAX
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.sqlite import Database
+from kubeskew.apiserver.storage.statements import ROWS_MAX
 
 
 async def test_writes_of_one_moment_share_a_transaction(tmp_path, monkeypatch):

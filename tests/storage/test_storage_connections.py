@@ -6,9 +6,9 @@ import sqlite3
 import pytest
 from storage_cases import CLOCK, create, pod, url_in
 
-from apiserver.storage.failures import StorageError
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.sqlite import READERS
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.sqlite import READERS
 
 
 async def test_many_reads_at_once_share_the_readers(tmp_path, monkeypatch):

@@ -5,10 +5,15 @@ import asyncio
 import pytest
 from storage_cases import AUTHOR, START, create, delete, every_event, pod, update
 
-from apiserver.storage.failures import CompactedError, ConflictError, FutureRevisionError, StorageError
-from apiserver.storage.interfaces import Log
-from apiserver.storage.records import EMPTY_REVISION, ComponentEvent, Entry, Event, Key, Verb
-from apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.failures import (
+    CompactedError,
+    ConflictError,
+    FutureRevisionError,
+    StorageError,
+)
+from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.records import EMPTY_REVISION, ComponentEvent, Entry, Event, Key, Verb
+from kubeskew.apiserver.storage.store import CachedStore
 
 
 class TestLog:

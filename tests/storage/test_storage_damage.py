@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
-from apiserver.storage.failures import StorageError
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
 
 
 async def filled(directory: Path, objects: int) -> None:

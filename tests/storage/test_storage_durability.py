@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
-from apiserver.storage import sql_log, sqlite
-from apiserver.storage.failures import StorageError
-from apiserver.storage.reading import LogReader
-from apiserver.storage.records import Event, Key
-from apiserver.storage.replay import digest, fold
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage import sql_log, sqlite
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.records import Event, Key
+from kubeskew.apiserver.storage.replay import digest, fold
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
 
 HERE = Path(__file__).parent
 

@@ -11,13 +11,13 @@ import pytest
 from damages import fill, opened, sql, value
 from storage_cases import CLOCK, create, every_event, pod, update, url_in
 
-from apiserver.storage.failures import CompactedError, DamageError, StorageError
-from apiserver.storage.high_water import mark_of
-from apiserver.storage.reading import LogReader
-from apiserver.storage.records import DAMAGED, Key
-from apiserver.storage.repairing import repair
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.verifying import Replay
+from kubeskew.apiserver.storage.failures import CompactedError, DamageError, StorageError
+from kubeskew.apiserver.storage.high_water import mark_of
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.records import DAMAGED, Key
+from kubeskew.apiserver.storage.repairing import repair
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.verifying import Replay
 
 NEWEST = 16  # of `fill`
 COLUMNS = "resource, namespace, name, uid, revision, created, value"

@@ -14,13 +14,13 @@ from damages import fill, opened, sql, value
 from sqlalchemy.dialects.sqlite.aiosqlite import dialect as sqlite_dialect
 from storage_cases import CLOCK, create, pod, url_in
 
-from apiserver.storage.failures import DamageError, StorageError
-from apiserver.storage.reading import LogReader
-from apiserver.storage.repairing import repair
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.statements import compile_all
-from migrations import upgrading
-from migrations.tables import HEAD, metadata
+from kubeskew.apiserver.storage.failures import DamageError, StorageError
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.repairing import repair
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.statements import compile_all
+from kubeskew.migrations import upgrading
+from kubeskew.migrations.tables import HEAD, metadata
 
 
 def schema(path: Path) -> list[tuple[str, str, str]]:

@@ -9,13 +9,13 @@ from memory_log import MemoryLog
 from randomness import examples
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
-from apiserver.storage.failures import CompactedError, ConflictError
-from apiserver.storage.records import Change, Entry, Event, Key
-from apiserver.storage.replay import digest, encoded, fold
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
-from apiserver.storage.watching import covers
-from apiserver.storage.window import Window
+from kubeskew.apiserver.storage.failures import CompactedError, ConflictError
+from kubeskew.apiserver.storage.records import Change, Entry, Event, Key
+from kubeskew.apiserver.storage.replay import digest, encoded, fold
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.watching import covers
+from kubeskew.apiserver.storage.window import Window
 
 KEYS = [pod("a"), pod("b"), pod("a", "other"), Key("nodes", "", "a")]
 OPERATIONS = st.tuples(
@@ -115,7 +115,7 @@ async def every_event_left(log: Any) -> list[Event]:
     """All that compaction left, also what is older than the horizon."""
     if isinstance(log, MemoryLog):
         return log._events
-    from apiserver.storage.sql_log import NO_LIMIT, events_after
+    from kubeskew.apiserver.storage.sql_log import NO_LIMIT, events_after
 
     return list(
         await log._database.read(

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from storage_cases import CLOCK, START, create, delete, pod, update, url_in
 
-from apiserver.storage import reading
-from apiserver.storage.failures import CompactedError, StorageError
-from apiserver.storage.reading import LogReader
-from apiserver.storage.records import ComponentEvent, Key
-from apiserver.storage.replay import digest, fold
-from apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage import reading
+from kubeskew.apiserver.storage.failures import CompactedError, StorageError
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.records import ComponentEvent, Key
+from kubeskew.apiserver.storage.replay import digest, fold
+from kubeskew.apiserver.storage.sql_log import SQLLog
 
 
 async def write_some(log: SQLLog) -> None:

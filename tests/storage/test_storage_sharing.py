@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 from storage_cases import CLOCK, create, delete, every_event, pod, update, url_in
 
-from apiserver.storage.failures import CompactedError, ConflictError
-from apiserver.storage.records import Event
-from apiserver.storage.replay import digest, fold
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.failures import CompactedError, ConflictError
+from kubeskew.apiserver.storage.records import Event
+from kubeskew.apiserver.storage.replay import digest, fold
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from storage_cases import CLOCK, create, pod, update, url_in
 
-from apiserver.storage.failures import CompactedError
-from apiserver.storage.sql_log import SQLLog
-from apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.failures import CompactedError
+from kubeskew.apiserver.storage.sql_log import SQLLog
+from kubeskew.apiserver.storage.store import CachedStore
 
 
 async def test_a_watch_begun_while_starting_over_has_no_gap(tmp_path):

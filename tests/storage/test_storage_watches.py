@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import pytest
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
-from apiserver.storage import watching
-from apiserver.storage.failures import CompactedError, SlowWatcherError
-from apiserver.storage.interfaces import Log
-from apiserver.storage.records import Event, Key
-from apiserver.storage.store import CachedStore
-from apiserver.storage.watching import Cursor
-from apiserver.storage.window import Window
+from kubeskew.apiserver.storage import watching
+from kubeskew.apiserver.storage.failures import CompactedError, SlowWatcherError
+from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.records import Event, Key
+from kubeskew.apiserver.storage.store import CachedStore
+from kubeskew.apiserver.storage.watching import Cursor
+from kubeskew.apiserver.storage.window import Window
 
 
 async def take(watch: Cursor, count: int) -> list[Event]:

@@ -6,16 +6,16 @@ Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.errors import forbidden
-from apiserver.admission import Attributes
-from apiserver.admission.dynamic import expressions
-from apiserver.admission.dynamic.expressions import BudgetSpentError, Expression
-from apiserver.admission.dynamic.matching import Invocation
-from apiserver.admission.dynamic.versions import Versioned
-from apiserver.beside import patiently
+from kubeskew.apimachinery.errors import forbidden
+from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.admission.dynamic import expressions
+from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError, Expression
+from kubeskew.apiserver.admission.dynamic.matching import Invocation
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.beside import patiently
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 
 class Conditions:
@@ -33,7 +33,7 @@ class Conditions:
         self._fails = fails
         self._expressions: list[Expression] = []
         if listed:
-            from apimachinery.cel import types
+            from kubeskew.apimachinery.cel import types
 
             minor = services.world.version.minor
             environment = expressions.environment(minor, params=params)

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.errors import Object
-from apiserver.admission import Attributes
-from apiserver.admission.dynamic import reviews
-from apiserver.admission.dynamic.matching import Invocation, namespace_object
-from apiserver.authorization import Authorizer
-from apiserver.beside import at_home
-from apiserver.request_info import RequestInfo
-from apiserver.user import AUTHENTICATED_GROUP, User
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.admission.dynamic import reviews
+from kubeskew.apiserver.admission.dynamic.matching import Invocation, namespace_object
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.beside import at_home
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import AUTHENTICATED_GROUP, User
 
 if TYPE_CHECKING:
-    from apimachinery.cel import Environment, Program
-    from apiserver.services import Services
+    from kubeskew.apimachinery.cel import Environment, Program
+    from kubeskew.apiserver.services import Services
 
 BUDGET = 10_000_000  # of a policy's expressions together, for one parameter
 CONDITIONS_BUDGET = 2_500_000
@@ -51,8 +51,8 @@ class Outcome:
 @cache
 def environment(minor: int, *, params: bool, stored: bool = True, authorizer: bool = True) -> "Environment":
     """What an expression of admission may name; `params` is declared where a policy has parameters."""
-    from apimachinery import cel
-    from apimachinery.cel import types
+    from kubeskew.apimachinery import cel
+    from kubeskew.apimachinery.cel import types
 
     variables: dict[str, Any] = {
         "object": types.DYN,
@@ -70,7 +70,7 @@ def environment(minor: int, *, params: bool, stored: bool = True, authorizer: bo
 
 
 def _request_type() -> Any:
-    from apimachinery.cel import types
+    from kubeskew.apimachinery.cel import types
 
     texts = types.list_of(types.STRING)
     user = {"username": types.STRING, "uid": types.STRING, "groups": texts}
@@ -91,7 +91,7 @@ def _request_type() -> Any:
 
 
 def _namespace_type() -> Any:
-    from apimachinery.cel import types
+    from kubeskew.apimachinery.cel import types
 
     texts = types.map_of(types.STRING, types.STRING)
     metadata: dict[str, Any] = dict.fromkeys(_NAMESPACE_METADATA, types.STRING)
@@ -116,7 +116,7 @@ class Expression:
 
     def compiled(self) -> "Program | None":
         """The program; None if there is none, and `compile_error` says why."""
-        from apimachinery import cel
+        from kubeskew.apimachinery import cel
 
         if self._program is None and not self._error:
             try:
@@ -131,7 +131,7 @@ class Expression:
 
     def evaluate(self, bindings: Mapping[str, Any], budget: int) -> tuple[Outcome, int]:
         """The outcome, and what is left of the budget; raises BudgetSpentError."""
-        from apimachinery import cel
+        from kubeskew.apimachinery import cel
 
         program = self.compiled()
         if program is None:
@@ -154,7 +154,7 @@ def bindings(
     objects: tuple[Object | None, Object | None],
 ) -> dict[str, Any]:
     """The variables that every expression of admission has; `objects` are the new and the old one."""
-    from apimachinery import cel
+    from kubeskew.apimachinery import cel
 
     authorizer = cel.authorizer.Authorizer(_checker(services.authorizer, attributes.user))
     return {

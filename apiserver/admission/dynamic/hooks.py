@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apimachinery import errors
-from apimachinery.errors import Object, StatusError
-from apiserver.admission import Attributes
-from apiserver.admission.dynamic import reviews
-from apiserver.admission.dynamic.conditions import Conditions
-from apiserver.admission.dynamic.matching import EXEMPT, REVIEWS, Criteria, Invocation
-from apiserver.admission.dynamic.reviews import ReviewError, Verdict, WrongTypeError
-from apiserver.admission.dynamic.versions import Versioned
-from apiserver.derived import Derived
-from apiserver.webhooks.client import CallError, ConfigError
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.admission.dynamic import reviews
+from kubeskew.apiserver.admission.dynamic.conditions import Conditions
+from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, REVIEWS, Criteria, Invocation
+from kubeskew.apiserver.admission.dynamic.reviews import ReviewError, Verdict, WrongTypeError
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.derived import Derived
+from kubeskew.apiserver.webhooks.client import CallError, ConfigError
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 

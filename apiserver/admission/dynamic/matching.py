@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from apimachinery import errors
-from apimachinery.errors import GroupResource, Object, StatusError
-from apimachinery.labels import EVERYTHING, LabelSelector, SelectorError
-from apimachinery.resources import GroupVersionKind, Resource, ResourceTable
-from apiserver.admission import CREATE, UPDATE, Attributes
-from apiserver.storage.interfaces import Store
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.labels import EVERYTHING, LabelSelector, SelectorError
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes
+from kubeskew.apiserver.storage.interfaces import Store
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 GROUP = "admissionregistration.k8s.io"
 # What configures admission is not subject to it: a mistake could never be put right.

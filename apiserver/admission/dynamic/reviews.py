@@ -9,12 +9,12 @@ import binascii
 from dataclasses import dataclass, field
 from typing import Any
 
-from apimachinery import decoding, errors, shapes
-from apimachinery.errors import Object, StatusError
-from apimachinery.resources import Resource
-from apiserver.admission import CONNECT, Attributes
-from apiserver.admission.dynamic.matching import Invocation, requested
-from apiserver.user import User
+from kubeskew.apimachinery import decoding, errors, shapes
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.admission import CONNECT, Attributes
+from kubeskew.apiserver.admission.dynamic.matching import Invocation, requested
+from kubeskew.apiserver.user import User
 
 GROUP = "admission.k8s.io"
 _VERSIONS = ("v1", "v1beta1")

@@ -6,17 +6,17 @@ Source: k8s.io/apiserver/pkg/admission/conversion.go and plugin/webhook/generic/
 import copy
 from typing import TYPE_CHECKING
 
-from apimachinery import shapes
-from apimachinery.errors import Object, StatusError, internal
-from apimachinery.normalising import WrongShape, normalise_and_report
-from apimachinery.resources import Resource
-from apimachinery.schema import Schema
-from apiserver.admission import Attributes
-from apiserver.admission.dynamic.matching import Invocation
-from apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
+from kubeskew.apimachinery import shapes
+from kubeskew.apimachinery.errors import Object, StatusError, internal
+from kubeskew.apimachinery.normalising import WrongShape, normalise_and_report
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.admission.dynamic.matching import Invocation
+from kubeskew.apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 
 class Versioned:

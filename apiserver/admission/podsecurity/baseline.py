@@ -3,8 +3,8 @@
 Source: k8s.io/pod-security-admission/policy/check_*.go, 1.36.
 """
 
-from apimachinery.errors import Object
-from apiserver.admission.podsecurity.checking import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission.podsecurity.checking import (
     Check,
     Pod,
     Versioned,

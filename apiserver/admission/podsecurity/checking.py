@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from apimachinery.errors import Object
+from kubeskew.apimachinery.errors import Object
 
 
 class Violation(NamedTuple):

@@ -6,10 +6,10 @@ Source: k8s.io/pod-security-admission/policy/registry.go, 1.36.
 from collections.abc import Sequence
 from functools import cache
 
-from apimachinery.errors import Object
-from apiserver.admission.podsecurity import baseline, restricted
-from apiserver.admission.podsecurity.checking import Check, Pod, Violation
-from apiserver.admission.podsecurity.policies import BASELINE, PRIVILEGED, Level
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission.podsecurity import baseline, restricted
+from kubeskew.apiserver.admission.podsecurity.checking import Check, Pod, Violation
+from kubeskew.apiserver.admission.podsecurity.policies import BASELINE, PRIVILEGED, Level
 
 _RELAXED_SINCE = 35  # a pod's own user namespace loosens the standards
 

@@ -6,16 +6,16 @@ plugin/pkg/admission/security/podsecurity/admission.go, 1.36. No exemptions, no 
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from apimachinery.errors import GroupKind, Object, internal, invalid
-from apiserver.admission import CREATE, UPDATE, Attributes, Plugin
-from apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
-from apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
-from apiserver.generations import Generations
-from apiserver.storage.records import Key
-from apiserver.unreadable import object_of
+from kubeskew.apimachinery.errors import GroupKind, Object, internal, invalid
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
+from kubeskew.apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
+from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _IGNORED = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
 # Where what makes pods keeps their template.

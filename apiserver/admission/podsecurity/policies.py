@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from apimachinery.field import FieldError, invalid, key
+from kubeskew.apimachinery.field import FieldError, invalid, key
 
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
 LATEST = "latest"

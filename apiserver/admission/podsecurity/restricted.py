@@ -6,9 +6,9 @@ Source: k8s.io/pod-security-admission/policy/check_*.go, 1.36.
 from collections.abc import Callable
 from typing import Any
 
-from apimachinery.errors import Object
-from apiserver.admission.podsecurity import baseline
-from apiserver.admission.podsecurity.checking import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission.podsecurity import baseline
+from kubeskew.apiserver.admission.podsecurity.checking import (
     Check,
     Pod,
     Versioned,

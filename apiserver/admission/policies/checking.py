@@ -7,14 +7,14 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, invalid
-from apiserver.admission.dynamic import expressions
-from apiserver.admission.dynamic.expressions import Expression
-from apiserver.admission.policies import mutations
-from apiserver.admission.policies.compiling import Compiler
-from apiserver.registry.validation.admission_policies import Checks, VariableCheck
-from apiserver.registry.validation.admission_rules import ExpressionCheck
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apiserver.admission.dynamic import expressions
+from kubeskew.apiserver.admission.dynamic.expressions import Expression
+from kubeskew.apiserver.admission.policies import mutations
+from kubeskew.apiserver.admission.policies.compiling import Compiler
+from kubeskew.apiserver.registry.validation.admission_policies import Checks, VariableCheck
+from kubeskew.apiserver.registry.validation.admission_rules import ExpressionCheck
 
 
 def faults(expression: Expression, path: str) -> Iterator[FieldError]:
@@ -28,7 +28,7 @@ def condition_check(minor: int, known: frozenset[str], *, params: bool = False) 
     """The check of matchConditions; `known` expressions were there before."""
 
     def check(source: str, path: str) -> Iterator[FieldError]:
-        from apimachinery.cel import types
+        from kubeskew.apimachinery.cel import types
 
         environment = expressions.environment(minor, params=params, stored=source in known)
         yield from faults(Expression(source, environment, (types.BOOL,)), path)
@@ -38,7 +38,7 @@ def condition_check(minor: int, known: frozenset[str], *, params: bool = False) 
 
 def policy_checks(minor: int, spec: Object, old: Object | None) -> Checks:
     """The checks of a policy's expressions; `old` is the spec it had, None for a new one."""
-    from apimachinery.cel import types
+    from kubeskew.apimachinery.cel import types
 
     params = spec.get("paramKind") is not None
     known = frozenset(_expressions(old or {}))

@@ -6,12 +6,12 @@ Source: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go, 1.36.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.errors import Object
-from apiserver.admission.dynamic import expressions
-from apiserver.admission.dynamic.expressions import Expression
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission.dynamic import expressions
+from kubeskew.apiserver.admission.dynamic.expressions import Expression
 
 if TYPE_CHECKING:
-    from apimachinery.cel import Environment
+    from kubeskew.apimachinery.cel import Environment
 
 _VARIABLES = "variables"
 
@@ -42,7 +42,7 @@ class Compiler:
 
     def environment(self, *, authorizer: bool = True, stored: bool = True) -> "Environment":
         """The environment with the variables declared so far."""
-        from apimachinery.cel import types
+        from kubeskew.apimachinery.cel import types
 
         key = authorizer, stored
         if key not in self._environments:
@@ -55,7 +55,7 @@ class Compiler:
 
     def declare(self, name: str, expression: Expression) -> None:
         """Let later expressions name `variables.NAME`; one that does not compile is of any type."""
-        from apimachinery.cel import types
+        from kubeskew.apimachinery.cel import types
 
         program = expression.compiled()
         self._types[name] = types.DYN if program is None else program.result
@@ -64,7 +64,7 @@ class Compiler:
 
     def bind(self, bound: Mapping[str, Any]) -> dict[str, Any]:
         """`bound` with `variables`: each is evaluated when it is first read, at most once."""
-        from apimachinery import cel
+        from kubeskew.apimachinery import cel
 
         variables: dict[str, Any] = {}
         complete = {**bound, _VARIABLES: variables}

@@ -6,12 +6,12 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/{policy_source,poli
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from apimachinery.errors import Object
-from apiserver.admission.dynamic.matching import Criteria
-from apiserver.derived import Derived
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission.dynamic.matching import Criteria
+from kubeskew.apiserver.derived import Derived
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 E = TypeVar("E")
 _GROUP = "admissionregistration.k8s.io"

@@ -6,16 +6,16 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_pa
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.errors import Object, service_unavailable
-from apimachinery.patching.json_patch import apply_json_patch
-from apimachinery.patching.values import PatchError
-from apimachinery.resources import GroupVersionKind
-from apimachinery.schema import Kind, Schema
-from apiserver.admission.dynamic.expressions import Expression
-from apiserver.admission.policies.compiling import Compiler
+from kubeskew.apimachinery.errors import Object, service_unavailable
+from kubeskew.apimachinery.patching.json_patch import apply_json_patch
+from kubeskew.apimachinery.patching.values import PatchError
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apiserver.admission.dynamic.expressions import Expression
+from kubeskew.apiserver.admission.policies.compiling import Compiler
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 APPLY, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
 KINDS = (APPLY, JSON_PATCH)
@@ -29,8 +29,8 @@ class MutationError(Exception):
 
 def expression(compiler: Compiler, kind: str, source: str, *, stored: bool = True) -> Expression:
     """The expression of a mutation of that patchType: an `Object`, or a list of `JSONPatch`."""
-    from apimachinery import cel
-    from apimachinery.cel import mutations, types
+    from kubeskew.apimachinery import cel
+    from kubeskew.apimachinery.cel import mutations, types
 
     environment = compiler.environment(stored=stored).extended(
         named=mutations.TYPES, libraries=(cel.JSON_PATCH,) if kind == JSON_PATCH else ()
@@ -67,7 +67,7 @@ def _patched(value: Any, obj: Object) -> Object:
 
 
 def _operation(value: Any) -> Object:
-    from apimachinery import cel
+    from kubeskew.apimachinery import cel
 
     _check_names(value.get("value"))
     try:
@@ -79,7 +79,7 @@ def _operation(value: Any) -> Object:
 
 
 def _check_names(value: Any) -> None:
-    from apimachinery.cel import mutations
+    from kubeskew.apimachinery.cel import mutations
 
     faults = mutations.name_faults(value)
     if faults:
@@ -88,9 +88,9 @@ def _check_names(value: Any) -> None:
 
 def _merged(value: Any, obj: Object, schema: Schema) -> Object:
     """The structured merge of an apply configuration: what it names wins, what it omits stays."""
-    from apimachinery import cel
-    from apimachinery.managedfields import merging, typed
-    from apimachinery.managedfields.atoms import TypedError
+    from kubeskew.apimachinery import cel
+    from kubeskew.apimachinery.managedfields import merging, typed
+    from kubeskew.apimachinery.managedfields.atoms import TypedError
 
     _check_names(value)
     try:

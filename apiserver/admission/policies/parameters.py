@@ -6,13 +6,13 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.g
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from apimachinery.errors import Object, not_found
-from apimachinery.labels import LabelSelector
-from apimachinery.resources import GroupVersionKind, Resource
-from apiserver.admission.dynamic.versions import convert
+from kubeskew.apimachinery.errors import Object, not_found
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apiserver.admission.dynamic.versions import convert
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _ACTION_SINCE = 28  # before, parameters that are not there are what failurePolicy is for
 

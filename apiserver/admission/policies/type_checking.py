@@ -9,20 +9,20 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.errors import Object, StatusError
-from apimachinery.resources import GroupVersionKind, Resource
-from apimachinery.schema import Kind, Schema
-from apiserver.admission.dynamic.expressions import Expression
-from apiserver.admission.policies.compiling import Compiler, declare_all
-from apiserver.encoding import dumps
-from apiserver.request import Handler, Request
-from apiserver.request_info import parse
-from apiserver.storage.failures import StorageError
-from apiserver.user import SERVER
-from apiserver.wakeups import Wakeups
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apiserver.admission.dynamic.expressions import Expression
+from kubeskew.apiserver.admission.policies.compiling import Compiler, declare_all
+from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.request import Handler, Request
+from kubeskew.apiserver.request_info import parse
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.user import SERVER
+from kubeskew.apiserver.wakeups import Wakeups
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def _told(kind: GroupVersionKind, expression: Expression) -> str:
 
 def _compiler(services: "Services", spec: Object, schema: Schema) -> Compiler:
     """A compiler that knows what `object` looks like."""
-    from apimachinery import cel
+    from kubeskew.apimachinery import cel
 
     declared = cel.declare(_json_schema(schema, 0), root=True)
     variables = {"object": declared, "oldObject": declared} if declared is not None else {}

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from apimachinery.errors import Object
-from apiserver.admission.dynamic import expressions
-from apiserver.admission.dynamic.conditions import Conditions
-from apiserver.admission.dynamic.expressions import BudgetSpentError, Expression, Outcome
-from apiserver.admission.policies.compiling import Compiler, declare_all
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission.dynamic import expressions
+from kubeskew.apiserver.admission.dynamic.conditions import Conditions
+from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError, Expression, Outcome
+from kubeskew.apiserver.admission.policies.compiling import Compiler, declare_all
 
 if TYPE_CHECKING:
-    from apiserver.services import Services
+    from kubeskew.apiserver.services import Services
 
 _MAX_MESSAGE = 5 * 1024
 INVALID = "Invalid"
@@ -50,7 +50,7 @@ class Evaluator:
     """A policy's expressions, compiled."""
 
     def __init__(self, services: "Services", spec: Object) -> None:
-        from apimachinery.cel import types
+        from kubeskew.apimachinery.cel import types
 
         params = spec.get("paramKind") is not None
         self._fails = spec.get("failurePolicy") != "Ignore"
@@ -69,7 +69,7 @@ class Evaluator:
         ]
 
     def _validation(self, given: Mapping[str, Any]) -> _Validation:
-        from apimachinery.cel import types
+        from kubeskew.apimachinery.cel import types
 
         message = given.get("messageExpression")
         return _Validation(

@@ -7,8 +7,8 @@ import than the rest of the server.
 from functools import cache
 from importlib import import_module
 
-from apimachinery.errors import GroupResource
-from apiserver.registry.strategy import Strategy
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apiserver.registry.strategy import Strategy
 
 # Group → the modules whose tables STRATEGIES have kinds of it.
 MODULES: dict[str, tuple[str, ...]] = {

@@ -7,13 +7,13 @@ import copy
 from collections.abc import Mapping
 from typing import ClassVar
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apimachinery.validation import names
-from apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import certificates, rbac
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import certificates, rbac
 
 _RBAC, _CERTIFICATES = "rbac.authorization.k8s.io", "certificates.k8s.io"
 

@@ -6,13 +6,13 @@ Source: k8s.io/kube-aggregator/pkg/registry/apiservice/strategy.go, 1.36.
 import copy
 from typing import ClassVar
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apimachinery.validation import names
-from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation.api_services import api_service_errors, status_errors
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation.api_services import api_service_errors, status_errors
 
 
 class APIServiceStatus(SpecKeptStatus):

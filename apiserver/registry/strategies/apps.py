@@ -2,14 +2,14 @@
 
 from typing import ClassVar
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, invalid, required
-from apimachinery.validation import names
-from apiserver.registry.strategies.shared import BuiltIn, Counted, LabelsKeptStatus, SpecKeptStatus
-from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
-from apiserver.registry.validation import selectors, stateful_sets, workload_status, workloads
-from apiserver.registry.validation.pod_options import PodOptions, pod_options, widened
-from apiserver.registry.warnings.pods import label_text, template_warnings
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError, invalid, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, Counted, LabelsKeptStatus, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import selectors, stateful_sets, workload_status, workloads
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions, pod_options, widened
+from kubeskew.apiserver.registry.warnings.pods import label_text, template_warnings
 
 _HOST_NAMES = (
     "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS "

@@ -1,12 +1,12 @@
 """batch: Job and CronJob. Source: pkg/registry/batch/*/strategy.go, 1.36."""
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, invalid
-from apiserver.registry.strategies.apps import host_name_warnings, template_options
-from apiserver.registry.strategies.shared import Counted, SpecKeptStatus
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import cron_jobs, job_changes, job_status, jobs, workloads
-from apiserver.registry.warnings.pods import template_warnings
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apiserver.registry.strategies.apps import host_name_warnings, template_options
+from kubeskew.apiserver.registry.strategies.shared import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import cron_jobs, job_changes, job_status, jobs, workloads
+from kubeskew.apiserver.registry.warnings.pods import template_warnings
 
 _ELASTIC_SINCE = 31
 _MANY, _MANY_AT_ONCE = 100_000, 10_000

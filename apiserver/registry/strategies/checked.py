@@ -1,9 +1,9 @@
 """Kinds whose own rules say all that is wrong with them, as upstream's Validate and ValidateUpdate do."""
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.shared import BuiltIn
-from apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
 
 
 class OwnRules(Strategy):

@@ -3,13 +3,13 @@
 Source: pkg/registry/{scheduling/priorityclass,node/runtimeclass,storage/storageclass}/strategy.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.checked import Checked, CheckedAsNew
-from apiserver.registry.strategies.shared import Counted, Returned
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import classes
-from apiserver.registry.warnings import node_labels
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.checked import Checked, CheckedAsNew
+from kubeskew.apiserver.registry.strategies.shared import Counted, Returned
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import classes
+from kubeskew.apiserver.registry.warnings import node_labels
 
 
 class PriorityClassStrategy(Checked, Counted):

@@ -3,11 +3,11 @@
 Source: pkg/registry/resource/*/strategy.go, 1.30.
 """
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
-from apiserver.registry.strategy import StrategyContext
-from apiserver.registry.validation import classic_claims as rules
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import StrategyContext
+from kubeskew.apiserver.registry.validation import classic_claims as rules
 
 
 class SchedulingStatusStrategy(SpecKeptStatus):

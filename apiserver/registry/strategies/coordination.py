@@ -1,11 +1,11 @@
 """coordination.k8s.io: leases and candidates. Source: pkg/registry/coordination/*/strategy.go, 1.36."""
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apimachinery.validation import names
-from apiserver.registry.strategies.checked import Checked
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import leases
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.strategies.checked import Checked
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import leases
 
 _GROUP = "coordination.k8s.io"
 

@@ -1,15 +1,15 @@
 """Core kinds except pods and services. Source: pkg/registry/core/*/strategy.go and core validation, 1.36."""
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, index, invalid
-from apimachinery.validation import names, object_meta
-from apiserver.registry.strategies.data import ConfigMapStrategy, SecretStrategy
-from apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
-from apiserver.registry.strategies.volumes import VolumeClaimStrategy, VolumeStrategy
-from apiserver.registry.strategy import Strategy, StrategyContext, keep, show
-from apiserver.registry.validation import endpoints, nodes
-from apiserver.registry.warnings.services import endpoint_warnings
-from apiserver.user import SERVER
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError, index, invalid
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.registry.strategies.data import ConfigMapStrategy, SecretStrategy
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
+from kubeskew.apiserver.registry.strategies.volumes import VolumeClaimStrategy, VolumeStrategy
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext, keep, show
+from kubeskew.apiserver.registry.validation import endpoints, nodes
+from kubeskew.apiserver.registry.warnings.services import endpoint_warnings
+from kubeskew.apiserver.user import SERVER
 
 _NAMESPACE_FINALIZER = "kubernetes"
 _NAME_LABEL = "kubernetes.io/metadata.name"

@@ -2,12 +2,12 @@
 
 import base64
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, forbidden, invalid, key, too_long
-from apimachinery.validation import names
-from apiserver.registry.strategies.shared import BuiltIn
-from apiserver.registry.strategy import StrategyContext, keep
-from apiserver.registry.validation.secrets import type_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, forbidden, invalid, key, too_long
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn
+from kubeskew.apiserver.registry.strategy import StrategyContext, keep
+from kubeskew.apiserver.registry.validation.secrets import type_errors
 
 MAX_DATA_BYTES = 1024 * 1024
 _IMMUTABLE_DATA = "field is immutable when `immutable` is set"

@@ -3,13 +3,13 @@
 Source: k8s.io/kubernetes/pkg/registry/discovery/endpointslice/strategy.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.checked import Checked
-from apiserver.registry.strategies.shared import Counted
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import endpoint_slices
-from apiserver.user import SERVER
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.checked import Checked
+from kubeskew.apiserver.registry.strategies.shared import Counted
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import endpoint_slices
+from kubeskew.apiserver.user import SERVER
 
 _WARNS = 33  # (from memory) the minor since which odd addresses and types are warned of
 _HOST = "kubernetes.io/hostname"

@@ -6,26 +6,29 @@ Rules are written for the shape of v1; where the hub is an older version a copy 
 import copy
 from typing import Any, ClassVar
 
-from apimachinery.conversion.converting import CONVERTERS
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, invalid
-from apimachinery.gating import drop_disabled
-from apimachinery.resources import GroupVersionKind
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.strategies.classic_resources import ResourceClassStrategy, SchedulingContextStrategy
-from apiserver.registry.strategies.shared import BuiltIn
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
-from apiserver.registry.validation import (
+from kubeskew.apimachinery.conversion.converting import CONVERTERS
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.gating import drop_disabled
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.strategies.classic_resources import (
+    ResourceClassStrategy,
+    SchedulingContextStrategy,
+)
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import (
     claim_status,
     classic_claims,
     device_classes,
     pool_status_requests,
     slices,
 )
-from apiserver.registry.validation.claim_access import claim_access_errors
-from apiserver.registry.validation.claims import admin_access_errors, claim_spec_errors
-from apiserver.registry.validation.device_rules import DeviceRules
-from apiserver.registry.validation.template_metadata import template_metadata_errors
+from kubeskew.apiserver.registry.validation.claim_access import claim_access_errors
+from kubeskew.apiserver.registry.validation.claims import admin_access_errors, claim_spec_errors
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.template_metadata import template_metadata_errors
 
 _GROUP = "resource.k8s.io"
 _CLASSIC = frozenset({"v1alpha1", "v1alpha2"})  # other objects under the same names

@@ -3,12 +3,12 @@
 Source: k8s.io/kubernetes/pkg/registry/core/event/strategy.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apimachinery.validation import names, object_meta
-from apiserver.registry.strategies.checked import Checked
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import events
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.registry.strategies.checked import Checked
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import events
 
 _NEWER = "events.k8s.io"
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")

@@ -6,14 +6,14 @@ noted with the write itself; upstream's controller does it a moment later.
 
 from typing import ClassVar
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.encoding import copied
-from apiserver.registry.strategies.checked import OwnRules
-from apiserver.registry.strategies.shared import Counted
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
-from apiserver.registry.validation.flow_control import (
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.encoding import copied
+from kubeskew.apiserver.registry.strategies.checked import OwnRules
+from kubeskew.apiserver.registry.strategies.shared import Counted
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation.flow_control import (
     flow_schema_errors,
     priority_level_errors,
     status_errors,

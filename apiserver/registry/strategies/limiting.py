@@ -1,10 +1,10 @@
 """Resource quotas and limit ranges. Source: resourcequota and limitrange of pkg/registry/core, 1.36."""
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import limit_ranges, quotas
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, CreatedByUpdate, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import limit_ranges, quotas
 
 
 class QuotaStatus(SpecKeptStatus):

@@ -5,12 +5,12 @@ Source: k8s.io/kubernetes/pkg/registry/networking/*/strategy.go, 1.36.
 
 from typing import ClassVar
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.checked import Checked, CheckedAsNew
-from apiserver.registry.strategies.shared import Counted, SpecKeptStatus
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import ingresses, network_policies
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.checked import Checked, CheckedAsNew
+from kubeskew.apiserver.registry.strategies.shared import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import ingresses, network_policies
 
 _GROUP = "networking.k8s.io"
 _STRICT, _RELAXED = "StrictIPCIDRValidation", "RelaxedServiceNameValidation"

@@ -5,13 +5,13 @@ Source: k8s.io/kubernetes/pkg/registry/{apiserverinternal,storagemigration,sched
 
 from typing import ClassVar
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apimachinery.validation import names
-from apiserver.registry.strategies.checked import Checked, OwnRules, WithoutMetadata
-from apiserver.registry.strategies.shared import BuiltIn, Counted, SpecKeptStatus
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
-from apiserver.registry.validation import pod_groups, storage_versions
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.strategies.checked import Checked, OwnRules, WithoutMetadata
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import pod_groups, storage_versions
 
 
 class StorageVersionStatus(WithoutMetadata, SpecKeptStatus):

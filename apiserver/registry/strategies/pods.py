@@ -2,23 +2,29 @@
 
 from typing import Any
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError, forbidden
-from apimachinery.quantity import Quantity
-from apiserver.registry.strategies.apps import template_options
-from apiserver.registry.strategies.shared import BuiltIn, Returned
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext, keep
-from apiserver.registry.validation import ephemeral_containers, pod_only, pod_resize, pod_status, pod_update
-from apiserver.registry.validation.containers import image_errors
-from apiserver.registry.validation.pod_annotations import (
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError, forbidden
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.strategies.apps import template_options
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, Returned
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext, keep
+from kubeskew.apiserver.registry.validation import (
+    ephemeral_containers,
+    pod_only,
+    pod_resize,
+    pod_status,
+    pod_update,
+)
+from kubeskew.apiserver.registry.validation.containers import image_errors
+from kubeskew.apiserver.registry.validation.pod_annotations import (
     MIRROR,
     annotation_change_errors,
     annotation_errors,
     mismatch_errors,
 )
-from apiserver.registry.validation.pod_options import PodOptions, pod_options, widened
-from apiserver.registry.validation.pod_spec import pod_spec_errors, template_errors
-from apiserver.registry.warnings import pods as pod_warnings
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions, pod_options, widened
+from kubeskew.apiserver.registry.validation.pod_spec import pod_spec_errors, template_errors
+from kubeskew.apiserver.registry.warnings import pods as pod_warnings
 
 _GENERATION_SINCE = 33
 _QOS_RESOURCES = ("cpu", "memory")

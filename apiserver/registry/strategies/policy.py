@@ -6,13 +6,13 @@ Source: k8s.io/kubernetes/pkg/registry/{policy/poddisruptionbudget,autoscaling/h
 import copy
 from typing import ClassVar
 
-from apimachinery.conversion.autoscaling import to_v2
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.checked import Checked, WithoutMetadata
-from apiserver.registry.strategies.shared import CountedConditional, SpecKeptStatus
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import autoscalers, budgets
+from kubeskew.apimachinery.conversion.autoscaling import to_v2
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.checked import Checked, WithoutMetadata
+from kubeskew.apiserver.registry.strategies.shared import CountedConditional, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import autoscalers, budgets
 
 
 class BudgetStatus(WithoutMetadata, SpecKeptStatus):

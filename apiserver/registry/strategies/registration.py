@@ -7,19 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.admission.policies import checking
-from apiserver.registry.strategies.shared import CountedConditional
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation.admission_policies import (
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.admission.policies import checking
+from kubeskew.apiserver.registry.strategies.shared import CountedConditional
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation.admission_policies import (
     Checks,
     binding_errors,
     mutating_policy_errors,
     validating_policy_errors,
 )
-from apiserver.registry.validation.param_access import param_kind_errors, param_ref_errors
-from apiserver.registry.validation.webhook_configurations import Leniency, webhooks_errors
+from kubeskew.apiserver.registry.validation.param_access import param_kind_errors, param_ref_errors
+from kubeskew.apiserver.registry.validation.webhook_configurations import Leniency, webhooks_errors
 
 _GROUP = "admissionregistration.k8s.io"
 

@@ -3,11 +3,11 @@
 Source: pkg/registry/core/replicationcontroller/strategy.go, 1.36.
 """
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.apps import ReplicaStatus, WorkloadStrategy
-from apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
-from apiserver.registry.validation import workloads
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.apps import ReplicaStatus, WorkloadStrategy
+from kubeskew.apiserver.registry.strategy import ScalePaths, Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import workloads
 
 
 class ReplicationControllerStrategy(WorkloadStrategy):

@@ -8,12 +8,12 @@ import ipaddress
 from collections.abc import Callable, Collection
 from functools import cached_property
 
-from apimachinery import errors
-from apimachinery.errors import GroupKind, Object, StatusError
-from apimachinery.field import child, index, invalid
-from apiserver.registry.strategy import StrategyContext
-from apiserver.registry.validation import addresses
-from apiserver.registry.validation.service_traffic import needs_health_check
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
+from kubeskew.apimachinery.field import child, index, invalid
+from kubeskew.apiserver.registry.strategy import StrategyContext
+from kubeskew.apiserver.registry.validation import addresses
+from kubeskew.apiserver.registry.validation.service_traffic import needs_health_check
 
 KIND = GroupKind("", "Service")
 NODE_PORT_TYPES = ("NodePort", "LoadBalancer")

@@ -3,9 +3,9 @@
 Source: pkg/registry/core/service (storage/storage.go, strategy.go), 1.36. All functions change `new`.
 """
 
-from apimachinery.errors import Object
-from apiserver.registry.strategies.service_allocation import NODE_PORT_TYPES, node_ports
-from apiserver.registry.validation.service_traffic import is_external, needs_health_check
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.registry.strategies.service_allocation import NODE_PORT_TYPES, node_ports
+from kubeskew.apiserver.registry.validation.service_traffic import is_external, needs_health_check
 
 _OF_ADDRESSES = ("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
 

@@ -5,11 +5,11 @@ Source: pkg/registry/core/service/storage/alloc.go (initIPFamilyFields), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, index, invalid
-from apiserver.registry.validation.addresses import is_v6
-from apiserver.registry.validation.service_addresses import cluster_ip_errors
-from apiserver.registry.validation.service_options import ServiceOptions
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, index, invalid
+from kubeskew.apiserver.registry.validation.addresses import is_v6
+from kubeskew.apiserver.registry.validation.service_addresses import cluster_ip_errors
+from kubeskew.apiserver.registry.validation.service_options import ServiceOptions
 
 _SINGLE, _PREFER, _REQUIRE = "SingleStack", "PreferDualStack", "RequireDualStack"
 _POLICY, _OTHER = "spec.ipFamilyPolicy", {"IPv4": "IPv6", "IPv6": "IPv4"}

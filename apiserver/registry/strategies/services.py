@@ -2,17 +2,17 @@
 
 import ipaddress
 
-from apimachinery import errors
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apimachinery.validation import names, object_meta
-from apiserver.registry.strategies import service_changes, service_families
-from apiserver.registry.strategies.service_allocation import KIND, Allocation
-from apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
-from apiserver.registry.strategy import Strategy, StrategyContext
-from apiserver.registry.validation import service_addresses, service_traffic, services
-from apiserver.registry.validation.service_options import service_options
-from apiserver.registry.warnings.services import service_warnings, status_warnings
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.registry.strategies import service_changes, service_families
+from kubeskew.apiserver.registry.strategies.service_allocation import KIND, Allocation
+from kubeskew.apiserver.registry.strategies.shared import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import service_addresses, service_traffic, services
+from kubeskew.apiserver.registry.validation.service_options import service_options
+from kubeskew.apiserver.registry.warnings.services import service_warnings, status_warnings
 
 _STATUS_WARNINGS_SINCE = 34
 

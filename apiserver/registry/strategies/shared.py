@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from apimachinery.errors import Object
-from apimachinery.normalising import always_written, zero
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.normalising import always_written, zero
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
 
 
 class SpecKeptStatus(StatusStrategy):

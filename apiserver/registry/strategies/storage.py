@@ -5,13 +5,13 @@ Source: k8s.io/kubernetes/pkg/registry/storage/*/strategy.go, 1.36.
 
 from typing import ClassVar
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies.checked import Checked, CheckedAsNew, OwnRules
-from apiserver.registry.strategies.shared import Returned
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
-from apiserver.registry.validation import selectors, storage_drivers
-from apiserver.registry.warnings import node_labels
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies.checked import Checked, CheckedAsNew, OwnRules
+from kubeskew.apiserver.registry.strategies.shared import Returned
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import selectors, storage_drivers
+from kubeskew.apiserver.registry.warnings import node_labels
 
 _GROUP = "storage.k8s.io"
 

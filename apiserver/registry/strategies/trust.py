@@ -5,12 +5,12 @@ Source: k8s.io/kubernetes/pkg/registry/certificates/*/strategy.go, 1.36.
 
 from typing import ClassVar
 
-from apimachinery.errors import GroupResource, Object
-from apimachinery.field import FieldError
-from apimachinery.validation import object_meta
-from apiserver.registry.strategies.checked import Checked, OwnRules
-from apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
-from apiserver.registry.validation import conditions, trust_bundles
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import object_meta
+from kubeskew.apiserver.registry.strategies.checked import Checked, OwnRules
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.validation import conditions, trust_bundles
 
 _GROUP = "certificates.k8s.io"
 

@@ -1,12 +1,12 @@
 """Persistent volumes and claims. Source: pkg/registry/core/persistentvolume{,claim}/strategy.go, 1.36."""
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apiserver.registry.strategies import data_sources
-from apiserver.registry.strategies.shared import Returned, SpecKeptStatus
-from apiserver.registry.strategy import StrategyContext
-from apiserver.registry.validation import persistent_volumes, volume_claims
-from apiserver.registry.warnings.claims import persistent_volume_warnings, volume_claim_warnings
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.strategies import data_sources
+from kubeskew.apiserver.registry.strategies.shared import Returned, SpecKeptStatus
+from kubeskew.apiserver.registry.strategy import StrategyContext
+from kubeskew.apiserver.registry.validation import persistent_volumes, volume_claims
+from kubeskew.apiserver.registry.warnings.claims import persistent_volume_warnings, volume_claim_warnings
 
 _APPLIED_SINCE = 34
 _SHRINKS, _CLASSES = "RecoverVolumeExpansionFailure", "VolumeAttributesClass"

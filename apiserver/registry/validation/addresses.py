@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Collection
 from functools import lru_cache
 
-from apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.field import FieldError, invalid
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -18,10 +18,10 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.validation import names
-from apiserver.registry.validation import admission_rules as rules
-from apiserver.registry.validation.admission_rules import ExpressionCheck
-from apiserver.registry.validation.selectors import selector_errors
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import admission_rules as rules
+from kubeskew.apiserver.registry.validation.admission_rules import ExpressionCheck
+from kubeskew.apiserver.registry.validation.selectors import selector_errors
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _ACTIONS = ("Audit", "Deny", "Warn")

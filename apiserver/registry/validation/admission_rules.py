@@ -5,8 +5,8 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 
 from collections.abc import Callable, Iterator, Sequence
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -16,8 +16,8 @@ from apimachinery.field import (
     required,
     too_many,
 )
-from apimachinery.validation import names
-from apiserver.registry.validation.selectors import selector_errors
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.selectors import selector_errors
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")

@@ -5,8 +5,8 @@ Source: pkg/apis/core/validation/validation.go (validateAffinity, validateTopolo
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -16,9 +16,9 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.validation import names
-from apiserver.registry.validation import selectors
-from apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import selectors
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -7,8 +7,8 @@ walks a map the names come sorted.
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
     child,
@@ -20,8 +20,8 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _COUNTED = (

@@ -5,9 +5,9 @@ Source: k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, invalid, not_supported, required
-from apimachinery.validation import names
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
 
 _STATUSES = ("False", "True", "Unknown")
 

@@ -5,11 +5,11 @@ Source: k8s.io/kubernetes/pkg/apis/autoscaling/validation/validation.go, 1.36.
 
 from collections.abc import Callable, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
-from apiserver.registry.validation.amounts import container_name_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.amounts import container_name_errors
 
 References = Callable[[Object, str], Iterator[FieldError]]
 

@@ -6,12 +6,12 @@ Source: k8s.io/kubernetes/pkg/apis/autoscaling/validation/validation.go, 1.36.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, index, invalid, not_supported, required
-from apimachinery.quantity import Quantity
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
-from apiserver.registry.validation.autoscaler_metrics import metrics_errors
-from apiserver.registry.validation.ingresses import segment_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.validation.autoscaler_metrics import metrics_errors
+from kubeskew.apiserver.registry.validation.ingresses import segment_errors
 
 _SELECT = ("Disabled", "Max", "Min")
 _POLICIES = ("Percent", "Pods")

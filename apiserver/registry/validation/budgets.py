@@ -5,11 +5,11 @@ Source: k8s.io/kubernetes/pkg/apis/policy/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, not_supported
-from apimachinery.validation import names
-from apiserver.registry.validation import conditions, selectors
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import conditions, selectors
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")

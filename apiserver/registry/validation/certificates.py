@@ -7,12 +7,12 @@ pkg/apis/core/validation/validation.go (ValidateSignerName), 1.36.
 import base64
 from collections.abc import Iterator
 
-from apimachinery import field
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apimachinery.pem import blocks
-from apimachinery.validation import names
-from apiserver.registry.validation.repeats import repeats
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.pem import blocks
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.repeats import repeats
 
 LEGACY = "kubernetes.io/legacy-unknown"
 DECIDED = ("Approved", "Denied")
@@ -33,7 +33,7 @@ def signing_request(obj: Object, old: Object | None = None) -> list[FieldError]:
 
 
 def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
-    from apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
+    from kubeskew.apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
 
     spec, before = obj.get("spec") or {}, ((old or {}).get("spec") or {})
     try:

@@ -8,14 +8,14 @@ may go without the driver's right: else no controller could deallocate a claim t
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery import field
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apiserver.accounts import USER_PREFIX
-from apiserver.authorization import refusal
-from apiserver.registry.strategy import StrategyContext
-from apiserver.registry.validation.claim_status import kept_devices
-from apiserver.request_info import RequestInfo
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.accounts import USER_PREFIX
+from kubeskew.apiserver.authorization import refusal
+from kubeskew.apiserver.registry.strategy import StrategyContext
+from kubeskew.apiserver.registry.validation.claim_status import kept_devices
+from kubeskew.apiserver.request_info import RequestInfo
 
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 

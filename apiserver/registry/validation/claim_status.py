@@ -2,17 +2,26 @@
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, Shown, child, forbidden, invalid, not_supported, required, too_many
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import devices, selectors
-from apiserver.registry.validation.claims import admin_access_text, references, request_names
-from apiserver.registry.validation.conditions import condition_errors
-from apiserver.registry.validation.device_rules import DeviceRules
-from apiserver.registry.validation.device_taints import binding_errors, toleration_errors
-from apiserver.registry.validation.networks import network_data_errors
-from apiserver.registry.validation.skipped_operations import skipped_operation_errors
-from apiserver.registry.validation.unique_ids import unique_id_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    Shown,
+    child,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import devices, selectors
+from kubeskew.apiserver.registry.validation.claims import admin_access_text, references, request_names
+from kubeskew.apiserver.registry.validation.conditions import condition_errors
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.device_taints import binding_errors, toleration_errors
+from kubeskew.apiserver.registry.validation.networks import network_data_errors
+from kubeskew.apiserver.registry.validation.skipped_operations import skipped_operation_errors
+from kubeskew.apiserver.registry.validation.unique_ids import unique_id_errors
 
 MAX_RESULTS, MAX_CONDITIONS, MAX_ALLOCATION_CONFIGS = 32, 8, 64
 _NO_NEW_USERS = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"

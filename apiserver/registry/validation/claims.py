@@ -5,11 +5,11 @@ Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, required
-from apiserver.registry.validation import devices
-from apiserver.registry.validation.device_rules import DeviceRules
-from apiserver.registry.validation.device_taints import toleration_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
+from kubeskew.apiserver.registry.validation import devices
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.device_taints import toleration_errors
 
 MAX_SUBREQUESTS = 8
 _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"

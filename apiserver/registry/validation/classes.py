@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -19,11 +19,11 @@ from apimachinery.field import (
     required,
     too_long,
 )
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import amounts
-from apiserver.registry.validation.repeats import repeats
-from apiserver.registry.validation.tolerations import toleration_errors
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import amounts
+from kubeskew.apiserver.registry.validation.repeats import repeats
+from kubeskew.apiserver.registry.validation.tolerations import toleration_errors
 
 SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 _SYSTEM_PREFIX = "system-"

@@ -5,8 +5,8 @@ Source: pkg/apis/resource/validation/validation.go, 1.26 to 1.30 (PodSchedulingC
 
 from collections.abc import Callable, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
     child,
@@ -17,10 +17,10 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import devices, selectors
-from apiserver.registry.validation.template_metadata import template_metadata_errors
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import devices, selectors
+from kubeskew.apiserver.registry.validation.template_metadata import template_metadata_errors
 
 MAX_USERS, MAX_HANDLES, MAX_HANDLE_BYTES, MAX_NODES = 32, 32, 16 * 1024, 128
 _MODES = ("Immediate", "WaitForFirstConsumer")

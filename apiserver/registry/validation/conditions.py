@@ -6,8 +6,8 @@ Source: k8s.io/apimachinery pkg/apis/meta/v1/validation, 1.36.
 import re
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -17,7 +17,7 @@ from apimachinery.field import (
     required,
     too_long,
 )
-from apimachinery.validation import names
+from kubeskew.apimachinery.validation import names
 
 _STATUSES = ("False", "True", "Unknown")
 _REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"

@@ -6,8 +6,8 @@ validateContainerStatusUsers, validateContainerStatusAllocatedResourcesStatus), 
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -18,8 +18,8 @@ from apimachinery.field import (
     required,
     too_long,
 )
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.security import id_errors
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.security import id_errors
 
 FIELDS = {
     "containerStatuses": "containers",

@@ -7,8 +7,8 @@ validateInitContainers), 1.36.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -17,10 +17,10 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.validation import names
-from apiserver.registry.validation import amounts, environments, mounts, probes, restarts
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.security import container_security_errors
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import amounts, environments, mounts, probes, restarts
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.security import container_security_errors
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")

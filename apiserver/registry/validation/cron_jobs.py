@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from apimachinery import cron
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, invalid, not_supported, required
-from apiserver.registry.validation.jobs import template_spec_errors
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.workloads import not_negative
+from kubeskew.apimachinery import cron
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
+from kubeskew.apiserver.registry.validation.jobs import template_spec_errors
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.workloads import not_negative
 
 MAX_NAME = 52  # the names of its jobs end in 11 characters more
 _POLICIES = ("Allow", "Forbid", "Replace")

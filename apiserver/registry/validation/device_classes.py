@@ -6,14 +6,14 @@ Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37, and the strate
 from collections.abc import Iterator
 from datetime import datetime
 
-from apimachinery.clock import timestamp
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, too_many
-from apiserver.registry.validation import devices, selectors
-from apiserver.registry.validation.amounts import is_extended
-from apiserver.registry.validation.conditions import condition_errors
-from apiserver.registry.validation.device_rules import DeviceRules
-from apiserver.registry.validation.device_taints import taint_errors
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, too_many
+from kubeskew.apiserver.registry.validation import devices, selectors
+from kubeskew.apiserver.registry.validation.amounts import is_extended
+from kubeskew.apiserver.registry.validation.conditions import condition_errors
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.device_taints import taint_errors
 
 MAX_RULE_CONDITIONS = 8
 

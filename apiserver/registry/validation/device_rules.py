@@ -6,7 +6,7 @@ the declarative ones say (in which minor each of those texts changed is from mem
 
 from dataclasses import dataclass
 
-from apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 
 _EXACTLY_SINCE = 33  # before, requests and devices held their fields otherwise
 _DECLARED_SINCE = 35

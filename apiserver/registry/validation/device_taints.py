@@ -5,12 +5,12 @@ Source: pkg/apis/resource/validation/validation.go, 1.33 to 1.37.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, index, invalid, not_supported, required
-from apimachinery.validation import names
-from apiserver.registry.validation import devices
-from apiserver.registry.validation.device_rules import DeviceRules
-from apiserver.registry.validation.repeats import repeats
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import devices
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.repeats import repeats
 
 MAX_BINDING_CONDITIONS = 4
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
     child,
@@ -20,9 +20,9 @@ from apimachinery.field import (
     required,
     too_many,
 )
-from apimachinery.validation import names
-from apiserver.registry.validation.device_rules import DeviceRules
-from apiserver.registry.validation.expressions import device_selector_errors
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.expressions import device_selector_errors
 
 MAX_SELECTORS = MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = 32
 MAX_EXPRESSION_BYTES = MAX_PARAMETERS_BYTES = 10 * 1024

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from apimachinery.errors import Object
+from kubeskew.apimachinery.errors import Object
 
 
 def struct_difference(name: str, old: Object, new: Object) -> str:

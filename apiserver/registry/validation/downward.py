@@ -7,11 +7,11 @@ validateContainerResourceFieldSelector) and pkg/apis/core/pods/helpers.go, 1.36.
 import re
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, not_supported, required
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
-from apiserver.registry.validation.amounts import ZERO
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported, required
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.amounts import ZERO
 
 ENV_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",

@@ -6,8 +6,8 @@ memory.
 
 from collections.abc import Callable, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -17,9 +17,9 @@ from apimachinery.field import (
     required,
     too_many,
 )
-from apimachinery.validation import domains, names
-from apimachinery.validation.object_meta import IMMUTABLE, validate_labels
-from apiserver.registry.validation import addresses
+from kubeskew.apimachinery.validation import domains, names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE, validate_labels
+from kubeskew.apiserver.registry.validation import addresses
 
 _TYPES = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, index, invalid, not_supported, required
-from apimachinery.validation import names
-from apiserver.registry.validation import addresses
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import addresses
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _FIELDS = ("addresses", "notReadyAddresses")

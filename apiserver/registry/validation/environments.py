@@ -5,12 +5,12 @@ Source: pkg/apis/core/validation/validation.go (ValidateEnv, ValidateEnvFrom), 1
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, index, invalid, not_found, required
-from apimachinery.validation import names
-from apiserver.registry.validation import downward, paths
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.windows import all_containers
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_found, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import downward, paths
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.windows import all_containers
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _ONE_OF = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`"

@@ -6,10 +6,10 @@ ValidatePodEphemeralContainersUpdate), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import ROOT, FieldError, child, duplicate, forbidden, index, not_found
-from apiserver.registry.validation.containers import PodFacts, container_errors, image_errors
-from apiserver.registry.validation.differences import struct_difference
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import ROOT, FieldError, child, duplicate, forbidden, index, not_found
+from kubeskew.apiserver.registry.validation.containers import PodFacts, container_errors, image_errors
+from kubeskew.apiserver.registry.validation.differences import struct_difference
 
 _MIRROR = "kubernetes.io/config.mirror"
 _NOT_ALLOWED = "cannot be set for an Ephemeral Container"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, invalid, required
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 
 _MAX_NAME, _MAX_NOTE = 128, 1024
 _OTHER_NAMESPACE = "does not match event.namespace"

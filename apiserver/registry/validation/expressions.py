@@ -5,8 +5,8 @@ Source: pkg/apis/resource/validation/validation.go (validateCELSelector), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.cel.device_features import DeviceFeatures
-from apimachinery.field import ErrorType, FieldError, forbidden, invalid
+from kubeskew.apimachinery.cel.device_features import DeviceFeatures
+from kubeskew.apimachinery.field import ErrorType, FieldError, forbidden, invalid
 
 _MOST_COST = 1_000_000
 _INTERNAL = "program instantiation failed: "
@@ -16,7 +16,7 @@ def device_selector_errors(
     expression: str, path: str, features: DeviceFeatures, *, priced: bool = True
 ) -> Iterator[FieldError]:
     """Faults of a selector; one that was stored before may use newer libraries. `priced`: its cost counts."""
-    from apimachinery.cel.devices import compile_selector  # expressions are rare, and much to import
+    from kubeskew.apimachinery.cel.devices import compile_selector  # expressions are rare, and much to import
 
     selector = compile_selector(expression, features)
     if selector.error is None:

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -18,7 +18,7 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.validation import names
+from kubeskew.apimachinery.validation import names
 
 _METHODS = ("ByNamespace", "ByUser")
 _SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}

@@ -5,9 +5,9 @@ Source: core validation (validateNodeSelectorMutation, validateNodeAffinityMutat
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, index, invalid
-from apiserver.registry.validation.internal_values import node_term
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, index, invalid
+from kubeskew.apiserver.registry.validation.internal_values import node_term
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"

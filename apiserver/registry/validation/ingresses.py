@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/apis/networking/validation/validation.go, 1.36.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     forbidden,
@@ -17,9 +17,9 @@ from apimachinery.field import (
     required,
     too_long,
 )
-from apimachinery.validation import domains, names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import addresses
+from kubeskew.apimachinery.validation import domains, names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import addresses
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, invalid
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import selectors
-from apiserver.registry.validation.workloads import immutable
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import selectors
+from kubeskew.apiserver.registry.validation.workloads import immutable
 
 _PLACING = ("nodeSelector", "tolerations", "schedulingGates")
 

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     OMITTED,
     FieldError,
     child,
@@ -16,10 +16,10 @@ from apimachinery.field import (
     too_long,
     too_many,
 )
-from apimachinery.validation import names
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
-from apiserver.registry.validation.job_indexes import IndexesError, count, intervals
-from apiserver.registry.validation.repeats import repeats
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.validation.job_indexes import IndexesError, count, intervals
+from kubeskew.apiserver.registry.validation.repeats import repeats
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")

@@ -6,10 +6,10 @@ Source: pkg/apis/batch/validation (validateJobStatus, ValidateJobStatusUpdate) a
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import OMITTED, FieldError, child, duplicate, index, invalid, required
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
-from apiserver.registry.validation.job_indexes import IndexesError, intervals, overlap
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import OMITTED, FieldError, child, duplicate, index, invalid, required
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.validation.job_indexes import IndexesError, intervals, overlap
 
 _AT = "status"
 _CONDITIONS = "status.conditions"

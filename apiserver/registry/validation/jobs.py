@@ -2,16 +2,25 @@
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required, too_long
-from apimachinery.validation import names
-from apimachinery.validation.domains import prefixed_path_errors
-from apiserver.registry.validation import job_policies, selectors
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
-from apiserver.registry.validation.internal_values import success_policy
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.pod_spec import template_errors
-from apiserver.registry.validation.workloads import matches, template_labels
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    forbidden,
+    invalid,
+    key,
+    not_supported,
+    required,
+    too_long,
+)
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.domains import prefixed_path_errors
+from kubeskew.apiserver.registry.validation import job_policies, selectors
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.validation.internal_values import success_policy
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.pod_spec import template_errors
+from kubeskew.apiserver.registry.validation.workloads import matches, template_labels
 
 PREFIX = "batch.kubernetes.io/"
 TRACKING = "batch.kubernetes.io/job-tracking"

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 
 _STRATEGIES = ("OldestEmulationVersion",)
 _NUMBER = r"(?:0|[1-9]\d*)"

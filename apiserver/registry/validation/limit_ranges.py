@@ -5,11 +5,11 @@ Source: pkg/apis/core/validation/validation.go (ValidateLimitRange), 1.36.
 
 from collections.abc import Iterator, Mapping
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, key, required
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
-from apiserver.registry.validation import amounts
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, key, required
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import amounts
 
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _MAX_MILLI = ((1 << 63) - 1) // 1000

@@ -5,8 +5,8 @@ Source: pkg/apis/core/validation/validation.go (ValidateVolumeMounts, ValidateVo
 
 from collections.abc import Iterator, Mapping
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     forbidden,
@@ -16,8 +16,8 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apiserver.registry.validation import paths
-from apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation import paths
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
 
 _PROPAGATION = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")

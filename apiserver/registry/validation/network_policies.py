@@ -5,12 +5,12 @@ Source: k8s.io/kubernetes/pkg/apis/networking/validation/validation.go, 1.36.
 
 from collections.abc import Collection, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import addresses, selectors
-from apiserver.registry.validation.ingresses import segment_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import addresses, selectors
+from kubeskew.apiserver.registry.validation.ingresses import segment_errors
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _TYPES = ("Ingress", "Egress")

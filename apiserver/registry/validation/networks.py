@@ -6,10 +6,10 @@ pkg/util/validation/ip.go (IsValidInterfaceAddress), 1.32 to 1.37.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid
-from apiserver.registry.validation import addresses, devices
-from apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid
+from kubeskew.apiserver.registry.validation import addresses, devices
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
 
 MAX_IPS, MAX_INTERFACE_NAME, MAX_HARDWARE_ADDRESS = 16, 256, 128
 _ADDRESS_TEXT = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"

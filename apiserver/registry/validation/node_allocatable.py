@@ -6,9 +6,9 @@ Source: pkg/apis/resource/validation/validation.go, 1.37; the rules of 1.36 are 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, key, not_found, required
-from apimachinery.quantity import Quantity
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, key, not_found, required
+from kubeskew.apimachinery.quantity import Quantity
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 _POSITIVE, _NOT_NEGATIVE = "must be positive", "must be non-negative"

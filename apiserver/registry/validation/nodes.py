@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
-from apimachinery.validation import names
-from apiserver.registry.validation import addresses, amounts
-from apiserver.registry.validation.internal_values import node_address
-from apiserver.registry.validation.repeats import repeats
-from apiserver.registry.validation.tolerations import taint_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import addresses, amounts
+from kubeskew.apiserver.registry.validation.internal_values import node_address
+from kubeskew.apiserver.registry.validation.repeats import repeats
+from kubeskew.apiserver.registry.validation.tolerations import taint_errors
 
 _POSITIVE = "must be greater than zero"
 _ONE_SUBFIELD = "exactly one reference subfield must be non-nil"

@@ -5,11 +5,11 @@ Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/authz.go, 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, forbidden
-from apiserver.registry.strategy import StrategyContext
-from apiserver.request_info import RequestInfo
-from apiserver.user import User
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, forbidden
+from kubeskew.apiserver.registry.strategy import StrategyContext
+from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.user import User
 
 _GROUP = "admissionregistration.k8s.io"
 

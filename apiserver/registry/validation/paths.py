@@ -1,6 +1,6 @@
 """Rules of paths and file modes inside volumes."""
 
-from apimachinery.field import FieldError, invalid, required
+from kubeskew.apimachinery.field import FieldError, invalid, required
 
 MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 

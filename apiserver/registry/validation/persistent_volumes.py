@@ -5,15 +5,15 @@ Source: core validation (ValidatePersistentVolumeSpec, …Update) and pkg/volume
 
 from collections.abc import Callable, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import paths, selectors, volume_claims
-from apiserver.registry.validation import volume_sources as sources
-from apiserver.registry.validation.amounts import ZERO
-from apiserver.registry.validation.differences import struct_difference
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import paths, selectors, volume_claims
+from kubeskew.apiserver.registry.validation import volume_sources as sources
+from kubeskew.apiserver.registry.validation.amounts import ZERO
+from kubeskew.apiserver.registry.validation.differences import struct_difference
 
 _POLICIES = ("Delete", "Recycle", "Retain")
 _MAX_ISCSI = 64

@@ -6,11 +6,11 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodSpecificAnnotations a
 import re
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, invalid, key
-from apiserver.registry.validation import paths
-from apiserver.registry.validation.security import annotation_mismatch
-from apiserver.registry.validation.windows import all_containers
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key
+from kubeskew.apiserver.registry.validation import paths
+from kubeskew.apiserver.registry.validation.security import annotation_mismatch
+from kubeskew.apiserver.registry.validation.windows import all_containers
 
 MIRROR = "kubernetes.io/config.mirror"
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"

@@ -5,11 +5,11 @@ Source: k8s.io/kubernetes/pkg/apis/scheduling/validation/validation.go, 1.36 (al
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, index, invalid, required, too_many
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation.ingresses import segment_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, required, too_many
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation.ingresses import segment_errors
 
 _MAX_TEMPLATES = 8
 _TEMPLATES = "spec.podGroupTemplates"

@@ -6,12 +6,12 @@ validatePodHostName, validatePodHostNetworkDeps), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, required, too_long
-from apimachinery.validation import names
-from apiserver.registry.validation.addresses import ip_errors
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.windows import all_containers
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required, too_long
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.addresses import ip_errors
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.windows import all_containers
 
 _MAX_SERVERS, _MAX_SEARCHES, _MAX_SEARCH_CHARS = 3, 32, 2048
 _MAX_HOST_NAME = 64

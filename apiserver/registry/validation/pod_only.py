@@ -7,12 +7,12 @@ Source: pkg/registry/core/pod/strategy.go and pkg/apis/core/validation/validatio
 from collections import defaultdict
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index
-from apimachinery.gates import FeatureGates
-from apiserver.registry.validation.pod_annotations import APP_ARMOR
-from apiserver.registry.validation.security import app_armor_errors
-from apiserver.registry.validation.windows import all_containers
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apiserver.registry.validation.pod_annotations import APP_ARMOR
+from kubeskew.apiserver.registry.validation.security import app_armor_errors
+from kubeskew.apiserver.registry.validation.windows import all_containers
 
 _APP_ARMOR_SINCE = 30
 _TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}

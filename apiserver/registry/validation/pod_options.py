@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from apimachinery.errors import Object
-from apimachinery.gates import FeatureGates
-from apimachinery.validation import names
-from apimachinery.versions import Version
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.versions import Version
 
 _RELAXED_ENV_SINCE, _RESIZE_OF_SIDECARS_SINCE = 32, 33
 

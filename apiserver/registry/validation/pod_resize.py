@@ -7,10 +7,10 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key
-from apimachinery.quantity import Quantity
-from apiserver.registry.validation.pod_annotations import MIRROR
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.validation.pod_annotations import MIRROR
 
 _FIELDS = ("containers", "initContainers")
 _MUTABLE = ("cpu", "memory")

@@ -5,12 +5,12 @@ Source: pkg/apis/core/validation/validation.go (validatePodResources), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, key
-from apimachinery.quantity import Quantity
-from apiserver.registry.validation import amounts
-from apiserver.registry.validation.amounts import HUGEPAGES
-from apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, key
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.validation import amounts
+from kubeskew.apiserver.registry.validation.amounts import HUGEPAGES
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
 
 _WORDING_SINCE = 34
 

@@ -6,8 +6,8 @@ does not have costs nothing here, as pods are what is created most.
 
 from collections.abc import Iterator, Sequence
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     ROOT,
     FieldError,
     child,
@@ -18,8 +18,8 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.validation import names, object_meta
-from apiserver.registry.validation import (
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.registry.validation import (
     affinity,
     amounts,
     environments,
@@ -30,11 +30,11 @@ from apiserver.registry.validation import (
     volumes,
     windows,
 )
-from apiserver.registry.validation.containers import PodFacts, init_containers, regular_containers
-from apiserver.registry.validation.ephemeral_containers import ephemeral_errors
-from apiserver.registry.validation.internal_values import pod_claim
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.pod_resources import pod_resource_errors
+from kubeskew.apiserver.registry.validation.containers import PodFacts, init_containers, regular_containers
+from kubeskew.apiserver.registry.validation.ephemeral_containers import ephemeral_errors
+from kubeskew.apiserver.registry.validation.internal_values import pod_claim
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.pod_resources import pod_resource_errors
 
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

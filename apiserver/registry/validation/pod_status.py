@@ -5,15 +5,18 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodStatusUpdate and what
 
 from collections.abc import Iterator, Sequence
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation.addresses import ip_errors, is_dual_stack
-from apiserver.registry.validation.container_statuses import container_status_errors, transition_errors
-from apiserver.registry.validation.pod_annotations import annotation_change_errors
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.repeats import repeats
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation.addresses import ip_errors, is_dual_stack
+from kubeskew.apiserver.registry.validation.container_statuses import (
+    container_status_errors,
+    transition_errors,
+)
+from kubeskew.apiserver.registry.validation.pod_annotations import annotation_change_errors
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.repeats import repeats
 
 _PATH = "status.extendedResourceClaimStatus"
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})

@@ -6,13 +6,13 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodUpdate, ValidateConta
 import copy
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, required
-from apimachinery.validation import names
-from apiserver.registry.validation import tolerations
-from apiserver.registry.validation.differences import spec_difference
-from apiserver.registry.validation.gated_pods import narrowing_errors, put_back_placement
-from apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import tolerations
+from kubeskew.apiserver.registry.validation.differences import spec_difference
+from kubeskew.apiserver.registry.validation.gated_pods import narrowing_errors, put_back_placement
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"

@@ -6,12 +6,21 @@ Source: the markers of k8s.io/api/resource/v1alpha3 and pkg/apis/resource/valida
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required, too_many
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import devices
-from apiserver.registry.validation.conditions import condition_errors
-from apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    required,
+    too_many,
+)
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import devices
+from kubeskew.apiserver.registry.validation.conditions import condition_errors
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
 
 MAX_LIMIT, MAX_POOLS, MAX_CONDITIONS, MAX_ERROR_BYTES, MAX_PARTITIONS = 1000, 1000, 10, 256, 32
 _COUNTS = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices")

@@ -5,11 +5,11 @@ Source: pkg/apis/core/validation/validation.go (validateProbe, validateHandler, 
 
 from collections.abc import Callable, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
-from apimachinery.validation import names
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
-from apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
 
 _SCHEMES = ("HTTP", "HTTPS")
 _NUMBERS = (

@@ -6,11 +6,11 @@ from memory.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
-from apimachinery.validation import names
-from apiserver.registry.validation import downward, paths, selectors
-from apiserver.registry.validation.internal_values import cluster_trust_bundle
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import downward, paths, selectors
+from kubeskew.apiserver.registry.validation.internal_values import cluster_trust_bundle
 
 _LEAST_SECONDS, _MOST_SECONDS = 600, 1 << 32
 _DUPLICATE = "conflicting duplicate paths"

@@ -7,11 +7,11 @@ pkg/apis/core/helper/helpers.go, 1.36.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, key, required
-from apimachinery.quantity import Quantity
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import amounts
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, key, required
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import amounts
 
 _COMPUTE = ("cpu", "memory")
 _POD_COMPUTE = frozenset(

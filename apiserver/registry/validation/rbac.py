@@ -5,11 +5,11 @@ Source: k8s.io/kubernetes/pkg/apis/rbac/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery import field
-from apimachinery.errors import Object
-from apimachinery.field import FieldError
-from apimachinery.validation import names
-from apiserver.registry.validation.selectors import selector_errors
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.selectors import selector_errors
 
 _GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ("ServiceAccount", "User", "Group")

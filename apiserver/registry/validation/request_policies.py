@@ -5,10 +5,19 @@ Source: pkg/apis/resource/validation/validation.go (validateRequestPolicy), 1.34
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required, too_many
-from apimachinery.quantity import Quantity
-from apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    required,
+    too_many,
+)
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
 
 MAX_VALID_VALUES = 10
 _MOST = 2**63 - 1

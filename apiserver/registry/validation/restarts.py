@@ -5,8 +5,8 @@ Source: pkg/apis/core/validation/validation.go (validateContainerRestartPolicy, 
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -17,7 +17,7 @@ from apimachinery.field import (
     required,
     too_many,
 )
-from apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
 
 _POLICIES = ("Always", "Never", "OnFailure")
 _OPERATORS = ("In", "NotIn")

@@ -3,9 +3,9 @@
 import base64
 from collections.abc import Iterator
 
-from apimachinery import json_syntax
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, invalid, key, required
+from kubeskew.apimachinery import json_syntax
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, key, required
 
 _ACCOUNT = "kubernetes.io/service-account.name"
 _REDACTED = "<secret contents redacted>"

@@ -7,8 +7,8 @@ what they call), 1.36.
 import re
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -19,11 +19,11 @@ from apimachinery.field import (
     required,
     too_long,
 )
-from apimachinery.validation import names
-from apiserver.registry.validation import paths
-from apiserver.registry.validation.internal_values import seccomp_profile, security_context
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.windows import windows_errors
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import paths
+from kubeskew.apiserver.registry.validation.internal_values import seccomp_profile, security_context
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.windows import windows_errors
 
 _MAX_ID = 2**31 - 1
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")

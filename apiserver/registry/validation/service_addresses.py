@@ -6,11 +6,11 @@ validateUpgradeDowngradeClusterIPs, validateUpgradeDowngradeIPFamilies), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, duplicate, index, invalid, not_supported, required
-from apiserver.registry.validation import addresses
-from apiserver.registry.validation.repeats import repeats
-from apiserver.registry.validation.service_options import ServiceOptions
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, duplicate, index, invalid, not_supported, required
+from kubeskew.apiserver.registry.validation import addresses
+from kubeskew.apiserver.registry.validation.repeats import repeats
+from kubeskew.apiserver.registry.validation.service_options import ServiceOptions
 
 _FAMILIES = ("IPv4", "IPv6")
 _POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")

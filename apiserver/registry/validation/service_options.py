@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.gates import FeatureGates
 
 _DISTRIBUTION = ("PreferClose",)
 

@@ -6,11 +6,11 @@ ValidateLoadBalancerStatus), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
-from apimachinery.validation import names
-from apiserver.registry.validation import addresses
-from apiserver.registry.validation.service_options import ServiceOptions
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import addresses
+from kubeskew.apiserver.registry.validation.service_options import ServiceOptions
 
 _RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _ONLY_BALANCERS = "may only be used when `type` is 'LoadBalancer'"

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -13,11 +13,11 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.validation import names, object_meta
-from apiserver.registry.validation import addresses, service_addresses, service_traffic
-from apiserver.registry.validation.internal_values import service_port
-from apiserver.registry.validation.probes import port_reference
-from apiserver.registry.validation.service_options import ServiceOptions
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.registry.validation import addresses, service_addresses, service_traffic
+from kubeskew.apiserver.registry.validation.internal_values import service_port
+from kubeskew.apiserver.registry.validation.probes import port_reference
+from kubeskew.apiserver.registry.validation.service_options import ServiceOptions
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")

@@ -5,8 +5,8 @@ Source: pkg/apis/resource/validation/validation.go (validateSkipNodeOperations),
 
 from collections.abc import Iterator
 
-from apimachinery.field import FieldError, duplicate, index, invalid, not_supported
-from apiserver.registry.validation.repeats import repeats
+from kubeskew.apimachinery.field import FieldError, duplicate, index, invalid, not_supported
+from kubeskew.apiserver.registry.validation.repeats import repeats
 
 _ALL, _PREPARE, _UNPREPARE = "*", "NodePrepareResources", "NodeUnprepareResources"
 _SUPPORTED = (_ALL, _PREPARE, _UNPREPARE)

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, index, invalid, required
-from apiserver.registry.validation import devices, request_policies, selectors
-from apiserver.registry.validation.device_rules import DeviceRules
-from apiserver.registry.validation.device_taints import binding_errors, taint_errors
-from apiserver.registry.validation.node_allocatable import node_resource_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
+from kubeskew.apiserver.registry.validation import devices, request_policies, selectors
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.device_taints import binding_errors, taint_errors
+from kubeskew.apiserver.registry.validation.node_allocatable import node_resource_errors
 
 MAX_NAMES, MAX_ATTRIBUTE_VALUES, MAX_VALUE_BYTES = 32, 48, 64
 MAX_CONSUMED_SETS, MAX_COUNTERS = 2, 32

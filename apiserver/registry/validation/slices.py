@@ -5,14 +5,14 @@ Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 
 from collections.abc import Collection, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, index, invalid, key, required
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import devices, selectors
-from apiserver.registry.validation.device_rules import DeviceRules
-from apiserver.registry.validation.internal_values import node_term
-from apiserver.registry.validation.skipped_operations import skipped_operation_errors
-from apiserver.registry.validation.slice_devices import SliceAround, any_counter, device_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, required
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import devices, selectors
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.internal_values import node_term
+from kubeskew.apiserver.registry.validation.skipped_operations import skipped_operation_errors
+from kubeskew.apiserver.registry.validation.slice_devices import SliceAround, any_counter, device_errors
 
 MAX_DEVICES, MAX_ADVANCED_DEVICES = 128, 64
 MAX_COUNTER_SETS, MAX_COUNTERS, MAX_SHARED, MAX_CONSUMED = 8, 32, 32, 1024

@@ -5,14 +5,14 @@ That templates are checked like pods, and claims like claims, is from memory: fr
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
-from apimachinery.validation import names, object_meta
-from apiserver.registry.validation import selectors, volume_claims, workloads
-from apiserver.registry.validation.internal_values import update_strategy
-from apiserver.registry.validation.pod_annotations import annotation_errors
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.pod_spec import template_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.registry.validation import selectors, volume_claims, workloads
+from kubeskew.apiserver.registry.validation.internal_values import update_strategy
+from kubeskew.apiserver.registry.validation.pod_annotations import annotation_errors
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.pod_spec import template_errors
 
 _MANAGEMENT = ("OrderedReady", "Parallel")
 _RETENTION = ("Retain", "Delete")

@@ -5,8 +5,8 @@ Source: k8s.io/kubernetes/pkg/apis/storage/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -17,12 +17,12 @@ from apimachinery.field import (
     required,
     too_long,
 )
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import persistent_volumes, selectors
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
-from apiserver.registry.validation.repeats import repeats
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import persistent_volumes, selectors
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.validation.repeats import repeats
 
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 _MODES = ("Persistent", "Ephemeral")

@@ -5,13 +5,13 @@ Source: k8s.io/kubernetes/pkg/apis/{apiserverinternal,storagemigration}/validati
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, index, invalid, required
-from apimachinery.go_numbers import parse_int
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import conditions as common
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
+from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import conditions as common
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
 
 
 def name_texts(name: str) -> list[str]:

@@ -5,9 +5,9 @@ Source: pkg/apis/core/validation/validation.go (ValidateTemplateObjectMeta), 1.3
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden
-from apimachinery.validation import object_meta
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden
+from kubeskew.apimachinery.validation import object_meta
 
 # What it may not have, in the order of the Go type.
 _SPELLED = {"uid": "uID"}  # upstream lowers the first letter of the Go field's name

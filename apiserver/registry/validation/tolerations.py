@@ -6,10 +6,10 @@ Source: pkg/apis/core/validation/validation.go (ValidateTolerations, validateNod
 import re
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import ErrorType, FieldError, child, index, invalid, not_supported, required
-from apimachinery.validation import names
-from apiserver.registry.validation.internal_values import taint as internal_taint
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import ErrorType, FieldError, child, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.internal_values import taint as internal_taint
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _INTEGER = "^(0|-?[1-9][0-9]*)$"

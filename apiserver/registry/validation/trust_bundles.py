@@ -6,12 +6,12 @@ pkg/apis/core/validation/names.go (ValidateClusterTrustBundleName), 1.36.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, required, too_long
-from apimachinery.pem import Block, blocks
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation.certificates import signer_name
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, required, too_long
+from kubeskew.apimachinery.pem import Block, blocks
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation.certificates import signer_name
 
 _MAX_BUNDLE = 1024 * 1024
 _HIDDEN = "<value omitted>"

@@ -6,7 +6,7 @@ Source: pkg/apis/resource/validation/validation.go (validateUID), 1.34, and the 
 import re
 from collections.abc import Iterator
 
-from apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.field import FieldError, invalid
 
 _PLAIN = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _PREFIX, _SIZE = "urn:uuid:", 36

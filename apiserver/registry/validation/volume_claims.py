@@ -6,14 +6,14 @@ Source: pkg/apis/core/validation/validation.go (ValidatePersistentVolumeClaim an
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import selectors
-from apiserver.registry.validation.amounts import ZERO, is_native
-from apiserver.registry.validation.template_metadata import template_metadata_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key, not_supported, required
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import selectors
+from kubeskew.apiserver.registry.validation.amounts import ZERO, is_native
+from kubeskew.apiserver.registry.validation.template_metadata import template_metadata_errors
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
@@ -132,7 +132,7 @@ _IMMUTABLE_SPEC = (
 
 
 def _difference(before: Object, after: Object) -> str:
-    from apiserver.registry.validation.differences import struct_difference
+    from kubeskew.apiserver.registry.validation.differences import struct_difference
 
     return struct_difference("core.PersistentVolumeClaimSpec", before, after)
 

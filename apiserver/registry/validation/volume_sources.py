@@ -6,10 +6,10 @@ Source: pkg/apis/core/validation/validation.go (validateISCSIVolumeSource and it
 import re
 from collections.abc import Callable, Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid, key, not_supported, required, too_long
-from apimachinery.validation import names
-from apiserver.registry.validation import paths
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, key, not_supported, required, too_long
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import paths
 
 Rule = Callable[[Object, str], Iterator[FieldError]]
 

@@ -6,8 +6,8 @@ are not what one would expect there, and so are they here.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import (
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
     FieldError,
     child,
     duplicate,
@@ -17,14 +17,18 @@ from apimachinery.field import (
     not_supported,
     required,
 )
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
-from apiserver.registry.validation import paths, volume_claims
-from apiserver.registry.validation import volume_sources as sources
-from apiserver.registry.validation.amounts import ZERO
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.projected_volumes import downward_file, key_to_path, projected_errors
-from apiserver.registry.validation.volume_sources import Rule, needed
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import paths, volume_claims
+from kubeskew.apiserver.registry.validation import volume_sources as sources
+from kubeskew.apiserver.registry.validation.amounts import ZERO
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.projected_volumes import (
+    downward_file,
+    key_to_path,
+    projected_errors,
+)
+from kubeskew.apiserver.registry.validation.volume_sources import Rule, needed
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MAX_ISCSI = 64

@@ -6,13 +6,13 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, duplicate, index, invalid, not_supported, required
-from apimachinery.validation import names
-from apiserver.registry.validation import admission_rules as rules
-from apiserver.registry.validation.admission_rules import ExpressionCheck
-from apiserver.registry.validation.selectors import selector_errors
-from apiserver.webhooks.validation import validate_service, validate_url
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, duplicate, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation import admission_rules as rules
+from kubeskew.apiserver.registry.validation.admission_rules import ExpressionCheck
+from kubeskew.apiserver.registry.validation.selectors import selector_errors
+from kubeskew.apiserver.webhooks.validation import validate_service, validate_url
 
 _REVIEWS = ("v1", "v1beta1")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")

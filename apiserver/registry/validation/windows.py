@@ -7,9 +7,9 @@ validateWindowsHostProcessPod, validateOS, validateLinux, validateWindows), 1.36
 import re
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
-from apimachinery.validation import names
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names
 
 _MAX_SPEC_KIB, _MAX_DOMAIN, _MAX_USER = 64, 256, 104
 _NET_BIOS = r'[^\\/:\*\?"<>|\.][^\\/:\*\?"<>|]{0,14}'

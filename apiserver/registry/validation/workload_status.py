@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, invalid
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
 
 _PATH = "status"
 _OF_REPLICAS = "cannot be greater than status.replicas"

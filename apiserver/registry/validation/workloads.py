@@ -6,16 +6,16 @@ Source: pkg/apis/apps/validation/validation.go, 1.36.
 from collections.abc import Iterator
 from typing import Any
 
-from apimachinery.errors import Object
-from apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
-from apimachinery.labels import LabelSelector
-from apimachinery.validation import names
-from apimachinery.validation.object_meta import IMMUTABLE
-from apiserver.registry.validation import selectors
-from apiserver.registry.validation.amounts import NOT_NEGATIVE
-from apiserver.registry.validation.internal_values import update_strategy
-from apiserver.registry.validation.pod_options import PodOptions
-from apiserver.registry.validation.pod_spec import template_errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, not_supported, required
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.validation import selectors
+from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
+from kubeskew.apiserver.registry.validation.internal_values import update_strategy
+from kubeskew.apiserver.registry.validation.pod_options import PodOptions
+from kubeskew.apiserver.registry.validation.pod_spec import template_errors
 
 
 def not_negative(obj: Object, path: str, *fields: str) -> Iterator[FieldError]:

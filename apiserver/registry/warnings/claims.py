@@ -5,11 +5,11 @@ Source: pkg/api/persistentvolumeclaim/util.go and pkg/api/persistentvolume/util.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import child, index, key
-from apimachinery.quantity import Quantity
-from apiserver.registry.validation.volume_claims import BETA_CLASS
-from apiserver.registry.warnings.node_labels import term_warnings
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import child, index, key
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.validation.volume_claims import BETA_CLASS
+from kubeskew.apiserver.registry.warnings.node_labels import term_warnings
 
 _RECYCLE = (
     "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic "

@@ -6,9 +6,9 @@ matchExpression of a label selector is from memory.
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import child, index
-from apimachinery.validation import names
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.validation import names
 
 DEPRECATED = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

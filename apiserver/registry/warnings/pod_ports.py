@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import child, index
-from apiserver.registry.validation.windows import all_containers
-from apiserver.registry.warnings.go_values import container_port
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apiserver.registry.validation.windows import all_containers
+from kubeskew.apiserver.registry.warnings.go_values import container_port
 
 _SINCE = 27
 

@@ -5,10 +5,10 @@ Source: pkg/api/pod/warnings.go, about 1.33; which files hide each other is told
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import child, index
-from apiserver.registry.warnings.claims import claim_warnings
-from apiserver.registry.warnings.overlaps import overlap_warnings
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apiserver.registry.warnings.claims import claim_warnings
+from kubeskew.apiserver.registry.warnings.overlaps import overlap_warnings
 
 # (field, text, the first minor that says so), in upstream's order
 _KINDS = (

@@ -6,17 +6,17 @@ names come sorted.
 
 from collections.abc import Iterator, Sequence
 
-from apimachinery.errors import Object
-from apimachinery.field import child, index, key
-from apimachinery.quantity import Quantity
-from apimachinery.validation import names
-from apiserver.registry.validation.addresses import ip_warnings
-from apiserver.registry.validation.pod_annotations import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD
-from apiserver.registry.validation.pod_only import app_armor_profile
-from apiserver.registry.validation.windows import all_containers
-from apiserver.registry.warnings.node_labels import DEPRECATED, term_warnings
-from apiserver.registry.warnings.pod_ports import port_warnings
-from apiserver.registry.warnings.pod_volumes import volume_warnings
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import child, index, key
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.validation.addresses import ip_warnings
+from kubeskew.apiserver.registry.validation.pod_annotations import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD
+from kubeskew.apiserver.registry.validation.pod_only import app_armor_profile
+from kubeskew.apiserver.registry.validation.windows import all_containers
+from kubeskew.apiserver.registry.warnings.node_labels import DEPRECATED, term_warnings
+from kubeskew.apiserver.registry.warnings.pod_ports import port_warnings
+from kubeskew.apiserver.registry.warnings.pod_volumes import volume_warnings
 
 _ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": (

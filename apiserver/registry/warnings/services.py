@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from apimachinery.errors import Object
-from apimachinery.field import index
-from apiserver.registry.validation.addresses import cidr_warnings, ip_warnings
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import index
+from kubeskew.apiserver.registry.validation.addresses import cidr_warnings, ip_warnings
 
 _HINTS, _MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
 _EXTERNAL_DEPRECATED_SINCE, _CLOSE_DEPRECATED_SINCE = 36, 35

@@ -1,5 +1,5 @@
 """Device profiles: tables of what a piece of hardware is made of, and the devices that follow from them."""
 
-from kubelet.drivers.profiles.catalogue import PROFILES, ProfileError, resources_of
+from kubeskew.kubelet.drivers.profiles.catalogue import PROFILES, ProfileError, resources_of
 
 __all__ = ["PROFILES", "ProfileError", "resources_of"]

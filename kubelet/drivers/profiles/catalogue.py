@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apimachinery.versions import Version
-from kubelet.drivers.pools import Object, Pool, Slice, Unit, slices_for
-from kubelet.drivers.profiles import mig, plain, sriov, tpu
-from kubelet.drivers.profiles.devices import Hardware
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.drivers.pools import Object, Pool, Slice, Unit, slices_for
+from kubeskew.kubelet.drivers.profiles import mig, plain, sriov, tpu
+from kubeskew.kubelet.drivers.profiles.devices import Hardware
 
 _FIRST_WITH_DEVICE_NODES = 33
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubelet.drivers.pools import Unit
-from kubelet.drivers.profiles.devices import Hardware, device, identifier, version
+from kubeskew.kubelet.drivers.pools import Unit
+from kubeskew.kubelet.drivers.profiles.devices import Hardware, device, identifier, version
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ Whoever has the physical function has all of the card; each virtual function tak
 share of its bandwidth.
 """
 
-from kubelet.drivers.pools import Unit
-from kubelet.drivers.profiles.devices import Hardware, counters, device, version
+from kubeskew.kubelet.drivers.pools import Unit
+from kubeskew.kubelet.drivers.profiles.devices import Hardware, counters, device, version
 
 VIRTUAL_FUNCTIONS = 8
 _GIGABITS = 100

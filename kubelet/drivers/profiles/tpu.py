@@ -6,8 +6,8 @@ nodes by name or by host name.
 
 from collections.abc import Sequence
 
-from kubelet.drivers.pools import Object, Unit
-from kubelet.drivers.profiles.devices import Hardware, counters, device, version
+from kubeskew.kubelet.drivers.pools import Object, Unit
+from kubeskew.kubelet.drivers.profiles.devices import Hardware, counters, device, version
 
 CHIPS = 4  # of a machine
 MACHINES = 4  # of a 4x4 slice

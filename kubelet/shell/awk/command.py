@@ -2,12 +2,12 @@
 
 import re
 
-from kubelet.shell.awk.reading import Reader
-from kubelet.shell.awk.running import Awk
-from kubelet.shell.awk.symbols import AwkError, unescaped
-from kubelet.shell.awk.values import Input
-from kubelet.shell.inputs import inputs, text_of
-from kubelet.shell.process import BytesInput, Process
+from kubeskew.kubelet.shell.awk.reading import Reader
+from kubeskew.kubelet.shell.awk.running import Awk
+from kubeskew.kubelet.shell.awk.symbols import AwkError, unescaped
+from kubeskew.kubelet.shell.awk.values import Input
+from kubeskew.kubelet.shell.inputs import inputs, text_of
+from kubeskew.kubelet.shell.process import BytesInput, Process
 
 _SYNTAX_ERROR = 1
 _FATAL = 2

@@ -3,12 +3,12 @@
 import math
 import re
 
-from kubelet.shell.awk.reading import Node
-from kubelet.shell.awk.state import AwkState, Variables
-from kubelet.shell.awk.symbols import AwkError
-from kubelet.shell.awk.values import Input, Value, compare, is_true, number_of, text_of
-from kubelet.shell.process import MEMORY_SPENT, ExitError
-from kubelet.shell.regexes import compiled
+from kubeskew.kubelet.shell.awk.reading import Node
+from kubeskew.kubelet.shell.awk.state import AwkState, Variables
+from kubeskew.kubelet.shell.awk.symbols import AwkError
+from kubeskew.kubelet.shell.awk.values import Input, Value, compare, is_true, number_of, text_of
+from kubeskew.kubelet.shell.process import MEMORY_SPENT, ExitError
+from kubeskew.kubelet.shell.regexes import compiled
 
 
 class AwkExpressions(AwkState):

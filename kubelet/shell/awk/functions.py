@@ -3,10 +3,10 @@
 import math
 import re
 
-from kubelet.shell.awk.expressions import AwkExpressions
-from kubelet.shell.awk.reading import Node
-from kubelet.shell.awk.values import Input, Value, formatted, number_of, text_of
-from kubelet.shell.regexes import compiled
+from kubeskew.kubelet.shell.awk.expressions import AwkExpressions
+from kubeskew.kubelet.shell.awk.reading import Node
+from kubeskew.kubelet.shell.awk.values import Input, Value, formatted, number_of, text_of
+from kubeskew.kubelet.shell.regexes import compiled
 
 
 class AwkFunctions(AwkExpressions):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubelet.shell.awk.symbols import AwkError, symbols_of
+from kubeskew.kubelet.shell.awk.symbols import AwkError, symbols_of
 
 Node = tuple[Any, ...]
 

@@ -1,11 +1,11 @@
 """Runs awk programs."""
 
-from kubelet.shell.awk.functions import AwkFunctions
-from kubelet.shell.awk.reading import Node
-from kubelet.shell.awk.state import Variables
-from kubelet.shell.awk.symbols import AwkError
-from kubelet.shell.awk.values import Input, Value, formatted, is_true, number_of, text_of
-from kubelet.shell.process import MEMORY_SPENT, ExitError
+from kubeskew.kubelet.shell.awk.functions import AwkFunctions
+from kubeskew.kubelet.shell.awk.reading import Node
+from kubeskew.kubelet.shell.awk.state import Variables
+from kubeskew.kubelet.shell.awk.symbols import AwkError
+from kubeskew.kubelet.shell.awk.values import Input, Value, formatted, is_true, number_of, text_of
+from kubeskew.kubelet.shell.process import MEMORY_SPENT, ExitError
 
 _MOST_TURNS = 5_000_000
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubelet.shell.awk.reading import Program
-from kubelet.shell.awk.symbols import AwkError
-from kubelet.shell.awk.values import Input, Value, number_of, text_of
-from kubelet.shell.regexes import compiled
+from kubeskew.kubelet.shell.awk.reading import Program
+from kubeskew.kubelet.shell.awk.symbols import AwkError
+from kubeskew.kubelet.shell.awk.values import Input, Value, number_of, text_of
+from kubeskew.kubelet.shell.regexes import compiled
 
 Variables = dict[str, Any]
 

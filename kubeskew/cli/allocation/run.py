@@ -1,0 +1,113 @@
+"""Claims from files, allocated on the nodes of the files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubeskew.apimachinery.clock import SeededEntropy, deadline
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cli.allocation.files import AllocationFiles
+from kubeskew.cluster.failures import UserError
+from kubeskew.scheduler.allocator.allocated_state import AllocatedBook
+from kubeskew.scheduler.allocator.allocator import Allocator, Found
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.explaining import Explanation, explain
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.device_classes import DeviceClasses
+from kubeskew.scheduler.device_taints import TaintRules
+from kubeskew.scheduler.dynamic_rules import FILTER_SECONDS
+from kubeskew.scheduler.resource_claims import allocated_devices, allocation
+from kubeskew.scheduler.rules import SchedulerRules
+
+Object = dict[str, Any]
+
+_NOWHERE = "node"  # stands for any node, if the files name none
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    name: str
+    labels: Mapping[str, str]
+
+
+class AllocationRun:
+    """The books of a scheduler, filled from files."""
+
+    def __init__(self, files: AllocationFiles, version: Version, gates: FeatureGates) -> None:
+        self._files = files
+        self._rules = AllocatorRules.of(version, gates)
+        scheduler_rules = SchedulerRules.of(version, gates)
+        if not scheduler_rules.dynamic_resources:
+            hint = "choose 1.31 or later" if version.minor < 31 else "set DynamicResourceAllocation=true"
+            raise UserError(f"the scheduler of {version} allocates no devices: {hint}")
+        classes = DeviceClasses()
+        for each in files.classes.values():
+            classes.set_class(each)
+        taints = TaintRules(classes.get, self._rules.cel)
+        for rule in files.rules.values() if scheduler_rules.device_taint_rules else ():
+            taints.set_rule(rule)
+        self._slices = SliceIndex(self._rules)
+        for each in files.slices.values():
+            self._slices.set_slice(taints.patched(each))
+        self._state = self._allocated().state
+        self._allocator = Allocator(self._rules, classes, self._slices, self._state, SeededEntropy().uid)
+        self.claim_names = [key for key, claim in files.claims.items() if allocation(claim) is None]
+        if not self.claim_names:
+            raise UserError("the files have no claim without an allocation")
+        self._plans = self._allocator.plan([files.claims[name] for name in self.claim_names])
+
+    def _allocated(self) -> AllocatedBook:
+        book = AllocatedBook()
+        for claim in self._files.claims.values():
+            shares = self._rules.features.consumable_capacity
+            for device in allocated_devices(allocation(claim), shares=shares):
+                book.add(*device)
+        return book
+
+    def on_nodes(self, only: str | None, *, explained: bool) -> list[Object]:
+        """`{"name", "allocations": […] | None, "error"?, "explanation"?}` per node."""
+        labels = self._files.node_labels()
+        if only is not None and labels and only not in labels:
+            raise UserError(f"no node {only} in the files; there are {', '.join(sorted(labels))}")
+        names = [only] if only is not None else list(labels) or [_NOWHERE]
+        return [self._on_node(_Node(name, labels.get(name, {})), explained=explained) for name in names]
+
+    def _on_node(self, node: _Node, *, explained: bool) -> Object:
+        found: Found | None = None
+        answer: Object = {"name": node.name, "allocations": None}
+        try:
+            found = self._allocator.find(node, self._plans, lambda: deadline(FILTER_SECONDS))
+            if found is None:
+                answer["error"] = "cannot allocate all claims"
+            else:
+                answer["allocations"] = found.results()
+        except AllocationError as error:
+            answer["error"] = str(error)
+        if explained:
+            answer["explanation"] = _as_json(self._explanation(node, found))
+        return answer
+
+    def _explanation(self, node: _Node, found: Found | None) -> Explanation:
+        solution = None if found is None else found.solution
+        try:
+            return explain(self._plans, self._slices, node, self._state, self._rules, solution)
+        except AllocationError:  # the error says it all: no pool was looked at
+            return Explanation((), ())
+
+
+def _as_json(explanation: Explanation) -> Object:
+    return {
+        "pools": [{"pool": str(each.pool), "verdict": each.verdict} for each in explanation.pools],
+        "requests": [
+            {
+                "claim": request.claim,
+                "request": request.request,
+                "devices": [
+                    {"device": str(each.device), "verdict": each.verdict} for each in request.devices
+                ],
+            }
+            for request in explanation.requests
+        ],
+    }

@@ -1,0 +1,36 @@
+"""What an API server would say of the objects that `kubeskew allocate` reads, and allocates all the same."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.registry.validation.claims import claim_spec_errors
+from kubeskew.apiserver.registry.validation.device_classes import class_errors, taint_rule_errors
+from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
+from kubeskew.apiserver.registry.validation.slices import slice_errors
+
+Object = dict[str, Any]
+_Check = Callable[[Object, DeviceRules], list[FieldError]]
+
+_CHECKS: Mapping[str, _Check] = {
+    "DeviceClass": lambda spec, rules: class_errors(spec, None, rules),
+    "ResourceSlice": lambda spec, rules: slice_errors(spec, None, rules),
+    "ResourceClaim": lambda spec, rules: claim_spec_errors(spec, "spec", rules, stored=False),
+    "ResourceClaimTemplate": lambda spec, rules: claim_spec_errors(
+        spec.get("spec") or {}, "spec.spec", rules, stored=False
+    ),
+    "DeviceTaintRule": lambda spec, rules: taint_rule_errors(spec, None, rules),
+}
+
+
+def faults(obj: Object, kind: str, version: Version) -> list[FieldError]:
+    """Why a server of the version, with all gates on, would not store the object; it has the shape of v1."""
+    every_gate = DeviceRules(
+        version.minor,
+        consumable_capacity=True,
+        list_attributes=True,
+        fractional_capacity=True,
+        partition_types=True,
+    )
+    return _CHECKS[kind](obj.get("spec") or {}, every_gate)

@@ -1,0 +1,80 @@
+"""`kubeskew events`: who wrote what at which version."""
+
+import json
+from contextlib import aclosing
+from typing import Any
+
+import click
+
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.storage.failures import CompactedError, StorageError
+from kubeskew.cli.commands.options import (
+    output_option,
+    print_json,
+    print_table,
+    run_async,
+    state_dir_option,
+)
+from kubeskew.cli.history import events_since
+from kubeskew.cli.terminal import escaped
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.state import StateDir
+
+COLUMNS = ["REVISION", "TIME", "VERB", "OBJECT", "BY", "USER", "SERVER"]
+
+
+@click.command()
+@state_dir_option
+@output_option
+@click.option(
+    "--since", type=click.IntRange(0), default=0, show_default=True, help="Only after this revision."
+)
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+@click.argument("resource", required=False)
+def events(directory: StateDir, output: str, since: int, follow: bool, resource: str | None) -> None:
+    """List the log: what was written, by which component at which version, and when components came and went.
+
+    RESOURCE limits it to one, as plural or plural.group.
+
+    \b
+    kubeskew events
+    kubeskew events --since 100 pods
+    kubeskew events --follow resourceclaims.resource.k8s.io -o json
+    """
+    directory.load()
+    try:
+        run_async(
+            _follow(directory, since, resource, output)
+            if follow
+            else _list(directory, since, resource, output)
+        )
+    except KeyboardInterrupt:
+        return
+    except StorageError as error:
+        raise ClusterError(f"cannot read the log: {error}") from error
+    except CompactedError as error:
+        raise UserError(f"--since {error.asked}: the log begins after revision {error.horizon}") from error
+
+
+async def _list(directory: StateDir, since: int, resource: str | None, output: str) -> None:
+    async with aclosing(events_since(directory.storage_url, since, resource)) as found:
+        rows = [row async for row in found]
+    if output == "json":
+        print_json(rows)
+    else:
+        print_table(COLUMNS, [_short(row) for row in rows])
+
+
+async def _follow(directory: StateDir, since: int, resource: str | None, output: str) -> None:
+    async with aclosing(events_since(directory.storage_url, since, resource, follow=SystemClock())) as found:
+        async for row in found:
+            if output == "json":
+                click.echo(json.dumps(row))
+            else:
+                short = _short(row)
+                click.echo("   ".join(escaped(str(short[column.lower()])) for column in COLUMNS))
+
+
+def _short(row: dict[str, Any]) -> dict[str, Any]:
+    """Times of day are enough for people."""
+    return {**row, "time": row["time"][11:23]}

@@ -1,0 +1,171 @@
+"""`kubeskew replay` and `kubeskew repair`: whether the log and the objects agree, and making them agree."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.reading import LogReader
+from kubeskew.apiserver.storage.verifying import Difference, Replay
+from kubeskew.cli.commands.options import (
+    output_option,
+    print_json,
+    print_table,
+    run_async,
+    state_dir_option,
+)
+from kubeskew.cluster import processes
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.state import StateDir
+
+COLUMNS = ["REVISION", "WHAT", "OBJECT", "DETAILS"]
+
+
+@click.command()
+@state_dir_option
+@output_option
+def replay(directory: StateDir, output: str) -> int:
+    """Replay the log from the beginning and compare what it comes to with the table of objects.
+
+    Prints the SHA-256 of both, and every difference: objects that are missing, unknown or not as the log has
+    them, events that are damaged or gone. Exits 1 if there is any. The cluster may run meanwhile.
+
+    \b
+    kubeskew replay
+    kubeskew replay -o json
+    """
+    directory.load()
+    try:
+        result = run_async(_replayed(directory))
+    except StorageError as error:
+        raise ClusterError(f"cannot read the log: {error}") from error
+    if output == "json":
+        print_json(_document(result))
+    else:
+        _print(result)
+    return 1 if result.differences else 0
+
+
+async def _replayed(directory: StateDir) -> Replay:
+    async with await LogReader.open(directory.storage_url) as reader:
+        return await reader.replay()
+
+
+def _document(result: Replay) -> dict[str, Any]:
+    metadata = result.metadata
+    return {
+        "revision": result.revision,
+        "events": result.events,
+        "compacted": metadata.compacted,
+        "objects": len(result.objects),
+        "replayed": f"sha256:{result.replayed_hash}",
+        "projection": f"sha256:{result.projection_hash}",
+        "equal": not result.differences,
+        "lost": [{"first": first, "last": last} for first, last in metadata.lost],
+        "damaged": sorted(metadata.damaged),
+        "differences": _rows(result.differences),
+    }
+
+
+def _rows(differences: Sequence[Difference]) -> list[dict[str, Any]]:
+    return [_row(difference) for difference in differences]
+
+
+def _row(difference: Difference) -> dict[str, Any]:
+    key = difference.key
+    return {
+        "revision": difference.revision,
+        "what": difference.what,
+        "resource": key.resource if key else "",
+        "namespace": key.namespace if key else "",
+        "name": key.name if key else "",
+        "details": difference.text,
+    }
+
+
+def _print(result: Replay) -> None:
+    click.echo(f"revision    {result.revision}")
+    click.echo(f"events      {result.events}{_forgotten(result)}")
+    click.echo(f"objects     {len(result.objects)}")
+    click.echo(f"replayed    sha256:{result.replayed_hash}")
+    click.echo(f"projection  sha256:{result.projection_hash}")
+    if not result.differences:
+        click.echo("The log replays to the table of objects.")
+        return
+    click.echo()
+    _print_differences(result.differences)
+    hint = "With the cluster down, `kubeskew repair --from-log` rebuilds the table from the log."
+    click.echo(f"\n{hint}", err=True)
+
+
+def _forgotten(result: Replay) -> str:
+    """Which events are known not to be there any more."""
+    metadata = result.metadata
+    notes = [f"compacted at {metadata.compacted}"] if metadata.compacted else []
+    ranges = [str(first) if first == last else f"{first}-{last}" for first, last in metadata.lost]
+    notes += [f"lost before a repair: {', '.join(ranges)}"] if ranges else []
+    damaged = ", ".join(map(str, sorted(metadata.damaged)))
+    notes += [f"damaged before a repair: {damaged}"] if damaged else []
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def _print_differences(differences: Sequence[Difference]) -> None:
+    rows = _rows(differences)
+    for row in rows:
+        place = "/".join(filter(None, (row["namespace"], row["name"])))
+        row["object"] = f"{row['resource']} {place}".strip() or "-"
+    print_table(COLUMNS, rows)
+
+
+@click.command()
+@state_dir_option
+@output_option
+@click.option("--from-log", is_flag=True, help="Rebuild the table of objects from the log.")
+def repair(directory: StateDir, output: str, from_log: bool) -> None:
+    """Repair a damaged store of a cluster that is down.
+
+    Every event that is left goes into a new database, with the objects they come to; the damaged one is kept
+    beside it. An event that was damaged is put right only where the table of objects has the very bytes that
+    were written. What the log itself has lost is told and stays lost: an object whose last event is damaged
+    cannot be read, and revisions that are gone are not given again.
+
+    \b
+    kubeskew down
+    kubeskew repair --from-log
+    kubeskew up
+    """
+    if not from_log:
+        raise UserError("say what to repair from: `kubeskew repair --from-log`")
+    from kubeskew.apiserver.storage.repairing import repair as rebuild
+
+    directory.load()
+    with directory.locked():
+        state = directory.load()
+        running = [p.name for p in state.processes.values() if processes.alive(p.pid, p.birth)]
+        if running:
+            raise ClusterError(f"the cluster runs ({', '.join(running)}): stop it with `kubeskew down` first")
+        try:
+            result = rebuild(str(directory.database))
+        except StorageError as error:
+            raise ClusterError(str(error)) from error
+    if output == "json":
+        print_json(
+            {
+                "revision": result.revision,
+                "events": result.events,
+                "objects": result.objects,
+                "damagedDatabase": result.kept,
+                "healed": _rows(result.healed),
+                "lost": _rows(result.lost),
+            }
+        )
+        return
+    click.echo(f"Rebuilt {result.objects} objects from {result.events} events, up to {result.revision}.")
+    click.echo(f"The damaged database is kept as {result.kept}.")
+    if result.healed:
+        click.echo("\nPut right from the table of objects, which had what was written:\n")
+        _print_differences(result.healed)
+    if result.lost:
+        click.echo("\nLost for good:\n")
+        _print_differences(result.lost)

@@ -1,0 +1,89 @@
+"""`kubeskew up` and `kubeskew down`."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cli.commands.options import VERSION, cluster, parse_gates, run_async, state_dir_option
+from kubeskew.cluster.config import DEFAULT_NODES, ClusterSpec, load, numbered_nodes
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.planning import disagreements
+from kubeskew.cluster.state import StateDir
+
+
+@click.command()
+@state_dir_option
+@click.option("--version", type=VERSION, help="Kubernetes version of every component [default: 1.36].")
+@click.option("--nodes", type=click.IntRange(0), help="How many fake nodes [default: 3].")
+@click.option(
+    "--feature-gates", default="", metavar="A=true,B=false", help="Feature gates of every component."
+)
+@click.option(
+    "--ha", "servers", type=click.IntRange(1, 9), default=1, show_default=True, help="How many API servers."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the API server [default: a free one]."
+)
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A cluster file.")
+@click.pass_context
+def up(
+    ctx: click.Context,
+    directory: StateDir,
+    version: Version | None,
+    nodes: int | None,
+    feature_gates: str,
+    servers: int,
+    port: int,
+    config: Path | None,
+) -> None:
+    """Start a cluster in the background and return when it is ready.
+
+    A cluster that is in the state directory already is picked up as it was left, also after a crash.
+
+    \b
+    kubeskew up
+    kubeskew up --version 1.35 --nodes 1 --feature-gates DRAExtendedResource=true
+    kubeskew up --config cluster.yaml
+    """
+    base = load(config) if config else ClusterSpec(nodes=numbered_nodes(DEFAULT_NODES))
+    spec = base.with_flags(version, parse_gates(feature_gates), nodes, servers, port)
+    if directory.exists():
+        given = {
+            "version": version or config,
+            "gates": feature_gates or config,
+            "nodes": config,
+            "count": nodes is not None,
+            "servers": ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE,
+            "port": port,
+        }
+        _check_agreement(directory, spec, {name for name, said in given.items() if said})
+    run_async(cluster(directory).up(spec))
+    click.echo(f"The cluster is ready. Use it with:\n\n  export KUBECONFIG={directory.kubeconfig.absolute()}")
+    click.echo("  kubectl get nodes\n\nStop it with `kubeskew down`.")
+
+
+def _check_agreement(directory: StateDir, spec: ClusterSpec, given: Collection[str]) -> None:
+    """Raises UserError if the cluster that is there is another than the one asked for."""
+    found = disagreements(directory.load(), spec, given)
+    if found:
+        raise UserError(
+            f"there is another cluster in {directory.path} already: {'; '.join(found)}. Change it with "
+            "upgrade, downgrade or gates, pick it up as it is with `kubeskew up` alone, "
+            "or remove it with `kubeskew down --purge`"
+        )
+
+
+@click.command()
+@state_dir_option
+@click.option("--purge", is_flag=True, help="Remove the cluster's data too: the log, credentials and all.")
+def down(directory: StateDir, purge: bool) -> None:
+    """Stop the cluster; its data stays unless --purge is given.
+
+    \b
+    kubeskew down
+    kubeskew down --purge
+    """
+    run_async(cluster(directory).down(purge=purge))

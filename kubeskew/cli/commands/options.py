@@ -1,0 +1,111 @@
+"""What several commands share: the state directory, gates, versions, output."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.component import VersionParam
+from kubeskew.apimachinery.gates import parse_overrides
+from kubeskew.cli.terminal import echo, escaped
+from kubeskew.cluster.cluster import Cluster
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.state import StateDir
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+VERSION = VersionParam()
+
+
+def _take_state_dir(ctx: click.Context, _param: click.Parameter, value: Path | None) -> StateDir:
+    return StateDir((value or ctx.obj or Path(".kubeskew")).absolute())
+
+
+state_dir_option = click.option(
+    "--state-dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=_take_state_dir,
+    help="Where the cluster's files are (default: ./.kubeskew, or $KUBESKEW_STATE_DIR).",
+)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format.",
+)
+component_option = click.option(
+    "--component",
+    "components",
+    multiple=True,
+    metavar="C",
+    help="Only this component (apiserver, controller-manager, scheduler, kubelet, kubelet/NODE); repeatable.",
+)
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false` as a mapping. Raises UserError. Versions are asked later, per component."""
+    try:
+        return parse_overrides(text)
+    except ValueError as error:
+        raise UserError(f"feature gates: {error}") from error
+
+
+def parse_gate_changes(text: str) -> dict[str, bool | None]:
+    """As `parse_gates`; `A-` is None: no longer set by hand."""
+    items = [item.strip() for item in text.split(",")]
+    unset = [item for item in items if item.endswith("-")]
+    kept = parse_gates(",".join(item for item in items if item not in unset))
+    return {**kept, **dict.fromkeys(item[:-1] for item in unset)}
+
+
+def show_progress(text: str) -> None:
+    echo(f"· {text}", err=True)
+
+
+def cluster(directory: StateDir) -> Cluster:
+    """The cluster of a state directory, telling its progress on standard error."""
+    return Cluster(directory, SystemClock(), show_progress)
+
+
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine; of several failures at once, the first is the command's.
+
+    SIGTERM interrupts it as Ctrl-C does, so that what was started for it is ended.
+    """
+    try:
+        return asyncio.run(_until_terminated(coroutine))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    except BaseExceptionGroup as group:
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+async def _until_terminated(coroutine: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await coroutine
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows as aligned columns, in kubectl's manner; a column's key is its title in lower case."""
+    cells = [[escaped(str(row.get(column.lower(), ""))) for column in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for line in [list(columns), *cells]:
+        click.echo("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

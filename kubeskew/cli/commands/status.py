@@ -1,0 +1,162 @@
+"""The commands that only look: `status`, `kubeconfig`, `logs`."""
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubeskew.apimachinery.clock import Clock, SystemClock
+from kubeskew.cli.commands.options import (
+    output_option,
+    print_json,
+    print_table,
+    run_async,
+    state_dir_option,
+)
+from kubeskew.cli.terminal import echo
+from kubeskew.cluster import processes
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.readiness import Probes
+from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.kubelet.layout import NodeLayout
+
+FOLLOW_SECONDS = 0.1
+
+_DOWN = frozenset({"Killed", "Stopped", "Ended"})
+
+
+@click.command()
+@state_dir_option
+@output_option
+def status(directory: StateDir, output: str) -> None:
+    """Show every component with its version, gates, process and log.
+
+    \b
+    kubeskew status
+    kubeskew status -o json
+    """
+    state = directory.load()
+    rows = run_async(_rows(directory, state))
+    if output == "json":
+        server = state.of_kind("apiserver")[0]
+        print_json(
+            {
+                "server": f"https://127.0.0.1:{server.port}",
+                "kubeconfig": str(directory.kubeconfig.absolute()),
+                "stateDir": str(directory.path),
+                "runtimeDir": state.runtime_dir or None,
+                "storage": directory.storage_url,
+                "components": rows,
+                "nodes": [_node(directory, state, name) for name in state.nodes],
+            }
+        )
+        return
+    print_table(
+        ["COMPONENT", "VERSION", "STATE", "PID", "GATES"], [{**row, "pid": row["pid"] or "-"} for row in rows]
+    )
+
+
+async def _rows(directory: StateDir, state: State) -> list[dict[str, Any]]:
+    components = state.components()
+    running = [process for process in state.processes.values() if _runs(process)]
+    async with Probes(directory) as probes:
+        ready = set().union(*await asyncio.gather(*(_ready(probes, process) for process in running)))
+    return [_row(directory, state, name, process, ready) for name, process in components.items()]
+
+
+async def _ready(probes: Probes, process: Process) -> set[str]:
+    """The components in a process that are ready."""
+    if process.kind == "kubelet":
+        hosted = await probes.hosted(process) or {}
+        return {f"kubelet/{node}" for node, each in hosted.items() if each["ready"]}
+    return set() if await probes.missing(process) else {process.name}
+
+
+def _runs(process: Process) -> bool:
+    return processes.alive(process.pid, process.birth)
+
+
+def _row(
+    directory: StateDir, state: State, name: str, process: Process, ready: Collection[str]
+) -> dict[str, Any]:
+    state_now = _state(state, name, process, ready)
+    return {
+        "component": name,
+        "version": process.version,
+        "state": state_now,
+        "pid": process.pid if state_now not in _DOWN else None,
+        "gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in process.gates.items()),
+        "log": str(directory.log(process.name).absolute()),
+        "metrics": process.url("/metrics"),
+    }
+
+
+def _state(state: State, name: str, process: Process, ready: Collection[str]) -> str:
+    if name.partition("/")[2] in state.killed_nodes or not process.wanted:
+        return "Killed"
+    if not _runs(process):
+        return "Stopped" if process.pid == 0 else "Ended"
+    return "Ready" if name in ready else "NotReady"
+
+
+def _node(directory: StateDir, state: State, name: str) -> dict[str, str]:
+    sockets = Path(state.runtime_dir) if state.runtime_dir else None
+    layout = NodeLayout.under(directory.kubelet_root(), name, sockets)
+    directories = {
+        "rootDir": layout.node,
+        "kubeletDir": layout.kubelet,
+        "pluginsDir": layout.plugins,
+        "registrarDir": layout.registry,
+        "devicePluginsDir": layout.device_plugins,
+        "podResourcesDir": layout.pod_resources,
+        "cdiDir": layout.cdi,
+    }
+    return {"name": name, **{key: str(path.absolute()) for key, path in directories.items()}}
+
+
+@click.command()
+@state_dir_option
+def kubeconfig(directory: StateDir) -> None:
+    """Print the administrator's kubeconfig.
+
+    \b
+    kubeskew kubeconfig > ~/.kube/config
+    """
+    directory.load()
+    click.echo(directory.kubeconfig.read_text(), nl=False)
+
+
+@click.command()
+@state_dir_option
+@click.argument("component")
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+def logs(directory: StateDir, component: str, follow: bool) -> None:
+    """Print the log of a component.
+
+    \b
+    kubeskew logs scheduler
+    kubeskew logs kubelet/node-1 -f
+    """
+    components = directory.load().components()
+    if component not in components:
+        raise UserError(f"there is no component {component}; components are: {', '.join(components)}")
+    path = directory.log(components[component].name)
+    if not path.exists():
+        raise ClusterError(f"{component} has not written a log yet: {path} does not exist")
+    if follow:
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how one ends this
+            run_async(_follow(path, SystemClock()))
+        return
+    echo(path.read_text(errors="replace"), nl=False)
+
+
+async def _follow(path: Path, clock: Clock) -> None:
+    """Print what the log holds, and whatever it grows by; does not end."""
+    with path.open(errors="replace") as file:
+        while True:
+            if text := file.read():
+                echo(text, nl=False)
+            await clock.sleep(FOLLOW_SECONDS)

@@ -1,0 +1,157 @@
+"""The clusters that scenarios run on: one of our own, or whatever a kubeconfig points to."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kubeskew.apimachinery.client.refs import NAMESPACES
+from kubeskew.apimachinery.client.rest import APIClient, user_agent
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.cli.history import events_since, evidence, newest_revision
+from kubeskew.cluster import config
+from kubeskew.cluster.cluster import Cluster
+from kubeskew.cluster.readiness import Probes
+from kubeskew.cluster.state import StateDir
+from kubeskew.conformance.errors import ScenarioError
+from kubeskew.conformance.evidence.log import Logged
+
+
+class LocalControl:
+    """A cluster of our own in a state directory that is made for it and removed with it, unless `keep`."""
+
+    def __init__(self, clock: Clock, progress: Callable[[str], None], *, keep: bool = False) -> None:
+        # short, because sockets below it have paths of at most 108 bytes
+        self._directory = StateDir(Path(tempfile.mkdtemp(prefix="kubeskew-")))
+        self._cluster = Cluster(self._directory, clock, progress)
+        self._keep = keep
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._directory.kubeconfig
+
+    def client(self) -> APIClient:
+        return APIClient.from_kubeconfig(self.kubeconfig, user_agent("kubeskew", DEFAULT_VERSION))
+
+    async def start(self, cluster: Mapping[str, Any]) -> None:
+        await self._cluster.up(config.parse(dict(cluster), "the scenario's cluster"))
+
+    async def stop(self) -> None:
+        if self._directory.exists():
+            await self._cluster.down()
+        if not self._keep:
+            shutil.rmtree(self._directory.path, ignore_errors=True)
+
+    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        await self._cluster.move(Version.parse(to), components, downgrade=False, force=force)
+
+    async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        await self._cluster.move(Version.parse(to), components, downgrade=True, force=force)
+
+    async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None:
+        await self._cluster.set_gates(gates, components)
+
+    async def restart(self, component: str) -> None:
+        await self._cluster.restart(component)
+
+    async def kill(self, component: str) -> None:
+        await self._cluster.kill(component)
+
+    async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
+        await self._cluster.switch(name, nodes, switches)
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        found: dict[str, Sequence[str]] = {}
+        async with Probes(self._directory) as probes:
+            for process in self._directory.load().of_kind("kubelet"):
+                for node, drivers in (await probes.prepared(process)).items():
+                    claims = [claim for each in drivers.values() for claim in each]
+                    found[node] = [f"{claim['namespace']}/{claim['name']}" for claim in claims]
+        return found
+
+    async def metrics(self, component: str, path: str) -> str:
+        process = self._directory.load().components().get(component)
+        if process is None:
+            raise ScenarioError(f"there is no component {component} whose metrics could be read")
+        async with Probes(self._directory) as probes:
+            status, text = await probes.request("GET", process.url(path))
+        if status != 200:
+            raise TimeoutError(f"{component} answers {status or 'nothing'} to {path}")
+        return text
+
+    async def revision(self) -> int:
+        return await newest_revision(self._directory.storage_url)
+
+    async def log(self) -> Sequence[Logged]:
+        return await evidence(self._directory.storage_url)
+
+    async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
+        return [event async for event in events_since(self._directory.storage_url, since)]
+
+
+class KubeconfigControl:
+    """A cluster of somebody else's: it can be asked and written to, but not changed."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self._kubeconfig
+
+    def client(self) -> APIClient:
+        return APIClient.from_kubeconfig(self._kubeconfig, user_agent("kubeskew", DEFAULT_VERSION))
+
+    async def start(self, cluster: Mapping[str, Any]) -> None:
+        """The cluster is there already; what the header describes does not apply."""
+
+    async def stop(self) -> None:
+        """The cluster is not ours to end."""
+
+    async def upgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        raise self._refusal("upgrade")
+
+    async def downgrade(self, to: str, components: Sequence[str], *, force: bool) -> None:
+        raise self._refusal("downgrade")
+
+    async def gates(self, gates: Mapping[str, bool], components: Sequence[str]) -> None:
+        raise self._refusal("gates")
+
+    async def restart(self, component: str) -> None:
+        raise self._refusal("restart")
+
+    async def kill(self, component: str) -> None:
+        raise self._refusal("kill")
+
+    async def driver(self, name: str, nodes: Sequence[str], switches: Mapping[str, Any]) -> None:
+        raise self._refusal("driver")
+
+    async def prepared(self) -> Mapping[str, Sequence[str]]:
+        return {}
+
+    async def metrics(self, component: str, path: str) -> str:
+        raise self._refusal("metric")
+
+    async def revision(self) -> int:
+        """Of a foreign cluster only what a list tells is known."""
+        client = self.client()
+        try:
+            return int((await client.list(NAMESPACES, limit=1))["metadata"]["resourceVersion"])
+        finally:
+            await client.close()
+
+    async def log(self) -> Sequence[Logged]:
+        """A foreign cluster's log cannot be read."""
+        return []
+
+    async def events(self, since: int) -> Sequence[Mapping[str, Any]]:
+        """A foreign cluster's log cannot be read."""
+        return []
+
+    @staticmethod
+    def _refusal(operation: str) -> ScenarioError:
+        return ScenarioError(
+            f"the operation {operation} needs a cluster of kubeskew's own: leave out --kubeconfig"
+        )

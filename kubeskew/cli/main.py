@@ -1,0 +1,159 @@
+"""The `kubeskew` command: every command is a module of its own, imported only when it is called."""
+
+import gc
+import importlib
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubeskew.cli.terminal import echo
+from kubeskew.cluster.failures import ClusterError, UserError
+
+INTERRUPTED = 130  # as a shell says it of SIGINT
+
+# name → module:attribute; the order is that of the help text
+COMMANDS = {
+    "up": "kubeskew.cli.commands.lifecycle:up",
+    "down": "kubeskew.cli.commands.lifecycle:down",
+    "status": "kubeskew.cli.commands.status:status",
+    "kubeconfig": "kubeskew.cli.commands.status:kubeconfig",
+    "logs": "kubeskew.cli.commands.status:logs",
+    "upgrade": "kubeskew.cli.commands.changes:upgrade",
+    "downgrade": "kubeskew.cli.commands.changes:downgrade",
+    "gates": "kubeskew.cli.commands.changes:gates",
+    "restart": "kubeskew.cli.commands.changes:restart",
+    "kill": "kubeskew.cli.commands.changes:kill",
+    "events": "kubeskew.cli.commands.events:events",
+    "replay": "kubeskew.cli.commands.integrity:replay",
+    "repair": "kubeskew.cli.commands.integrity:repair",
+    "allocate": "kubeskew.cli.commands.allocate:allocate",
+    "run": "kubeskew.cli.commands.scenarios:run",
+    "matrix": "kubeskew.cli.commands.scenarios:matrix",
+    "apiserver": "kubeskew.apiserver.cli:apiserver",
+    "controller-manager": "kubeskew.controllers.cli:controller_manager",
+    "scheduler": "kubeskew.scheduler.cli:scheduler",
+    "kubelet": "kubeskew.kubelet.cli:kubelet",
+    "driver": "kubeskew.kubelet.drivers.cli:driver",
+}
+
+SUMMARIES = {
+    "up": "Start a cluster in the background, or pick up the one that is there.",
+    "down": "Stop the cluster.",
+    "status": "Show every component with its version, gates and process.",
+    "kubeconfig": "Print the administrator's kubeconfig.",
+    "logs": "Print the log of a component.",
+    "upgrade": "Bring components to a newer version, in upstream's order.",
+    "downgrade": "Bring components to an older version, in the reverse order.",
+    "gates": "Set feature gates.",
+    "restart": "Stop a component gracefully and start it again.",
+    "kill": "End a component with SIGKILL; it stays down until restarted.",
+    "events": "List who wrote what at which version, from the log.",
+    "replay": "Replay the log and compare it with the table of objects.",
+    "repair": "Rebuild a damaged store from its log, while the cluster is down.",
+    "allocate": "Show which devices the scheduler would pick for claims, without a cluster.",
+    "run": "Run scenarios.",
+    "matrix": "Run the matrix of scenarios and version pairs.",
+    "apiserver": "Run an API server in the foreground.",
+    "controller-manager": "Run a controller manager in the foreground.",
+    "scheduler": "Run a scheduler in the foreground.",
+    "kubelet": "Run a kubelet for fake nodes in the foreground.",
+    "driver": "Run an example DRA driver in the foreground.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called, so that `kubeskew` starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Here and not in `main`, because click makes a failure of a reader that leaves."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # whoever reads our output has seen enough (`kubeskew events | head`)
+            _discard_output()
+            return 0
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="KUBESKEW_STATE_DIR",
+    default=Path(".kubeskew"),
+    show_default=True,
+    help="Where the cluster's files are.",
+)
+@click.version_option(package_name="kubeskew")
+@click.pass_context
+def cli(ctx: click.Context, state_dir: Path) -> None:
+    """A Kubernetes control plane you can bend: every component at a version and gates of its own.
+
+    \b
+    kubeskew up --version 1.35 --nodes 2
+    export KUBECONFIG=$PWD/.kubeskew/kubeconfig
+    kubectl get nodes
+    kubeskew upgrade --to 1.36
+    kubeskew down
+    """
+    ctx.obj = state_dir
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: exit 0 on success, 1 on a failed run, 2 on wrong usage."""
+    gc.set_threshold(50_000, 20, 50)  # importing makes many objects and frees few
+    code = _run(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    sys.exit(code)
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        result: Any = cli.main(args=arguments, prog_name="kubeskew", standalone_mode=False)
+    except click.ClickException as error:
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue(), err=True, nl=False)
+        return error.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return _failed("interrupted", INTERRUPTED)
+    except UserError as error:
+        return _failed(str(error), 2)
+    except ClusterError as error:
+        return _failed(str(error), 1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _failed(f"{where}{error.strerror or error}", 1)
+    return result if isinstance(result, int) else 0
+
+
+def _failed(text: str, code: int) -> int:
+    echo(f"kubeskew: {text}", err=True)
+    return code
+
+
+def _discard_output() -> None:
+    """Nobody reads standard output any more: what is left of it must not fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

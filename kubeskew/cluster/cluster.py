@@ -1,0 +1,309 @@
+"""The local cluster: start it, change it component by component, end it.
+
+There is no supervising daemon. Every command reads the record, does its work under the directory's lock and
+writes the record before and after each process it starts, so that a crash leaves nothing unknown.
+"""
+
+import asyncio
+import random
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster import creation, driver_accounts, drivers, launching, processes, runtime_dir, skew
+from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.failures import ClusterError
+from kubeskew.cluster.planning import (
+    Target,
+    changed_gates,
+    check_direction,
+    check_gates,
+    check_portable,
+    check_steps,
+    describe,
+    select,
+    versioned,
+)
+from kubeskew.cluster.ports import HeldPorts, is_free
+from kubeskew.cluster.readiness import Probes, server_runs, wait_cluster, wait_ready, wait_until
+from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.cluster.timeline import announce
+
+
+class Cluster:
+    """The cluster of one state directory. `progress` is told what happens, one short line at a time."""
+
+    def __init__(self, directory: StateDir, clock: Clock, progress: Callable[[str], None]) -> None:
+        self.directory = directory
+        self._clock = clock
+        self._progress = progress
+        self._ports = HeldPorts(random.SystemRandom())
+
+    # -- start and end -------------------------------------------------------------------------------------
+
+    async def up(self, spec: ClusterSpec) -> None:
+        """Start the cluster; one that exists is picked up as it is recorded. Returns when it is ready."""
+        if not self.directory.exists():
+            with self._ports:
+                creation.plan(spec, self._ports)  # what is wrong with it is said before anything is written
+        with self.directory.locked(), self._ports:
+            if self.directory.exists():
+                state = self.directory.load()
+                self._progress("picking up the cluster that is there")
+                self._revive_nodes(state)
+            else:
+                state = creation.create(self.directory, spec, self._ports, self._clock.now())
+            runtime_dir.ensure(state)
+            self.directory.save(state)
+            stopped = [p for p in state.processes.values() if not processes.alive(p.pid, p.birth)]
+            for process in sorted(stopped, key=lambda p: skew.UPGRADE_ORDER.index(p.kind)):
+                self._progress(f"starting {process.name} {process.version}")
+                self._start(state, process)
+            async with Probes(self.directory) as probes:
+                try:
+                    ready = wait_ready(
+                        self.directory, probes, state, state.processes.values(), self._progress
+                    )
+                    await asyncio.gather(driver_accounts.introduce(probes, state), ready)
+                    await wait_cluster(self.directory, probes, state, self._progress)
+                except ClusterError as error:
+                    hint = "What has started runs on: `kubeskew status` shows it, `kubeskew down` stops it"
+                    raise ClusterError(f"{error}\n{hint}") from None
+
+    def _revive_nodes(self, state: State) -> None:
+        """Killed kubelets whose process runs on for others come back with the cluster."""
+        killed, state.killed_nodes = set(state.killed_nodes), []
+        for process in state.of_kind("kubelet"):
+            if killed & set(process.nodes):
+                self._reload_nodes(state, process)
+
+    async def down(self, *, purge: bool = False) -> None:
+        """Stop everything, API servers last; `purge` removes what is in the state directory too."""
+        if not (purge and self.directory.half_made()):
+            with self._changing() as state:
+                servers = state.of_kind("apiserver")
+                others = [p for p in state.processes.values() if p not in servers]
+                try:
+                    await self._stop(state, *others)
+                finally:  # whatever could not be told, nothing runs on
+                    await self._stop(state, *servers)
+                for process in state.processes.values():
+                    process.pid, process.birth = 0, ""
+                runtime_dir.remove(state)
+                self.directory.save(state)
+        if purge:
+            self.directory.purge()
+
+    @contextmanager
+    def _changing(self) -> Iterator[State]:
+        """The record, to be changed while nobody else does. Raises UserError if there is no cluster."""
+        self.directory.load()
+        with self.directory.locked(), self._ports:
+            yield self.directory.load()
+
+    # -- change --------------------------------------------------------------------------------------------
+
+    async def move(self, to: Version, names: Sequence[str], *, downgrade: bool, force: bool) -> None:
+        """Upgrade or downgrade the named components (all if none), in upstream's order.
+
+        Those that are at the version already stay as they are.
+        """
+        with self._changing() as state:
+            components = state.components()
+            chosen = [name for name in versioned(state, names) if components[name].version != str(to)]
+            if not chosen:
+                self._progress(f"{', '.join(names) or 'every component'}: at {to} already")
+                return
+            if not force:
+                check_direction(state, chosen, to, downgrade=downgrade)
+            order = skew.downgrade_order if downgrade else skew.upgrade_order
+            targets = {n: Target(to, components[n].gates) for n in order(chosen)}
+            check_portable(targets)
+            await self._change(state, targets, force=force)
+
+    async def set_gates(self, gates: Mapping[str, bool | None], names: Sequence[str]) -> None:
+        """Set gates of the named components (all if none), or unset them (None); they restart with them."""
+        with self._changing() as state:
+            targets = {}
+            for name in skew.upgrade_order(versioned(state, names)):
+                process = state.components()[name]
+                target = Target(Version.parse(process.version), changed_gates(process.gates, gates))
+                check_gates(name, target)
+                if target.gates != process.gates:
+                    targets[name] = target
+            if not targets:
+                self._progress(f"{', '.join(names) or 'every component'}: has these gates already")
+                return
+            await self._change(state, targets, force=True)
+
+    async def restart(self, name: str) -> None:
+        """Stop a component gracefully, if it runs, and start it again as it was."""
+        with self._changing() as state:
+            targets = {}
+            for each in select(state, [name]):
+                process = state.components()[each]
+                targets[each] = Target(Version.parse(process.version), process.gates)
+            await self._change(state, targets, force=True)
+
+    async def kill(self, name: str) -> None:
+        """End a component with SIGKILL; it stays down until it is restarted."""
+        with self._changing() as state:
+            chosen = select(state, [name])
+            running = [each for each in chosen if each in self._up(state)]
+            for process in {p.name: p for n, p in state.components().items() if n in chosen}.values():
+                await self._kill(state, process, [n.partition("/")[2] for n in chosen])
+            for each in running:
+                self._progress(f"{each}: killed")
+                await self._announce(state, each, "killed")
+            if not running:
+                self._progress(f"{name} does not run")
+
+    async def switch(self, driver: str, nodes: Sequence[str], changes: Mapping[str, Any]) -> None:
+        """Change what goes wrong in a driver, on these nodes or on all; returns when it is in effect."""
+        with self._changing() as state:
+            (name,) = select(state, [drivers.component(driver)])
+            process = state.processes[name]
+            drivers.switch(state, driver, nodes, changes)
+            self._progress(f"{name}: {', '.join(f'{key}={value}' for key, value in changes.items())}")
+            drivers.tell(self.directory, state)
+            if processes.alive(process.pid, process.birth):
+                async with Probes(self.directory) as probes:
+                    await wait_ready(self.directory, probes, state, [process], self._progress)
+
+    @staticmethod
+    def _up(state: State) -> set[str]:
+        """The components that run."""
+        alive = {p.name for p in state.processes.values() if processes.alive(p.pid, p.birth)}
+        killed = {f"kubelet/{node}" for node in state.killed_nodes}
+        return {n for n, p in state.components().items() if p.name in alive and n not in killed}
+
+    async def _kill(self, state: State, process: Process, nodes: Sequence[str]) -> None:
+        """Kill a process; of a kubelet process, only `nodes`, as long as it has others."""
+        leaving = [node for node in process.nodes if node in nodes]
+        state.killed_nodes = sorted({*state.killed_nodes, *leaving})
+        if set(process.nodes) - set(state.killed_nodes):
+            self._reload_nodes(state, process)
+            await self._await_unhosted(process, leaving)
+            return
+        process.wanted = False
+        self.directory.save(state)
+        await processes.stop(process.pid, process.birth, kill=True)
+
+    async def _change(self, state: State, targets: Mapping[str, Target], *, force: bool) -> None:
+        """Bring components to their targets in the given order; all steps are checked before the first."""
+        for name, target in targets.items():
+            check_gates(name, target)
+        if not force:
+            check_steps(state, targets)
+        kubelets = {n.partition("/")[2]: t for n, t in targets.items() if skew.kind_of(n) == "kubelet"}
+        async with Probes(self.directory) as probes:
+            for name in targets:
+                if skew.kind_of(name) != "kubelet":
+                    await self._replace(state, state.processes[name], targets[name], probes)
+                elif kubelets:
+                    await self._move_nodes(state, kubelets, probes)
+                    kubelets = {}
+            await wait_cluster(self.directory, probes, state, self._progress)
+
+    async def _replace(self, state: State, process: Process, target: Target, probes: Probes) -> None:
+        """Stop one process and start it as `target`."""
+        self._progress(f"{process.name}: {describe(process, target)}")
+        await self._stop(state, process)
+        self._ports.keep(process.port)
+        process.version, process.gates = str(target.version), dict(target.gates)
+        self._start(state, process)
+        await wait_ready(self.directory, probes, state, [process], self._progress)
+
+    async def _move_nodes(self, state: State, targets: Mapping[str, Target], probes: Probes) -> None:
+        """Take nodes out of their kubelet processes, then host each in one at its target."""
+        for process in [p for p in state.of_kind("kubelet") if set(p.nodes) & set(targets)]:
+            leaving = [node for node in process.nodes if node in targets]
+            self._progress(f"kubelet {', '.join(leaving)}: {describe(process, targets[leaving[0]])}")
+            if len(leaving) == len(process.nodes):
+                await self._stop(state, process)
+                del state.processes[process.name]
+            else:
+                await self._part(state, process, leaving)
+        state.killed_nodes = [node for node in state.killed_nodes if node not in targets]
+        changed = {creation.host(state, self._ports, node, target).name for node, target in targets.items()}
+        for process in [state.processes[name] for name in sorted(changed)]:
+            if processes.alive(process.pid, process.birth):
+                self._reload_nodes(state, process)
+            else:
+                self._start(state, process)
+        self.directory.save(state)
+        await wait_ready(
+            self.directory, probes, state, [state.processes[name] for name in sorted(changed)], self._progress
+        )
+
+    async def _part(self, state: State, process: Process, leaving: Sequence[str]) -> None:
+        """Take nodes out of a kubelet process that goes on with others."""
+        unheard = [f"kubelet/{n}" for n in leaving] if not server_runs(state) else []
+        for name in [each for each in unheard if each in self._up(state)]:
+            await self._announce(state, name, "stopped")
+        process.nodes = [node for node in process.nodes if node not in leaving]
+        self._reload_nodes(state, process)
+        await self._await_unhosted(process, leaving)
+
+    def _reload_nodes(self, state: State, process: Process) -> None:
+        launching.write_nodes_file(self.directory, state, process)
+        self.directory.save(state)
+        processes.send(process.pid, process.birth, signal.SIGHUP)
+
+    async def _await_unhosted(self, process: Process, nodes: Iterable[str]) -> None:
+        async with Probes(self.directory) as probes:
+
+            async def still_there() -> str:
+                hosted = await probes.hosted(process) or {}
+                return ", ".join(node for node in nodes if node in hosted)
+
+            await wait_until(f"{process.name} letting go of nodes", still_there)
+
+    def _start(self, state: State, process: Process) -> None:
+        if process.port and not is_free(process.port):
+            self._find_port(state, process)
+        launching.start(self.directory, state, process)
+        self.directory.save(state)
+
+    def _find_port(self, state: State, process: Process) -> None:
+        """Only the API server's port is known to others; the rest may move."""
+        if process.kind == "apiserver":
+            raise ClusterError(
+                f"{process.name} cannot start: another process listens on its port {process.port}. "
+                "End that one and try again"
+            )
+        process.port = creation.free_port(state, self._ports)
+
+    async def _stop(self, state: State, *stopping: Process) -> None:
+        """Stop gracefully, and put on the time line what the processes cannot say there themselves."""
+        running = [process for process in stopping if processes.alive(process.pid, process.birth)]
+        components = [(n, p) for n, p in state.components().items() if p in running]
+        unheard = [n for n, p in components if not self._is_heard(state, p) and n in self._up(state)]
+        gently = await asyncio.gather(*(processes.stop(p.pid, p.birth) for p in running))
+        killed = [process for process, gentle in zip(running, gently, strict=True) if not gentle]
+        for process in killed:
+            self._progress(f"{process.name} did not stop in {processes.STOP_SECONDS:.0f} s and was killed")
+        for name, process in components:
+            if process in killed or name in unheard:
+                await self._announce(state, name, "killed" if process in killed else "stopped")
+
+    @staticmethod
+    def _is_heard(state: State, process: Process) -> bool:
+        """Whether the process can tell an API server that it stops; a server writes to the log itself."""
+        return process.kind == "apiserver" or server_runs(state)
+
+    async def _announce(self, state: State, name: str, what: str) -> None:
+        process = state.components()[name]
+        event = {
+            "component": name,
+            "what": what,
+            "version": process.version,
+            "gates": process.feature_gates.flag(),
+        }
+        try:
+            await announce(self.directory, state, self._clock, event)
+        except ClusterError as error:  # what was done is done
+            self._progress(f"{name}: {what}, but {error}")

@@ -1,0 +1,244 @@
+"""The cluster file of `up --config`, and the cluster that flags describe.
+
+version: "1.35"
+featureGates: {DRAExtendedResource: true}
+nodes:
+- name: gpu-node            # or count: 100
+  labels: {zone: a}
+  capacity: {cpu: "8", memory: 32Gi, pods: "110"}
+  drivers: [{name: gpu.example.com, devices: 8}]     # or profile: a100-mig, …; resources: {slices: […]}
+                                                     # and pluginAPIs: [v1beta1], if not all are to be served
+- name: plugin-node
+  devicePlugins: [{resource: example.com/gpu, devices: 2}]
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.quota.names import is_extended, is_native
+from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
+from kubeskew.cluster.failures import UserError
+from kubeskew.kubelet.drivers.profiles import PROFILES
+from kubeskew.kubelet.drivers.settings import offer, plugin_apis
+
+DEFAULT_NODES = 3
+DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+
+_CLUSTER_KEYS = {"version", "featureGates", "runtimeConfig", "nodes", "components"}
+_NODE_KEYS = {"name", "count", "labels", "taints", "capacity", "drivers", "devicePlugins"}
+_PLUGIN_KEYS = {"resource", "devices", "deviceName"}
+_DRIVER_KEYS = {
+    *("name", "devices", "deviceName", "attributes", "capacity", "profile", "resources", "pluginAPIs")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A node to fake. `drivers` and `device_plugins` are as in the cluster file."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_CAPACITY))
+    taints: tuple[Mapping[str, str], ...] = ()
+    drivers: tuple[Mapping[str, Any], ...] = ()
+    device_plugins: tuple[Mapping[str, Any], ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry of the kubelet's nodes file."""
+        return {
+            "name": self.name,
+            "labels": dict(self.labels),
+            "capacity": dict(self.capacity),
+            "taints": [dict(taint) for taint in self.taints],
+            "drivers": [dict(driver) for driver in self.drivers],
+            "devicePlugins": [dict(plugin) for plugin in self.device_plugins],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "NodeSpec":
+        return cls(
+            name=value["name"],
+            labels=value.get("labels") or {},
+            capacity=value.get("capacity") or dict(DEFAULT_CAPACITY),
+            taints=tuple(value.get("taints") or ()),
+            drivers=tuple(value.get("drivers") or ()),
+            device_plugins=tuple(value.get("devicePlugins") or ()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """A cluster to start. `overrides` gives single components another version or other gates."""
+
+    version: Version = DEFAULT_VERSION
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    nodes: tuple[NodeSpec, ...] = ()
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    servers: int = 1
+    port: int = 0
+
+    def with_flags(
+        self, version: Version | None, gates: Mapping[str, bool], nodes: int | None, servers: int, port: int
+    ) -> "ClusterSpec":
+        """This spec, changed by what the command line said."""
+        spec = replace(self, servers=servers, port=port, gates={**self.gates, **gates})
+        if version is not None:
+            spec = replace(spec, version=version)
+        if nodes is not None:
+            spec = replace(spec, nodes=numbered_nodes(nodes))
+        return spec
+
+
+def numbered_nodes(count: int) -> tuple[NodeSpec, ...]:
+    """`node-1` … `node-COUNT`, all alike."""
+    return tuple(NodeSpec(f"node-{number}") for number in range(1, count + 1))
+
+
+def load(path: Path) -> ClusterSpec:
+    """The spec in a cluster file. Raises UserError with the place and what is wrong there."""
+    try:
+        value = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not YAML: {error}") from error
+    return parse(value, str(path))
+
+
+def parse(value: Any, source: str) -> ClusterSpec:
+    """The spec in a cluster file's value; `source` names it in errors."""
+    cluster = _mapping({} if value is None else value, source, _CLUSTER_KEYS)
+    version = _version(cluster["version"], source) if "version" in cluster else DEFAULT_VERSION
+    nodes = cluster.get("nodes")
+    spec = ClusterSpec(
+        version=version,
+        gates=_gates(cluster.get("featureGates"), version, f"{source}: featureGates"),
+        runtime_config=_booleans(cluster.get("runtimeConfig"), f"{source}: runtimeConfig"),
+        nodes=numbered_nodes(DEFAULT_NODES) if nodes is None else _nodes(nodes, f"{source}: nodes"),
+        overrides=_overrides(cluster.get("components"), f"{source}: components"),
+    )
+    names = [node.name for node in spec.nodes]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{source}: two nodes are named {name}")
+    return spec
+
+
+def _mapping(value: Any, where: str, known: set[str]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserError(f"{where}: expected a mapping, found {type(value).__name__}")
+    for key in value:
+        if key not in known:
+            raise UserError(f"{where}: unknown key {key!r}; known are {', '.join(sorted(known))}")
+    return value
+
+
+def _version(value: Any, where: str) -> Version:
+    try:
+        return Version.parse(str(value))
+    except ValueError as error:
+        raise UserError(f"{where}: version: {error}") from error
+
+
+def _booleans(value: Any, where: str) -> dict[str, bool]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(flag, bool) for flag in value.values()):
+        raise UserError(f"{where}: expected a mapping of names to true or false")
+    return value
+
+
+def _gates(value: Any, version: Version, where: str) -> dict[str, bool]:
+    gates = _booleans(value, where)
+    try:
+        FeatureGates(version, gates).validate()
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from error
+    return gates
+
+
+def _overrides(value: Any, where: str) -> dict[str, dict[str, Any]]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UserError(f"{where}: expected a mapping of component names")
+    parsed = {}
+    for name, entry in value.items():
+        override = _mapping(entry, f"{where}.{name}", {"version", "featureGates"})
+        parsed[name] = {
+            **(
+                {"version": _version(override["version"], f"{where}.{name}")} if "version" in override else {}
+            ),
+            "gates": _booleans(override.get("featureGates"), f"{where}.{name}.featureGates"),
+        }
+    return parsed
+
+
+def _nodes(value: Any, where: str) -> tuple[NodeSpec, ...]:
+    if not isinstance(value, list):
+        raise UserError(f"{where}: expected a list, found {type(value).__name__}")
+    nodes: list[NodeSpec] = []
+    for position, item in enumerate(value):
+        nodes += _node(item, f"{where}[{position}]", len(nodes))
+    return tuple(nodes)
+
+
+def _node(value: Any, where: str, so_far: int) -> list[NodeSpec]:
+    node = _mapping(value, where, _NODE_KEYS)
+    count = node.get("count", 1)
+    if not isinstance(count, int) or count < 0:
+        raise UserError(f"{where}.count: expected a number, found {count!r}")
+    drivers = [_driver(item, f"{where}.drivers") for item in node.get("drivers") or []]
+    plugins = [_device_plugin(item, f"{where}.devicePlugins") for item in node.get("devicePlugins") or []]
+    base = node.get("name") or "node"
+    names = (
+        [base]
+        if "count" not in node and "name" in node
+        else [f"{base}-{so_far + number}" for number in range(1, count + 1)]
+    )
+    capacity = {key: str(amount) for key, amount in (node.get("capacity") or {}).items()}
+    return [
+        NodeSpec(
+            name=name,
+            labels={key: str(label) for key, label in (node.get("labels") or {}).items()},
+            capacity={**DEFAULT_CAPACITY, **capacity},
+            taints=tuple(node.get("taints") or ()),
+            drivers=tuple(drivers),
+            device_plugins=tuple(plugins),
+        )
+        for name in names
+    ]
+
+
+def _device_plugin(value: Any, where: str) -> dict[str, Any]:
+    plugin = _mapping(value, where, _PLUGIN_KEYS)
+    resource = plugin.get("resource")
+    if not isinstance(resource, str) or is_native(resource) or not is_extended(resource):
+        raise UserError(
+            f"{where}: a device plugin needs a resource such as example.com/gpu, not {resource!r}"
+        )
+    devices = plugin.get("devices", 1)
+    if not isinstance(devices, int) or isinstance(devices, bool) or devices < 0:
+        raise UserError(f"{where}: {resource}: devices: expected a number, found {devices!r}")
+    return plugin
+
+
+def _driver(value: Any, where: str) -> dict[str, Any]:
+    driver = _mapping(value, where, _DRIVER_KEYS)
+    if "name" not in driver:
+        raise UserError(f"{where}: a driver needs a name")
+    try:
+        made = offer("node", driver)
+        plugin_apis(driver)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{where}: driver {driver['name']}: {error}") from error
+    if made.profile not in PROFILES:
+        known = ", ".join(name for name in PROFILES if name)
+        raise UserError(f"{where}: unknown device profile {made.profile!r}; known are {known}")
+    return driver

@@ -1,0 +1,111 @@
+"""The drivers of the local cluster: one process per driver, on all nodes that have it; device plugins too.
+
+A device plugin goes by its resource, which has a slash, as no driver's name has.
+
+A driver is no Kubernetes component: the version of its process is the release whose driver library it is
+built with, and stays when the cluster changes.
+"""
+
+import json
+import signal
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kubeskew.cluster import processes
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.secret_files import write_secret
+from kubeskew.cluster.state import Process, State, StateDir
+from kubeskew.kubelet.drivers import switches
+from kubeskew.kubelet.layout import NodeLayout
+
+NAMESPACE = "kube-system"
+
+
+def component(driver: str) -> str:
+    """The component of a driver."""
+    return f"driver/{driver}"
+
+
+def name_of(process: Process) -> str:
+    """The driver of a process; a name may have slashes itself."""
+    return process.name.partition("/")[2]
+
+
+def is_device_plugin(name: str) -> bool:
+    """Whether the name is a resource."""
+    return "/" in name
+
+
+def all_of(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The drivers and device plugins that nodes of the record have."""
+    return [*dict.fromkeys(name for node in nodes.values() for name in entries(node))]
+
+
+def entries(node: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What a node of the record has: driver or resource → its entry."""
+    of_drivers = {entry["name"]: entry for entry in node.get("drivers") or ()}
+    return of_drivers | {entry["resource"]: entry for entry in node.get("devicePlugins") or ()}
+
+
+def user(driver: str) -> str:
+    """As whom a driver speaks."""
+    return f"system:serviceaccount:{NAMESPACE}:{driver}"
+
+
+def groups() -> tuple[str, str]:
+    return "system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"
+
+
+def write_file(directory: StateDir, state: State, process: Process) -> None:
+    """Tell a driver's process on which nodes it is, with which devices and switches."""
+    driver = name_of(process)
+    nodes = [
+        _entry(directory, state, node, driver, entry)
+        for node, spec in state.nodes.items()
+        if (entry := entries(spec).get(driver)) is not None
+    ]
+    content = {"revision": state.driver_revision, "nodes": nodes}
+    write_secret(directory.nodes_file(process.name), json.dumps(content, indent=1))
+
+
+def tell(directory: StateDir, state: State) -> None:
+    """Have all drivers read their files again, which share a revision; the record is saved."""
+    for process in state.of_kind("driver"):
+        write_file(directory, state, process)
+        processes.send(process.pid, process.birth, signal.SIGHUP)
+    directory.save(state)
+
+
+def _entry(
+    directory: StateDir, state: State, node: str, driver: str, entry: Mapping[str, Any]
+) -> dict[str, Any]:
+    sockets = Path(state.runtime_dir) if state.runtime_dir else None
+    layout = NodeLayout.under(directory.kubelet_root(), node, sockets)
+    return {
+        **entry,
+        "name": node,
+        "registrarDir": str(layout.registry),
+        "pluginsDir": str(layout.plugins),
+        "devicePluginsDir": str(layout.device_plugins),
+        "cdiDir": str(layout.cdi),
+        "dataDir": str(layout.plugin(driver)),
+        "switches": state.switches.get(driver, {}).get(node, {}),
+    }
+
+
+def switch(state: State, driver: str, nodes: Iterable[str], changes: Mapping[str, Any]) -> None:
+    """Change what goes wrong in a driver, on some of its nodes or on all. Raises UserError."""
+    having = [node for node, spec in state.nodes.items() if driver in entries(spec)]
+    chosen = [*nodes] or having
+    for node in chosen:
+        if node not in having:
+            raise UserError(f"node {node} does not have the driver {driver}")
+    try:
+        switches.parse(changes)
+    except switches.SwitchError as error:
+        raise UserError(f"driver {driver}: {error}") from error
+    of_driver = state.switches.setdefault(driver, {})
+    for node in chosen:
+        of_driver[node] = switches.merged(of_driver.get(node, {}), changes)
+    state.driver_revision += 1

@@ -1,0 +1,179 @@
+"""How each process of the cluster is started: its arguments, its files, its environment."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster import drivers, processes
+from kubeskew.cluster.secret_files import write_secret
+from kubeskew.cluster.state import Process, State, StateDir
+
+SERVICE_RANGE = "10.96.0.0/16"  # kind's default
+# Components trust the cluster's own authority alone: spare them the machine's, which aiohttp reads (75 ms).
+_NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+
+
+Builder = Callable[[StateDir, State, Process], list[str]]
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """What components find in their environment beside what is `given` to this command.
+
+    Where Python must not leave bytecode beside its sources, every start would compile them again, which takes
+    as long as the rest of it: components keep theirs in the user's cache.
+    """
+    found = dict(_NO_AUTHORITIES)
+    if given.get("PYTHONDONTWRITEBYTECODE") and not given.get("PYTHONPYCACHEPREFIX"):
+        caches = given.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        found["PYTHONPYCACHEPREFIX"] = str(Path(caches) / "kubeskew" / "bytecode")
+        found["PYTHONDONTWRITEBYTECODE"] = ""
+    return found
+
+
+def start(directory: StateDir, state: State, process: Process) -> None:
+    """Start `process` as it is recorded and note its pid. The caller saves the record."""
+    if process.kind == "kubelet":
+        write_nodes_file(directory, state, process)
+    elif process.kind == "driver":
+        drivers.write_file(directory, state, process)
+    process.pid, process.birth = processes.start(
+        arguments(directory, state, process), directory.log(process.name), environment(os.environ)
+    )
+    process.wanted = True
+
+
+def arguments(directory: StateDir, state: State, process: Process) -> list[str]:
+    """The command line of a process, without the program."""
+    return _ARGUMENTS[process.kind](directory, state, process)
+
+
+def write_nodes_file(directory: StateDir, state: State, process: Process) -> None:
+    """Tell a kubelet process which nodes it hosts."""
+    nodes = []
+    for name in process.nodes:
+        entry = state.node_spec(name).as_json()
+        del entry["drivers"], entry["devicePlugins"]  # processes of their own
+        entry["kubeconfig"] = str(directory.component_kubeconfig(f"system:node:{name}"))
+        if name in state.killed_nodes:
+            entry["killed"] = True
+        nodes.append(entry)
+    write_secret(directory.nodes_file(process.name), json.dumps({"nodes": nodes}, indent=1))
+
+
+def _common(process: Process) -> list[str]:
+    gates = FeatureGates(Version.parse(process.version), process.gates).flag()
+    return [
+        *("--emulated-version", process.version),
+        *(("--feature-gates", gates) if gates else ()),
+        *("--secure-port", str(process.port)),
+    ]
+
+
+def _apiserver(directory: StateDir, state: State, process: Process) -> list[str]:
+    runtime_config = ",".join(
+        f"{name}={str(on).lower()}" for name, on in sorted(state.runtime_config.items())
+    )
+    return [
+        "apiserver",
+        *("--name", process.name),
+        *("--storage-url", directory.storage_url),
+        *("--tls-cert-file", str(directory.pki / "apiserver.crt")),
+        *("--tls-private-key-file", str(directory.pki / "apiserver.key")),
+        *("--client-ca-file", str(directory.ca)),
+        *("--token-auth-file", str(directory.pki / "tokens.csv")),
+        *_kubelet_client(directory),
+        *_front_proxy(directory),
+        *("--service-account-signing-key-file", str(directory.account_key)),
+        *("--service-cluster-ip-range", SERVICE_RANGE),
+        *(("--runtime-config", runtime_config) if runtime_config else ()),
+        *_common(process),
+    ]
+
+
+def _kubelet_client(directory: StateDir) -> list[str]:
+    """How the API server reaches the kubelets; clusters made before they had servers have no such files."""
+    if not (directory.pki / "apiserver-kubelet-client.crt").exists():
+        return []
+    return [
+        *("--kubelet-certificate-authority", str(directory.ca)),
+        *("--kubelet-client-certificate", str(directory.pki / "apiserver-kubelet-client.crt")),
+        *("--kubelet-client-key", str(directory.pki / "apiserver-kubelet-client.key")),
+    ]
+
+
+def _front_proxy(directory: StateDir) -> list[str]:
+    """As kubeadm has it; clusters made before there was an authority of front proxies have no such files."""
+    if not (directory.pki / "front-proxy-ca.crt").exists():
+        return []
+    return [
+        *("--requestheader-client-ca-file", str(directory.pki / "front-proxy-ca.crt")),
+        *("--requestheader-allowed-names", "front-proxy-client"),
+        *("--requestheader-username-headers", "X-Remote-User"),
+        *("--requestheader-group-headers", "X-Remote-Group"),
+        *("--requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+        *("--proxy-client-cert-file", str(directory.pki / "front-proxy-client.crt")),
+        *("--proxy-client-key-file", str(directory.pki / "front-proxy-client.key")),
+    ]
+
+
+def _kubelet_server(directory: StateDir) -> list[str]:
+    if not (directory.pki / "kubelet.crt").exists():
+        return []
+    return [
+        *("--tls-cert-file", str(directory.pki / "kubelet.crt")),
+        *("--tls-private-key-file", str(directory.pki / "kubelet.key")),
+        *("--client-ca-file", str(directory.ca)),
+    ]
+
+
+def _scheduler(directory: StateDir, _state: State, process: Process) -> list[str]:
+    return _with_kubeconfig("system:kube-scheduler", directory, process)
+
+
+def _controller_manager(directory: StateDir, _state: State, process: Process) -> list[str]:
+    return [
+        *_with_kubeconfig("system:kube-controller-manager", directory, process),
+        "--use-service-account-credentials",
+        *("--cluster-signing-cert-file", str(directory.ca)),
+        *("--cluster-signing-key-file", str(directory.pki / "ca.key")),
+        *("--service-account-private-key-file", str(directory.account_key)),
+    ]
+
+
+def _with_kubeconfig(user: str, directory: StateDir, process: Process) -> list[str]:
+    return [process.kind, "--kubeconfig", str(directory.component_kubeconfig(user)), *_common(process)]
+
+
+def _kubelet(directory: StateDir, state: State, process: Process) -> list[str]:
+    return [
+        "kubelet",
+        *("--kubeconfig", str(directory.component_kubeconfig(f"system:node:{process.nodes[0]}"))),
+        *("--nodes-file", str(directory.nodes_file(process.name))),
+        *("--root-dir", str(directory.kubelet_root())),
+        *(("--runtime-dir", state.runtime_dir) if state.runtime_dir else ()),
+        *_kubelet_server(directory),
+        *_common(process),
+    ]
+
+
+def _driver(directory: StateDir, _state: State, process: Process) -> list[str]:
+    name = drivers.name_of(process)
+    return [
+        "driver",
+        *("--device-plugin" if drivers.is_device_plugin(name) else "--driver-name", name),
+        *("--kubeconfig", str(directory.component_kubeconfig(drivers.user(name)))),
+        *("--driver-file", str(directory.nodes_file(process.name))),
+        *_common(process),
+    ]
+
+
+_ARGUMENTS: dict[str, Builder] = {
+    "apiserver": _apiserver,
+    "controller-manager": _controller_manager,
+    "scheduler": _scheduler,
+    "kubelet": _kubelet,
+    "driver": _driver,
+}

@@ -1,0 +1,142 @@
+"""Deciding a change before it is made: which components, to what, and whether upstream supports each step."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster import skew
+from kubeskew.cluster.config import ClusterSpec
+from kubeskew.cluster.failures import UserError
+from kubeskew.cluster.state import Process, State
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a component is to become."""
+
+    version: Version
+    gates: Mapping[str, bool]
+
+
+def initial_target(spec: ClusterSpec, name: str) -> Target:
+    override = {**spec.overrides.get(skew.kind_of(name), {}), **spec.overrides.get(name, {})}
+    gates = {**spec.gates, **override.get("gates", {})}
+    return Target(override.get("version", spec.version), gates)
+
+
+def check_gates(name: str, target: Target) -> None:
+    """Raises UserError, naming the component, if its version does not know or has locked a gate."""
+    try:
+        FeatureGates(target.version, target.gates).validate()
+    except ValueError as error:
+        raise UserError(f"{name} at {target.version}: {error}") from error
+
+
+def changed_gates(gates: Mapping[str, bool], changes: Mapping[str, bool | None]) -> dict[str, bool]:
+    """The gates set by hand after a change; None unsets one."""
+    merged = {**gates, **changes}
+    return {gate: on for gate, on in merged.items() if on is not None}
+
+
+def check_direction(state: State, names: Iterable[str], to: Version, *, downgrade: bool) -> None:
+    """Raises UserError if going to `to` is the other direction for any of the components."""
+    for name in names:
+        current = Version.parse(state.components()[name].version)
+        if (to > current) if downgrade else (to < current):
+            verb = "upgrade" if downgrade else "downgrade"
+            raise UserError(f"{name} is at {current}: to go to {to}, use `kubeskew {verb}`")
+
+
+def check_portable(targets: Mapping[str, Target]) -> None:
+    """Raises UserError if a gate set by hand cannot be taken along to the target version."""
+    for name, target in targets.items():
+        try:
+            check_gates(name, target)
+        except UserError as error:
+            raise UserError(
+                f"{error}. It was set by hand: change that first with `kubeskew gates GATE=VALUE`, "
+                "or unset it with `kubeskew gates GATE-`"
+            ) from error
+
+
+def check_steps(state: State, targets: Mapping[str, Target]) -> None:
+    """Raises UserError if any step on the way is a skew that upstream does not support."""
+    versions = {name: Version.parse(process.version) for name, process in state.components().items()}
+    before = set(skew.violations(versions))
+    for name, target in targets.items():
+        versions[name] = target.version
+        new = [text for text in skew.violations(versions) if text not in before]
+        if new and name == last_of_kind(name, targets):
+            raise UserError(
+                f"unsupported version skew on the way: {'; '.join(new)}. "
+                "Go one minor at a time, or use --force to do what reality would do"
+            )
+
+
+def last_of_kind(name: str, targets: Mapping[str, Target]) -> str:
+    """The last of the components that change together with `name`: nodes move at once, others one by one."""
+    if skew.kind_of(name) != "kubelet":
+        return name
+    return [other for other in targets if skew.kind_of(other) == "kubelet"][-1]
+
+
+def select(state: State, names: Iterable[str]) -> list[str]:
+    """The components that `names` mean: a component, a kind (all of it), or everything if there are none."""
+    components = state.components()
+    wanted = list(names)
+    if not wanted:
+        return list(components)
+    chosen: list[str] = []
+    for name in wanted:
+        found = [each for each in components if name in (each, skew.kind_of(each))]
+        if not found:
+            raise UserError(f"there is no component {name}; components are: {', '.join(components)}")
+        chosen += [each for each in found if each not in chosen]
+    return chosen
+
+
+def versioned(state: State, names: Iterable[str]) -> list[str]:
+    """As `select`, of those that have a Kubernetes version. Raises UserError if a driver is named."""
+    named = [name for name in names if skew.kind_of(name) == "driver"]
+    if named:
+        raise UserError(
+            f"{named[0]} has no Kubernetes version and no feature gates: drivers stay as they are "
+            "while the cluster changes"
+        )
+    return [name for name in select(state, names) if skew.kind_of(name) != "driver"]
+
+
+def describe(process: Process, target: Target) -> str:
+    """`1.35 → 1.36`, or what else changes."""
+    if process.version != str(target.version):
+        return f"{process.version} → {target.version}"
+    changed = {gate: on for gate, on in target.gates.items() if process.gates.get(gate) != on}
+    if changed:
+        return ", ".join(f"{gate}={str(on).lower()}" for gate, on in changed.items())
+    return f"restarting at {process.version}"
+
+
+def disagreements(state: State, spec: ClusterSpec, given: Collection[str]) -> list[str]:
+    """Where the cluster that is there is not as `up` was told; only what was `given` counts.
+
+    `given` has any of version, gates, nodes (exactly these), count (of nodes), servers, port.
+    """
+    found = []
+    for name in versioned(state, ()):
+        process = state.components()[name]
+        target = initial_target(spec, name)
+        if "version" in given and process.version != str(target.version):
+            found.append(f"{name} is at {process.version}, not {target.version}")
+        if "gates" in given and any(process.gates.get(gate) != on for gate, on in target.gates.items()):
+            found.append(f"{name} has other feature gates")
+    if "nodes" in given and state.nodes != {node.name: node.as_json() for node in spec.nodes}:
+        found.append("its nodes are not those of the file")
+    if "count" in given and len(state.nodes) != len(spec.nodes):
+        found.append(f"it has {len(state.nodes)} nodes, not {len(spec.nodes)}")
+    servers = state.of_kind("apiserver")
+    if "servers" in given and len(servers) != spec.servers:
+        found.append(f"it has {len(servers)} API servers, not {spec.servers}")
+    if "port" in given and spec.port not in (0, servers[0].port):
+        found.append(f"its port is {servers[0].port}, not {spec.port}")
+    return found

@@ -1,0 +1,44 @@
+"""The cluster's directory for Unix sockets: a short one, for their paths end at 108 bytes.
+
+Its name is in the record. `up` makes it, and again if the machine lost it; `down` removes it.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kubeskew.cluster.state import State
+
+_PREFIX = "ks-"
+
+
+def ensure(state: State) -> None:
+    """Have the directory, for this user alone. The caller saves the record."""
+    if state.runtime_dir and _take(Path(state.runtime_dir)):
+        return
+    state.runtime_dir = tempfile.mkdtemp(prefix=_PREFIX, dir=_base())
+
+
+def remove(state: State) -> None:
+    """Remove it with all sockets in it. The caller saves the record."""
+    if state.runtime_dir:
+        shutil.rmtree(state.runtime_dir, ignore_errors=True)
+        state.runtime_dir = ""
+
+
+def _take(path: Path) -> bool:
+    """Whether the directory is there and ours, made anew if it was gone."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError:
+        return False
+    return path.is_dir() and not path.is_symlink() and found.st_uid == os.geteuid()
+
+
+def _base() -> str:
+    """Of the places for such directories, the one with the shortest path."""
+    candidates = ["/tmp", tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR") or ""]  # noqa: S108 - short
+    usable = [base for base in candidates if base and os.access(base, os.W_OK | os.X_OK)]
+    return min(usable, key=len, default=tempfile.gettempdir())

@@ -1,0 +1,204 @@
+"""What a state directory holds: paths, the record of the cluster and its processes, the lock."""
+
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.cluster.config import NodeSpec
+from kubeskew.cluster.failures import ClusterError, UserError
+from kubeskew.cluster.secret_files import write_secret
+
+FORMAT = 1
+_TREES = ("kubeconfigs", "logs", "nodes", "kubelet")
+
+
+@dataclass(slots=True)
+class Process:
+    """A process of the cluster: one API server, the controller manager, a kubelet that hosts `nodes`, …
+
+    `pid` 0 means that none runs; `birth` tells a recycled pid from ours. `wanted` is False after a `kill`.
+    """
+
+    name: str
+    kind: str
+    version: str
+    gates: dict[str, bool]
+    port: int = 0
+    pid: int = 0
+    birth: str = ""
+    wanted: bool = True
+    nodes: list[str] = field(default_factory=list)
+
+    @property
+    def feature_gates(self) -> FeatureGates:
+        return FeatureGates(Version.parse(self.version), self.gates)
+
+    def url(self, path: str) -> str:
+        """Where it answers; only API servers speak TLS there."""
+        scheme = "https" if self.kind == "apiserver" else "http"
+        return f"{scheme}://127.0.0.1:{self.port}{path}"
+
+
+@dataclass(slots=True)
+class State:
+    """The whole record, as `state.json` has it."""
+
+    runtime_config: dict[str, bool]
+    processes: dict[str, Process] = field(default_factory=dict)
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    killed_nodes: list[str] = field(default_factory=list)
+    runtime_dir: str = ""  # for sockets; none while the cluster is down
+    switches: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # driver → node → switches
+    driver_revision: int = 0  # of the drivers' files
+
+    def of_kind(self, kind: str) -> list[Process]:
+        return [process for process in self.processes.values() if process.kind == kind]
+
+    def components(self) -> dict[str, Process]:
+        """Every component by its name on the command line, and the process that it lives in."""
+        alone = {name: process for name, process in self.processes.items() if process.kind != "kubelet"}
+        found = {name: process for name, process in alone.items() if process.kind != "driver"}
+        hosting = {node: process for process in self.of_kind("kubelet") for node in process.nodes}
+        found.update({f"kubelet/{node}": hosting[node] for node in self.nodes if node in hosting})
+        return found | alone
+
+    def node_spec(self, name: str) -> NodeSpec:
+        return NodeSpec.from_json(self.nodes[name])
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """The paths below a state directory, and how the record is read and written."""
+
+    path: Path
+
+    @property
+    def record(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def ca(self) -> Path:
+        return self.path / "ca.crt"
+
+    @property
+    def account_key(self) -> Path:
+        """What service account tokens are signed with."""
+        return self.pki / "sa.key"
+
+    @property
+    def token(self) -> Path:
+        return self.path / "admin.token"
+
+    @property
+    def pki(self) -> Path:
+        return self.path / "pki"
+
+    @property
+    def database(self) -> Path:
+        return self.path / "data" / "log.db"
+
+    @property
+    def storage_url(self) -> str:
+        return f"sqlite:///{quote(str(self.database.absolute()))}"
+
+    def component_kubeconfig(self, user: str) -> Path:
+        return self.path / "kubeconfigs" / user.replace("/", "-")
+
+    def log(self, process: str) -> Path:
+        return self.path / "logs" / f"{process}.log"
+
+    def nodes_file(self, process: str) -> Path:
+        return self.path / "nodes" / f"{process}.json"
+
+    def kubelet_root(self) -> Path:
+        return self.path / "kubelet"
+
+    def exists(self) -> bool:
+        return self.record.exists()
+
+    def half_made(self) -> bool:
+        """Whether a cluster was begun here, but never recorded: none of its processes has been started."""
+        return self.pki.exists() and not self.exists()
+
+    def purge(self) -> None:
+        """Remove what is the cluster's; whatever else somebody keeps in the directory stays."""
+        for tree in (self.pki, self.database.parent, *map(self.path.joinpath, _TREES)):
+            shutil.rmtree(tree, ignore_errors=True)
+        for file in (self.kubeconfig, self.ca, self.token, self.record, self.path / "lock"):
+            file.unlink(missing_ok=True)
+            file.with_name(f"{file.name}.partial").unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            self.path.rmdir()
+
+    def load(self) -> State:
+        """The record. Raises UserError if there is none, ClusterError if it cannot be read."""
+        try:
+            value = json.loads(self.record.read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            raise UserError(
+                f"there is no cluster in {self.path}; start one with `kubeskew up`, "
+                "or name its directory with --state-dir"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            raise self._unreadable("another version of kubeskew wrote it")
+        try:
+            return State(
+                runtime_config=value["runtimeConfig"],
+                processes={item["name"]: Process(**item) for item in value["processes"]},
+                nodes=value["nodes"],
+                killed_nodes=value["killedNodes"],
+                runtime_dir=value.get("runtimeDir", ""),
+                switches=value.get("switches", {}),
+                driver_revision=value.get("driverRevision", 0),
+            )
+        except (KeyError, TypeError) as error:
+            raise self._unreadable(f"not a record of a cluster: {error}") from error
+
+    def _unreadable(self, reason: object) -> ClusterError:
+        return ClusterError(
+            f"cannot read {self.record}: {reason}. End the processes of this cluster by hand, "
+            "remove the directory and start a new one with `kubeskew up`"
+        )
+
+    def save(self, state: State) -> None:
+        value = {
+            "format": FORMAT,
+            "runtimeConfig": state.runtime_config,
+            "processes": [asdict(process) for process in state.processes.values()],
+            "nodes": state.nodes,
+            "killedNodes": state.killed_nodes,
+            "runtimeDir": state.runtime_dir,
+            "switches": state.switches,
+            "driverRevision": state.driver_revision,
+        }
+        write_secret(self.record, json.dumps(value, indent=1))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for one changing command. Raises ClusterError if another has it."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path.chmod(0o700)
+        lock = self.path / "lock"
+        lock.touch(mode=0o600)
+        with lock.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ClusterError(
+                    f"another kubeskew command is changing the cluster in {self.path}; wait for it to end"
+                ) from None
+            yield
