@@ -11,35 +11,35 @@ from kubeskew.apimachinery.client.leader import LeaderElector
 from kubeskew.apimachinery.client.queue_metrics import QueueMetrics
 from kubeskew.apimachinery.client.rest import user_agent
 from kubeskew.apimachinery.component import ComponentContext
-from kubeskew.controllers.account_tokens import AccountTokensController
-from kubeskew.controllers.accounts import AccountClients
 from kubeskew.controllers.autoscaling.controller import HorizontalController
-from kubeskew.controllers.base import Controller, ControllerContext
 from kubeskew.controllers.certificates.approving import ApprovingController
 from kubeskew.controllers.certificates.cleaning import CleaningController
 from kubeskew.controllers.certificates.signing import SigningController
+from kubeskew.controllers.clusterroleaggregation.controller import RoleAggregationController
 from kubeskew.controllers.cronjob.controller import CronJobController
 from kubeskew.controllers.daemonset.controller import DaemonSetController
 from kubeskew.controllers.deployment.controller import DeploymentController
 from kubeskew.controllers.devicetaints.controller import DeviceTaintEvictionController
 from kubeskew.controllers.disruption.controller import DisruptionController
+from kubeskew.controllers.endpoints.controller import EndpointsController
+from kubeskew.controllers.endpointslice.controller import EndpointSliceController
+from kubeskew.controllers.endpointslicemirroring.controller import EndpointSliceMirroringController
+from kubeskew.controllers.framework.base import Controller, ControllerContext
+from kubeskew.controllers.framework.client_builder import AccountClients
 from kubeskew.controllers.garbagecollector.controller import GarbageCollector
 from kubeskew.controllers.job.controller import JobController
 from kubeskew.controllers.job.ttl import TTLAfterFinishedController
-from kubeskew.controllers.namespace import NamespaceController
-from kubeskew.controllers.namespace_furniture import RootCAPublisher, ServiceAccountController
-from kubeskew.controllers.node_ttl import NodeTTLController
+from kubeskew.controllers.namespace.controller import NamespaceController
 from kubeskew.controllers.nodelifecycle.eviction import TaintEvictionController
 from kubeskew.controllers.nodelifecycle.health import NodeLifecycleController
-from kubeskew.controllers.podgc import PodGarbageCollector
+from kubeskew.controllers.nodettl.controller import NodeTTLController
+from kubeskew.controllers.podgc.controller import PodGarbageCollector
 from kubeskew.controllers.poolstatus.controller import PoolStatusController
-from kubeskew.controllers.replicaset import ReplicaSetController, ReplicationManager
+from kubeskew.controllers.replicaset.controller import ReplicaSetController, ReplicationManager
 from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
-from kubeskew.controllers.resourcequota import ResourceQuotaController
-from kubeskew.controllers.role_aggregation import RoleAggregationController
-from kubeskew.controllers.services.endpoints import EndpointsController
-from kubeskew.controllers.services.endpointslice import EndpointSliceController
-from kubeskew.controllers.services.mirroring import EndpointSliceMirroringController
+from kubeskew.controllers.resourcequota.controller import ResourceQuotaController
+from kubeskew.controllers.serviceaccount.default_account import RootCAPublisher, ServiceAccountController
+from kubeskew.controllers.serviceaccount.tokens import AccountTokensController
 from kubeskew.controllers.statefulset.controller import StatefulSetController
 from kubeskew.controllers.volumes.binder import PersistentVolumeController
 from kubeskew.controllers.volumes.ephemeral import EphemeralVolumeController

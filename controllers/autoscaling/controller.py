@@ -12,7 +12,7 @@ from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.controllers.autoscaling import status
-from kubeskew.controllers.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
 
 _RESYNC_SECONDS = 15.0
 

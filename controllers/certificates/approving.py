@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/controller/certificates/approver/sarapprove.go, 1.
 from typing import Any
 
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers.base import SyncError
 from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_condition
+from kubeskew.controllers.framework.base import SyncError
 
 _CLIENT_KUBELET = "kubernetes.io/kube-apiserver-client-kubelet"
 _REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

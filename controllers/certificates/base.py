@@ -7,7 +7,7 @@ from abc import abstractmethod
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 REQUESTS = Ref("certificates.k8s.io", "v1", "certificatesigningrequests", False, "CertificateSigningRequest")
 

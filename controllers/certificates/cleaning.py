@@ -11,8 +11,8 @@ from typing import Any
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import Controller, ControllerContext, Key
 from kubeskew.controllers.certificates.base import REQUESTS, conditions
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 _PERIOD_SECONDS = 3600.0
 _DECIDED = timedelta(hours=1)

@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers.base import ControllerContext, SyncError
 from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_condition
+from kubeskew.controllers.framework.base import ControllerContext, SyncError
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.certificate_requests import CertificateRequest

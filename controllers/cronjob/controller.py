@@ -4,9 +4,9 @@ import copy
 
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers import owners
-from kubeskew.controllers.base import Controller, ControllerContext, Key
 from kubeskew.controllers.cronjob.run import Run
+from kubeskew.controllers.framework import owner_references
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 
 class CronJobController(Controller):
@@ -18,18 +18,18 @@ class CronJobController(Controller):
         self._annotates = context.world.gates.enabled("CronJobsScheduledAnnotation")
         self._cron_jobs = context.informer(CRON_JOBS)
         self._jobs = context.informer(JOBS)
-        self._jobs.add_index("controller", owners.controller_uids)
+        self._jobs.add_index("controller", owner_references.controller_uids)
         self._cron_jobs.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
         self._jobs.add_handler(self._job_changed, self._job_updated, self._job_changed)
 
     def _job_changed(self, job: Object) -> None:
-        owner = owners.resolve_controller(job, CRON_JOBS, self._cron_jobs.get)
+        owner = owner_references.resolve_controller(job, CRON_JOBS, self._cron_jobs.get)
         if owner is not None:
             self.enqueue(owner)
 
     def _job_updated(self, old: Object, new: Object) -> None:
         self._job_changed(new)
-        if owners.controller_reference(old) != owners.controller_reference(new):
+        if owner_references.controller_reference(old) != owner_references.controller_reference(new):
             self._job_changed(old)
 
     async def sync(self, key: Key) -> None:

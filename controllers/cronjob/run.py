@@ -13,10 +13,10 @@ from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.cron import CronError, Schedule
 from kubeskew.apimachinery.errors import StatusError, is_reason
-from kubeskew.controllers import owners
 from kubeskew.controllers.cronjob import timing
+from kubeskew.controllers.framework import owner_references
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 from kubeskew.controllers.job import conditions
-from kubeskew.controllers.replica_pods import is_namespace_terminating
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
@@ -186,7 +186,7 @@ class Run:
 
     def _was_forgotten(self, job: Object) -> bool:
         """A job that was made for this moment already, when the status could not be written."""
-        owner = owners.controller_reference(job)
+        owner = owner_references.controller_reference(job)
         ours = owner is not None and owner["uid"] == self._cron_job["metadata"]["uid"]
         return ours and not any(one["uid"] == job["metadata"]["uid"] for one in self._active())
 
@@ -214,7 +214,7 @@ class Run:
         made: Object = {
             "name": self._name_of(due),
             "namespace": self._cron_job["metadata"]["namespace"],
-            "ownerReferences": [owners.new_controller_reference(self._cron_job, CRON_JOBS)],
+            "ownerReferences": [owner_references.new_controller_reference(self._cron_job, CRON_JOBS)],
         }
         made |= {"annotations": annotations} if annotations else {}
         made |= {"labels": dict(metadata["labels"])} if metadata.get("labels") else {}

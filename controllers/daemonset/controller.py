@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.controllers import history, owners, pods
-from kubeskew.controllers.base import ControllerContext, Key, key_of
 from kubeskew.controllers.daemonset import placement
 from kubeskew.controllers.daemonset.rollout import Judge, Plan, by_age, limits
-from kubeskew.controllers.hashing import template_hash
-from kubeskew.controllers.history import REVISION_LABEL, Revisions
-from kubeskew.controllers.pod_owner import PodOwnerController
-from kubeskew.controllers.replica_pods import is_namespace_terminating, slow_start
+from kubeskew.controllers.framework import history, owner_references, pods
+from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
+from kubeskew.controllers.framework.hashing import template_hash
+from kubeskew.controllers.framework.history import REVISION_LABEL, Revisions
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
+from kubeskew.controllers.framework.pod_controller import PodOwnerController
 
 BURST_REPLICAS = 250
 _DEFAULT_HISTORY = 10
@@ -32,8 +32,8 @@ class DaemonSetController(PodOwnerController):
         self._backoff: dict[tuple[str, str], tuple[float, float]] = {}  # (until, seconds) by uid and node
         self._nodes = context.informer(NODES)
         revisions = context.informer(CONTROLLER_REVISIONS)
-        revisions.add_index("controller", owners.controller_uids)
-        revisions.add_index("orphan", owners.orphan_namespaces)
+        revisions.add_index("controller", owner_references.controller_uids)
+        revisions.add_index("orphan", owner_references.orphan_namespaces)
         self._revisions = Revisions(self.client, revisions, self.ref)
         self._nodes.add_handler(self._node_added, self._node_updated)
 

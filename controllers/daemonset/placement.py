@@ -8,7 +8,7 @@ import copy
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.node_affinity import affinity_matches
 from kubeskew.apimachinery.taints import tolerates
-from kubeskew.controllers.history import REVISION_LABEL
+from kubeskew.controllers.framework.history import REVISION_LABEL
 
 GENERATION_LABEL = "pod-template-generation"
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"

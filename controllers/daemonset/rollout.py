@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers import pods
 from kubeskew.controllers.daemonset.placement import is_updated, template_generation
-from kubeskew.controllers.history import REVISION_LABEL
-from kubeskew.controllers.scaling import scaled
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.history import REVISION_LABEL
+from kubeskew.controllers.framework.percentages import scaled
 
 
 @dataclass(slots=True)

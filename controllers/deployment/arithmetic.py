@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.controllers.scaling import scaled
+from kubeskew.controllers.framework.percentages import scaled
 
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"

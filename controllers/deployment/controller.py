@@ -3,12 +3,12 @@
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.controllers import owners
-from kubeskew.controllers.base import Controller, ControllerContext, Key
 from kubeskew.controllers.deployment import arithmetic, revisions, status
 from kubeskew.controllers.deployment.rollout import Rollout
-from kubeskew.controllers.owners import Claimer
-from kubeskew.controllers.pods import condition
+from kubeskew.controllers.framework import owner_references
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.owner_references import Claimer
+from kubeskew.controllers.framework.pods import condition
 
 # Minor since which events say "from 2 to 3"; before, "to 3 from 2" (from memory).
 _FROM_FIRST_SINCE = 32
@@ -25,9 +25,9 @@ class DeploymentController(Controller):
         self._deployments = context.informer(DEPLOYMENTS)
         self._sets = context.informer(REPLICA_SETS)
         self._pods = context.informer(PODS)
-        self._sets.add_index("controller", owners.controller_uids)
-        self._sets.add_index("orphan", owners.orphan_namespaces)
-        self._pods.add_index("controller", owners.controller_uids)
+        self._sets.add_index("controller", owner_references.controller_uids)
+        self._sets.add_index("orphan", owner_references.orphan_namespaces)
+        self._pods.add_index("controller", owner_references.controller_uids)
         self._deployments.add_handler(self.enqueue, lambda _, new: self.enqueue(new), self.enqueue)
         self._sets.add_handler(self._set_added, self._set_updated, self._set_deleted)
         self._pods.add_handler(deleted=self._pod_deleted)
@@ -35,17 +35,17 @@ class DeploymentController(Controller):
     # -- what is told
 
     def _owner(self, one: Object) -> Object | None:
-        return owners.resolve_controller(one, DEPLOYMENTS, self._deployments.get)
+        return owner_references.resolve_controller(one, DEPLOYMENTS, self._deployments.get)
 
     def _set_added(self, one: Object) -> None:
-        if owners.controller_reference(one) is None:
+        if owner_references.controller_reference(one) is None:
             self._enqueue_matching(one)
         elif owner := self._owner(one):
             self.enqueue(owner)
 
     def _set_updated(self, old: Object, new: Object) -> None:
-        reference = owners.controller_reference(new)
-        reference_changed = owners.controller_reference(old) != reference
+        reference = owner_references.controller_reference(new)
+        reference_changed = owner_references.controller_reference(old) != reference
         if reference_changed and (former := self._owner(old)):
             self.enqueue(former)
         if reference is not None:
@@ -60,7 +60,7 @@ class DeploymentController(Controller):
 
     def _pod_deleted(self, pod: Object) -> None:
         """With strategy Recreate, the last old pod's end is what the new ones wait for."""
-        one = owners.resolve_controller(pod, REPLICA_SETS, self._sets.get)
+        one = owner_references.resolve_controller(pod, REPLICA_SETS, self._sets.get)
         owner = self._owner(one) if one is not None else None
         if owner is not None and not arithmetic.is_rolling(owner):
             self.enqueue(owner)

@@ -16,8 +16,8 @@ from kubeskew.controllers.deployment.arithmetic import (
     new_set_size,
     replicas,
 )
-from kubeskew.controllers.hashing import template_hash
-from kubeskew.controllers.owners import new_controller_reference
+from kubeskew.controllers.framework.hashing import template_hash
+from kubeskew.controllers.framework.owner_references import new_controller_reference
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

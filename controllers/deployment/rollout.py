@@ -13,9 +13,9 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.controllers.deployment import arithmetic, revisions, status
 from kubeskew.controllers.deployment.arithmetic import replicas
-from kubeskew.controllers.owners import is_controlled_by
-from kubeskew.controllers.pods import is_terminal
-from kubeskew.controllers.replica_pods import is_namespace_terminating
+from kubeskew.controllers.framework.owner_references import is_controlled_by
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating
+from kubeskew.controllers.framework.pods import is_terminal
 
 
 class Rollout:

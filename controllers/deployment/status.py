@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.controllers.deployment.arithmetic import max_unavailable, replicas, reported, total
-from kubeskew.controllers.pods import condition
+from kubeskew.controllers.framework.pods import condition
 
 NO_LIMIT = 2**31 - 1
 NEW_AVAILABLE = "NewReplicaSetAvailable"

@@ -11,16 +11,16 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers import pods
-from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.devicetaints import evictions
 from kubeskew.controllers.devicetaints.evictions import Eviction, Pool
 from kubeskew.controllers.devicetaints.matching import RuleMatcher
 from kubeskew.controllers.devicetaints.metrics import EvictionMetrics
 from kubeskew.controllers.devicetaints.rule_status import RuleStatus
-from kubeskew.controllers.pod_eviction import mark_and_delete
-from kubeskew.controllers.resourceclaim import dialect
-from kubeskew.controllers.resourceclaim.dialect import ClaimError, ClaimNotCreated, Dialect
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework.pod_eviction import mark_and_delete
+from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, Dialect
 
 _STATUS_SECONDS = 10.0  # the shortest time between two updates of a rule's status
 _REMEMBERED = 500
@@ -82,18 +82,18 @@ class DeviceTaintEvictionController(Controller):
     # -- what is told
 
     def _claim_updated(self, old: Object, new: Object) -> None:
-        if dialect.consumers(old) != dialect.consumers(new):
+        if resourceclaim_features.consumers(old) != resourceclaim_features.consumers(new):
             self._handle_users(old)
         self._handle_users(new)
 
     def _handle_users(self, claim: Object) -> None:
         namespace = claim["metadata"]["namespace"]
-        for consumer in dialect.consumers(claim):
-            if dialect.is_pod_reference(consumer):
+        for consumer in resourceclaim_features.consumers(claim):
+            if resourceclaim_features.is_pod_reference(consumer):
                 pod = self._pods.get(namespace, consumer["name"])
                 if pod is not None and pod["metadata"]["uid"] == consumer["uid"]:
                     self._handle_pod(pod)
-            elif self._groups and dialect.is_group_reference(consumer):
+            elif self._groups and resourceclaim_features.is_group_reference(consumer):
                 for pod in self._pods.by_index("pod group", f"{namespace}/{consumer['name']}"):
                     self._handle_pod(pod)
 
@@ -184,10 +184,10 @@ class DeviceTaintEvictionController(Controller):
                 if claim is None or not evictions.results(claim):
                     continue
                 if owned:
-                    dialect.check_owner(pod, claim)
+                    resourceclaim_features.check_owner(pod, claim)
             except (ClaimNotCreated, ClaimError):
                 continue
-            if dialect.is_reserved_for(pod, claim, groups=self._groups):
+            if resourceclaim_features.is_reserved_for(pod, claim, groups=self._groups):
                 yield claim
 
     def _claim_evictions(self, claim: Object, rules: Sequence[Object]) -> Iterator[Eviction]:
@@ -290,5 +290,5 @@ def _relevant(pod: Object) -> tuple[object, object]:
 
 
 def _group_keys(pod: Object) -> list[str]:
-    group = dialect.pod_group_of(pod)
+    group = resourceclaim_features.pod_group_of(pod)
     return [f"{pod['metadata']['namespace']}/{group}"] if group else []

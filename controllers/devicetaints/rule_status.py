@@ -9,9 +9,9 @@ from collections.abc import Callable
 from kubeskew.apimachinery.client.refs import taint_rules_ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
-from kubeskew.controllers.base import ControllerContext
 from kubeskew.controllers.devicetaints.evictions import NO_EXECUTE
 from kubeskew.controllers.devicetaints.rule_conditions import IN_PROGRESS, Counts, condition_of
+from kubeskew.controllers.framework.base import ControllerContext
 
 _SECONDS = 10.0
 Concerned = Callable[[Object], tuple[list[Object], int, int]]

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
-from kubeskew.controllers import pods
-from kubeskew.controllers.scaling import scaled
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.percentages import scaled
 
 ALLOWED = "DisruptionAllowed"
 DELETION_SECONDS = 120.0  # after which an evicted pod that is still there counts again

@@ -10,10 +10,10 @@ from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.controllers import pods
-from kubeskew.controllers.base import Controller, ControllerContext, Key, SyncError
 from kubeskew.controllers.disruption import arithmetic
 from kubeskew.controllers.disruption.scales import Scales
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
 
 _STALE_SECONDS = 120.0
 

@@ -17,8 +17,8 @@ from kubeskew.apimachinery.client.refs import (
 )
 from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers import owners
-from kubeskew.controllers.base import ControllerContext, SyncError
+from kubeskew.controllers.framework import owner_references
+from kubeskew.controllers.framework.base import ControllerContext, SyncError
 
 _WITHOUT_SCALE = {("batch", "Job"): "jobs.batch", ("apps", "DaemonSet"): "daemonsets.apps"}
 
@@ -39,7 +39,7 @@ class Scales:
         """The sum over all owners of the pods; pods without one do not count. Raises SyncError."""
         counts: dict[str, int] = {}
         for pod in found:
-            reference = owners.controller_reference(pod)
+            reference = owner_references.controller_reference(pod)
             if reference is None or reference["uid"] in counts:
                 continue
             uid, count = await self._scale(reference, pod)
@@ -57,7 +57,7 @@ class Scales:
         owner = informer.get(namespace, reference["name"])
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             raise SyncError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
-        deployment = owners.resolve_controller(owner, DEPLOYMENTS, self._deployments.get)
+        deployment = owner_references.resolve_controller(owner, DEPLOYMENTS, self._deployments.get)
         deciding = owner if deployment is None else deployment
         replicas = deciding["spec"].get("replicas")
         return deciding["metadata"]["uid"], 1 if replicas is None else int(replicas)

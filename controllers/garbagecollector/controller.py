@@ -13,7 +13,7 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import Controller, ControllerContext, SyncError
+from kubeskew.controllers.framework.base import Controller, ControllerContext, SyncError
 from kubeskew.controllers.garbagecollector.graph import (
     FOREGROUND,
     ORPHAN,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.controllers.pods import condition
+from kubeskew.controllers.framework.pods import condition
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 FAILURE_TARGET, SUCCESS_CRITERIA_MET = "FailureTarget", "SuccessCriteriaMet"

@@ -8,16 +8,16 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.controllers import owners, pods
-from kubeskew.controllers.base import ControllerContext, Key, key_of
+from kubeskew.controllers.framework import owner_references, pods
+from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
+from kubeskew.controllers.framework.pod_controller import PodOwnerController
 from kubeskew.controllers.job import conditions, failures, indexes
-from kubeskew.controllers.job.dialect import Dialect
 from kubeskew.controllers.job.failures import Backoff
+from kubeskew.controllers.job.features import Dialect
 from kubeskew.controllers.job.state import State
 from kubeskew.controllers.job.templates import FINALIZER, for_index, is_tracked, prefix_for, template_of
 from kubeskew.controllers.job.tracking import Tracker, remove_finalizer
-from kubeskew.controllers.pod_owner import PodOwnerController
-from kubeskew.controllers.replica_pods import is_namespace_terminating, slow_start
 
 MOST_PODS = 500  # that are made or deleted in one go
 _OURS = "kubernetes.io/job-controller"
@@ -74,7 +74,7 @@ class JobController(PodOwnerController):
 
     @staticmethod
     def _had_job(pod: Object) -> bool:
-        reference = owners.controller_reference(pod)
+        reference = owner_references.controller_reference(pod)
         return reference is None or reference["kind"] == JOBS.kind
 
     async def sync(self, key: Key | Orphan) -> None:

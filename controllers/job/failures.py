@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import later, parse_timestamp
-from kubeskew.controllers import pods
+from kubeskew.controllers.framework import pods
 from kubeskew.controllers.job import indexes
 
 FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 10.0, 600.0

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers import pods
+from kubeskew.controllers.framework import pods
 
 INDEX = "batch.kubernetes.io/job-completion-index"  # annotation, and label from 1.28 on
 

@@ -8,12 +8,12 @@ from datetime import datetime
 
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
-from kubeskew.controllers import pods
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.job import conditions, failures, indexes
-from kubeskew.controllers.job.dialect import Dialect
 from kubeskew.controllers.job.failures import Backoff
+from kubeskew.controllers.job.features import Dialect
 from kubeskew.controllers.job.templates import is_marked, is_tracked
-from kubeskew.controllers.pods import condition
 
 _EXCEEDED = "Job has reached the specified backoff limit"
 _LATE = "Job was active longer than specified deadline"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from kubeskew.apimachinery.client.refs import JOBS, PODS
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers import pods
-from kubeskew.controllers.base import Key
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import Key
 from kubeskew.controllers.job import conditions, failures, indexes
-from kubeskew.controllers.job.dialect import Dialect
+from kubeskew.controllers.job.features import Dialect
 from kubeskew.controllers.job.state import State
 from kubeskew.controllers.job.templates import FINALIZER, is_tracked
 

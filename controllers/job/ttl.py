@@ -7,7 +7,7 @@ from kubeskew.apimachinery.client.refs import JOBS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.job import conditions
 
 

@@ -6,10 +6,10 @@ Behaviour of k8s.io/kubernetes/pkg/controller/tainteviction, 1.36.
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.nodelifecycle import taints
 from kubeskew.controllers.nodelifecycle.health import node_names
-from kubeskew.controllers.pod_eviction import mark_and_delete
 
 
 class TaintEvictionController(Controller):

@@ -12,8 +12,8 @@ from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers import pods
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.nodelifecycle import taints
 
 _LEASE_NAMESPACE = "kube-node-lease"

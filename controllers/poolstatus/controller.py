@@ -13,7 +13,7 @@ from kubeskew.apimachinery.client.refs import POOL_STATUS_REQUESTS, dra_refs, ta
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
 from kubeskew.controllers.poolstatus.metrics import RequestMetrics
 from kubeskew.controllers.poolstatus.pools import MAX_ERROR_BYTES, PoolView, pool_views
 from kubeskew.controllers.poolstatus.summaries import SummaryError, partition_summary, shareable_summary

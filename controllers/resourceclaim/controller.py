@@ -9,10 +9,10 @@ from typing import NamedTuple
 from kubeskew.apimachinery.client.refs import PODS, dra_refs
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers import pods
-from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
-from kubeskew.controllers.resourceclaim import dialect
-from kubeskew.controllers.resourceclaim.dialect import ClaimError, ClaimNotCreated, Dialect
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim.features import ClaimError, ClaimNotCreated, Dialect
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 from kubeskew.controllers.resourceclaim.making import ClaimMaker, Owner
 from kubeskew.controllers.resourceclaim.metrics import ClaimMetrics
@@ -79,7 +79,7 @@ class ResourceClaimController(Controller):
         return [f"{namespace}/{name}" for name in self._dialect.claim_names(pod)]
 
     def _pod_changed(self, pod: Object) -> None:
-        if dialect.is_done(pod):
+        if resourceclaim_features.is_done(pod):
             self._enqueue_claims_of(pod)
         elif pod["spec"].get("resourceClaims"):
             self.queue.add(Task("pod", key_of(pod)))
@@ -129,12 +129,12 @@ class ResourceClaimController(Controller):
         """The pods that name the claim; those that are done have no say in it."""
         metadata = claim["metadata"]
         users = self._pods.by_index("resourceclaim", f"{metadata['namespace']}/{metadata['name']}")
-        group = dialect.owning_group(claim) if self._groups.enabled else ""
+        group = resourceclaim_features.owning_group(claim) if self._groups.enabled else ""
         members = self._pods.by_index("pod group", f"{metadata['namespace']}/{group}") if group else []
         if group:
             self.queue.add(Task("group", Key(metadata["namespace"], group)))
         for pod in (*users, *members):
-            if pod["spec"].get("resourceClaims") and not dialect.is_done(pod):
+            if pod["spec"].get("resourceClaims") and not resourceclaim_features.is_done(pod):
                 self.queue.add(Task("pod", key_of(pod)))
 
     async def sync(self, key: Task) -> None:
@@ -200,14 +200,14 @@ class ResourceClaimController(Controller):
             if claim is None:
                 return
             if owned:
-                dialect.check_owner(pod, claim, groups=self._groups.enabled)
+                resourceclaim_features.check_owner(pod, claim, groups=self._groups.enabled)
             await self._reserve(pod, pod_claim, claim)
 
     async def _reserve(self, pod: Object, pod_claim: Object, claim: Object) -> None:
-        reserved, status = dialect.consumers(claim), claim.get("status") or {}
+        reserved, status = resourceclaim_features.consumers(claim), claim.get("status") or {}
         if not status.get("allocation") or len(reserved) >= _MAX_RESERVATIONS:
             return
-        if dialect.is_reserved_for(pod, claim, groups=self._groups.enabled):
+        if resourceclaim_features.is_reserved_for(pod, claim, groups=self._groups.enabled):
             return
         consumer = self._groups.consumer(pod, pod_claim)
         changed = {**claim, "status": {**status, "reservedFor": [*reserved, consumer]}}
@@ -215,9 +215,9 @@ class ResourceClaimController(Controller):
 
 
 def _consumer_uids(claim: Object) -> list[str]:
-    return [one["uid"] for one in dialect.consumers(claim)]
+    return [one["uid"] for one in resourceclaim_features.consumers(claim)]
 
 
 def _group_keys(pod: Object) -> list[str]:
-    group = dialect.pod_group_of(pod)
+    group = resourceclaim_features.pod_group_of(pod)
     return [f"{pod['metadata']['namespace']}/{group}"] if group else []

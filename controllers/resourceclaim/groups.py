@@ -8,9 +8,9 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import pod_groups_ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.component import World
-from kubeskew.controllers.base import ControllerContext
-from kubeskew.controllers.resourceclaim import dialect
-from kubeskew.controllers.resourceclaim.dialect import ClaimError
+from kubeskew.controllers.framework.base import ControllerContext
+from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim.features import ClaimError
 from kubeskew.controllers.resourceclaim.making import Owner
 
 _FIRST, _STRICT_SINCE = 36, 37
@@ -37,7 +37,7 @@ class PodGroups:
 
         Raises ClaimError if that cannot be told, or if a gate forbids what the group wants.
         """
-        name = dialect.pod_group_of(pod)
+        name = resourceclaim_features.pod_group_of(pod)
         if not name or (self.informer is None and not self._strict):
             return None
         if self.informer is None:

@@ -9,8 +9,8 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import DRARefs, Ref
 from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.resourceclaim import dialect
-from kubeskew.controllers.resourceclaim.dialect import (
+from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim.features import (
     POD_CLAIM_ANNOTATION,
     ClaimError,
     ClaimNotCreated,
@@ -103,7 +103,7 @@ class ClaimMaker:
         if template is None:
             kind = f"resourceclaimtemplate.{self._refs.claim_templates.group}"
             raise ClaimError(f'resource claim template "{template_name}": {kind} "{template_name}" not found')
-        asks_admin_access = dialect.asks_admin_access(template)
+        asks_admin_access = resourceclaim_features.asks_admin_access(template)
         if asks_admin_access and not self._admin_access:
             raise ClaimError("admin access is requested, but the feature is disabled")
         claim = self._claim_from(template, owner, entry_name)

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.resourceclaim.dialect import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
+from kubeskew.controllers.resourceclaim.features import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
 
 # Since when creations are counted by outcome in one metric, and since when under the longer prefix
 # (dra-facts, and from memory).

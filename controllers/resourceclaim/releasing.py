@@ -9,8 +9,8 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.resourceclaim import dialect
-from kubeskew.controllers.resourceclaim.dialect import Dialect
+from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim.features import Dialect
 from kubeskew.controllers.resourceclaim.users import ReservedFor
 
 
@@ -28,7 +28,7 @@ class Releaser:
 
     async def sync(self, claim: Object) -> None:
         """End the reservations of pods that are done, and what hangs on the last of them."""
-        reserved = dialect.consumers(claim)
+        reserved = resourceclaim_features.consumers(claim)
         valid = [one for one in reserved if await self._users.still_uses(claim, one)]
         protected = self._dialect.finalizer in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
@@ -71,12 +71,12 @@ class Releaser:
 
     async def _delete_if_unused(self, claim: Object) -> None:
         """A claim made for a pod that will not run any more goes at once, even if the pod stays around."""
-        owner, metadata = dialect.owning_pod(claim), claim["metadata"]
+        owner, metadata = resourceclaim_features.owning_pod(claim), claim["metadata"]
         if owner is None or metadata.get("deletionTimestamp"):
             return
         pod = self._pods.get(metadata["namespace"], owner[0])
         # A pod that we do not know may be one that we do not know yet: the garbage collector decides.
-        if pod is None or (pod["metadata"]["uid"] == owner[1] and not dialect.is_done(pod)):
+        if pod is None or (pod["metadata"]["uid"] == owner[1] and not resourceclaim_features.is_done(pod)):
             return
         try:
             await self._client.delete(self._ref, metadata["name"], metadata["namespace"])

@@ -9,8 +9,8 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.resourceclaim import dialect
-from kubeskew.controllers.resourceclaim.dialect import ClaimError, Dialect
+from kubeskew.controllers.resourceclaim import features as resourceclaim_features
+from kubeskew.controllers.resourceclaim.features import ClaimError, Dialect
 from kubeskew.controllers.resourceclaim.groups import PodGroups
 
 
@@ -29,15 +29,15 @@ class ReservedFor:
     async def still_uses(self, claim: Object, consumer: Object) -> bool:
         """Whether a reservation is to stay. Until 1.35 raises ClaimError if it is no pod's."""
         namespace = claim["metadata"]["namespace"]
-        if dialect.is_pod_reference(consumer):
+        if resourceclaim_features.is_pod_reference(consumer):
             pod = self._pods.get(namespace, consumer["name"])
-            if pod is not None and dialect.is_done(pod):
+            if pod is not None and resourceclaim_features.is_done(pod):
                 return False
             return await self._is_there(PODS, pod, namespace, consumer)
         if not self._dialect.pod_groups:
             raise ClaimError(f"unsupported ReservedFor entry: {_shown(consumer)}")
         if (
-            dialect.is_group_reference(consumer)
+            resourceclaim_features.is_group_reference(consumer)
             and self._groups.enabled
             and self._groups.informer is not None
         ):

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
 from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import SyncError
+from kubeskew.controllers.framework.base import SyncError
 from kubeskew.controllers.statefulset import identity, retention
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.controllers import history, owners, pods
-from kubeskew.controllers.base import ControllerContext, Key
-from kubeskew.controllers.history import Revisions
-from kubeskew.controllers.pod_owner import PodOwnerController
+from kubeskew.controllers.framework import history, owner_references, pods
+from kubeskew.controllers.framework.base import ControllerContext, Key
+from kubeskew.controllers.framework.history import Revisions
+from kubeskew.controllers.framework.pod_controller import PodOwnerController
 from kubeskew.controllers.statefulset import identity
 from kubeskew.controllers.statefulset.claims import StatefulPods
 from kubeskew.controllers.statefulset.rollout import Rollout
@@ -32,8 +32,8 @@ class StatefulSetController(PodOwnerController):
         self._tells_recreation = context.world.version.minor <= _LAST_TO_TELL
         claims = context.informer(PERSISTENT_VOLUME_CLAIMS)
         revisions = context.informer(CONTROLLER_REVISIONS)
-        revisions.add_index("controller", owners.controller_uids)
-        revisions.add_index("orphan", owners.orphan_namespaces)
+        revisions.add_index("controller", owner_references.controller_uids)
+        revisions.add_index("orphan", owner_references.orphan_namespaces)
         self._revisions = Revisions(self.client, revisions, self.ref)
         self._control = StatefulPods(
             self.client,

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from kubeskew.apimachinery.client.refs import STATEFUL_SETS
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers import pods
-from kubeskew.controllers.history import REVISION_LABEL
-from kubeskew.controllers.replica_pods import pod_from_template
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.history import REVISION_LABEL
+from kubeskew.controllers.framework.pod_control import pod_from_template
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"

@@ -9,10 +9,10 @@ from datetime import datetime
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers import pods
-from kubeskew.controllers.history import applied
-from kubeskew.controllers.replica_pods import slow_start
-from kubeskew.controllers.scaling import scaled
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.history import applied
+from kubeskew.controllers.framework.percentages import scaled
+from kubeskew.controllers.framework.pod_control import slow_start
 from kubeskew.controllers.statefulset import identity
 from kubeskew.controllers.statefulset.claims import StatefulPods
 from kubeskew.controllers.statefulset.identity import is_created, ordinal, revision_of

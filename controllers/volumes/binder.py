@@ -8,7 +8,7 @@ from kubeskew.apimachinery import volume_matching as matching
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, BOUND_BY_CONTROLLER
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"

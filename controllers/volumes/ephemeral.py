@@ -6,8 +6,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/volume/ephemeral, 1.36.
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers import owners, pods
-from kubeskew.controllers.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.controllers.framework import owner_references, pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
 
 
 def claim_name(pod: Object, volume: Object) -> str:
@@ -33,7 +33,7 @@ class EphemeralVolumeController(Controller):
 
     def _claim_deleted(self, claim: Object) -> None:
         """A claim that was deleted by mistake is made again."""
-        owner = owners.resolve_controller(claim, PODS, self._pods.get)
+        owner = owner_references.resolve_controller(claim, PODS, self._pods.get)
         if owner is not None:
             self._changed(owner)
 
@@ -49,7 +49,7 @@ class EphemeralVolumeController(Controller):
         namespace, name = pod["metadata"]["namespace"], claim_name(pod, volume)
         known = self._claims.get(namespace, name)
         if known is not None:
-            if owners.is_controlled_by(known, pod):
+            if owner_references.is_controlled_by(known, pod):
                 return
             text = f"PVC {namespace}/{name} was not created for pod {namespace}/{pod['metadata']['name']}"
             raise SyncError(f"{text} (pod is not owner)")
@@ -61,7 +61,7 @@ class EphemeralVolumeController(Controller):
             "metadata": {
                 "name": name,
                 "namespace": namespace,
-                "ownerReferences": [owners.new_controller_reference(pod, PODS)],
+                "ownerReferences": [owner_references.new_controller_reference(pod, PODS)],
                 **{part: metadata[part] for part in ("annotations", "labels") if metadata.get(part)},
             },
             "spec": template.get("spec") or {},

@@ -6,8 +6,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers import pods
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"

@@ -15,7 +15,7 @@ from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
-from kubeskew.controllers.base import ControllerContext
+from kubeskew.controllers.framework.base import ControllerContext
 
 
 class Cluster:

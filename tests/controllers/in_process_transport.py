@@ -16,7 +16,7 @@ from kubeskew.apiserver.request import Peer, Request
 from kubeskew.apiserver.server import APIServer
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
-from kubeskew.controllers.base import ControllerContext
+from kubeskew.controllers.framework.base import ControllerContext
 from kubeskew.controllers.manager import CONTROLLERS
 
 MASTER = Peer("admin", ("system:masters",))

@@ -17,11 +17,11 @@ from kubeskew.apimachinery.certificate_requests import CertificateRequest
 from kubeskew.apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.web_tokens import new_key, read
-from kubeskew.controllers.account_tokens import AccountTokensController
 from kubeskew.controllers.certificates.base import REQUESTS
 from kubeskew.controllers.certificates.kubelets import client_fault, serving_fault
 from kubeskew.controllers.certificates.signing import SigningController
-from kubeskew.controllers.role_aggregation import CLUSTER_ROLES
+from kubeskew.controllers.clusterroleaggregation.controller import CLUSTER_ROLES
+from kubeskew.controllers.serviceaccount.tokens import AccountTokensController
 
 pytestmark = pytest.mark.asyncio
 

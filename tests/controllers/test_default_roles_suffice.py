@@ -22,8 +22,8 @@ from kubeskew.apiserver.request import Peer, Request
 from kubeskew.apiserver.server import APIServer
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
-from kubeskew.controllers.accounts import account_of
-from kubeskew.controllers.base import ControllerContext
+from kubeskew.controllers.framework.base import ControllerContext
+from kubeskew.controllers.framework.client_builder import account_of
 from kubeskew.controllers.manager import CONTROLLERS
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics

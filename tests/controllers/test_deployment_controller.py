@@ -7,8 +7,8 @@ import pytest
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, EVENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.deployment.controller import DeploymentController
-from kubeskew.controllers.pods import condition
-from kubeskew.controllers.replicaset import ReplicaSetController
+from kubeskew.controllers.framework.pods import condition
+from kubeskew.controllers.replicaset.controller import ReplicaSetController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

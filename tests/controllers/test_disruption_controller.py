@@ -9,7 +9,7 @@ from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS, REPL
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.controllers.disruption import arithmetic
 from kubeskew.controllers.disruption.controller import DisruptionController
-from kubeskew.controllers.replicaset import ReplicaSetController
+from kubeskew.controllers.replicaset.controller import ReplicaSetController
 
 NOW = parse_timestamp("2026-01-01T00:10:00Z")
 

@@ -8,8 +8,8 @@ from workloads import LABELS, events_of, pods_by_name, template
 from kubeskew.apimachinery.client.refs import JOBS, PODS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.versions import Version
+from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.job.controller import JobController
-from kubeskew.controllers.pods import condition
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -8,12 +8,12 @@ from kubeskew.apimachinery.client.refs import EVENTS, LEASES, NODES, PODS
 from kubeskew.apimachinery.clock import micro_timestamp, timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers.node_ttl import ANNOTATION, NodeTTLController
+from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.nodelifecycle import taints
 from kubeskew.controllers.nodelifecycle.eviction import TaintEvictionController
 from kubeskew.controllers.nodelifecycle.health import NodeLifecycleController
-from kubeskew.controllers.podgc import PodGarbageCollector
-from kubeskew.controllers.pods import condition
+from kubeskew.controllers.nodettl.controller import ANNOTATION, NodeTTLController
+from kubeskew.controllers.podgc.controller import PodGarbageCollector
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

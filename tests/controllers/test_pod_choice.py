@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.controllers import pods
+from kubeskew.controllers.framework import pods
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ from loop_clock import LoopClock
 
 from kubeskew.apimachinery.client.refs import EVENTS, PODS, REPLICA_SETS
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.expectations import TIMEOUT_SECONDS, Expectations
-from kubeskew.controllers.pods import condition
-from kubeskew.controllers.replica_pods import slow_start
-from kubeskew.controllers.replicaset import ReplicaSetController
+from kubeskew.controllers.framework.expectations import TIMEOUT_SECONDS, Expectations
+from kubeskew.controllers.framework.pod_control import slow_start
+from kubeskew.controllers.framework.pods import condition
+from kubeskew.controllers.replicaset.controller import ReplicaSetController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -7,7 +7,7 @@ from kubeskew.apimachinery.client.refs import EVENTS, PODS, dra_refs
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import DEFAULT_VERSION, Version
 from kubeskew.controllers.resourceclaim.controller import ResourceClaimController
-from kubeskew.controllers.resourceclaim.dialect import generate_name
+from kubeskew.controllers.resourceclaim.features import generate_name
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kubeskew.controllers.deployment import arithmetic, revisions
-from kubeskew.controllers.hashing import fnv1a, safe_encode, template_hash
+from kubeskew.controllers.framework.hashing import fnv1a, safe_encode, template_hash
 
 
 def deployment(replicas, surge="25%", unavailable="25%", **status):

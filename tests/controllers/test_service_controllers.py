@@ -3,10 +3,10 @@
 import pytest
 
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, PODS, SERVICES
-from kubeskew.controllers.services.endpoints import EndpointsController
-from kubeskew.controllers.services.endpointslice import EndpointSliceController
-from kubeskew.controllers.services.mirroring import EndpointSliceMirroringController
-from kubeskew.controllers.services.triggers import ANNOTATION
+from kubeskew.controllers.endpoints.controller import EndpointsController
+from kubeskew.controllers.endpoints.triggers import ANNOTATION
+from kubeskew.controllers.endpointslice.controller import EndpointSliceController
+from kubeskew.controllers.endpointslicemirroring.controller import EndpointSliceMirroringController
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

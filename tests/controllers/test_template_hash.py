@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubeskew.controllers.hashing import template_hash
-from kubeskew.controllers.history import data_hash
+from kubeskew.controllers.framework.hashing import template_hash
+from kubeskew.controllers.framework.history import data_hash
 
 DEFAULTS = {
     "automountServiceAccountToken": False,

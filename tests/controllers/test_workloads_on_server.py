@@ -19,7 +19,7 @@ from kubeskew.apimachinery.client.refs import (
 )
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.pods import condition
+from kubeskew.controllers.framework.pods import condition
 
 pytestmark = pytest.mark.asyncio
 

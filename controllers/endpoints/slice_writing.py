@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES
 from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import Key
-from kubeskew.controllers.replica_pods import is_namespace_terminating
+from kubeskew.controllers.framework.base import Key
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"

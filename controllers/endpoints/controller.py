@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from kubeskew.apimachinery.client.refs import ENDPOINTS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import ControllerContext, Key
-from kubeskew.controllers.replica_pods import is_namespace_terminating
-from kubeskew.controllers.services.backends import Backend, Port, backends, is_headless, selector_of
-from kubeskew.controllers.services.base import ServiceController
-from kubeskew.controllers.services.triggers import annotated
+from kubeskew.controllers.endpoints.backends import Backend, Port, backends, is_headless, selector_of
+from kubeskew.controllers.endpoints.base import ServiceController
+from kubeskew.controllers.endpoints.triggers import annotated
+from kubeskew.controllers.framework.base import ControllerContext, Key
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 
 _HEADLESS = "service.kubernetes.io/headless"
 _MANAGED_BY = "endpoints.kubernetes.io/managed-by"

@@ -5,8 +5,8 @@ from typing import Any
 
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.controllers import pods
-from kubeskew.controllers.base import SyncError
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import SyncError
 
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"

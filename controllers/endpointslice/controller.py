@@ -7,12 +7,24 @@ from collections.abc import Iterable
 
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, SERVICES
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers.base import ControllerContext, Key
-from kubeskew.controllers.owners import new_controller_reference
-from kubeskew.controllers.services.backends import Backend, Port, backends, by_ports, is_headless, selector_of
-from kubeskew.controllers.services.base import ServiceController
-from kubeskew.controllers.services.slice_writing import MANAGED_BY, SERVICE_LABEL, SliceWriter, service_keys
-from kubeskew.controllers.services.triggers import annotated
+from kubeskew.controllers.endpoints.backends import (
+    Backend,
+    Port,
+    backends,
+    by_ports,
+    is_headless,
+    selector_of,
+)
+from kubeskew.controllers.endpoints.base import ServiceController
+from kubeskew.controllers.endpoints.slice_writing import (
+    MANAGED_BY,
+    SERVICE_LABEL,
+    SliceWriter,
+    service_keys,
+)
+from kubeskew.controllers.endpoints.triggers import annotated
+from kubeskew.controllers.framework.base import ControllerContext, Key
+from kubeskew.controllers.framework.owner_references import new_controller_reference
 
 _MANAGER = "endpointslice-controller.k8s.io"
 _HEADLESS = "service.kubernetes.io/headless"

@@ -6,8 +6,8 @@ Source: k8s.io/endpointslice/util/trigger_time_tracker.go, 1.36.
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers.base import Key
-from kubeskew.controllers.pods import condition
+from kubeskew.controllers.framework.base import Key
+from kubeskew.controllers.framework.pods import condition
 
 ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time"
 

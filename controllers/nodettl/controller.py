@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/controller/ttl/ttl_controller.go, 1.36.
 
 from kubeskew.apimachinery.client.refs import NODES
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, Object
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 # (least nodes, most nodes, seconds): the ranges overlap, so that a size at a border does not flap.

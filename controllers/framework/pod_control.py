@@ -7,7 +7,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.owners import new_controller_reference
+from kubeskew.controllers.framework.owner_references import new_controller_reference
 
 _NAME_LIMIT = 253
 NAMESPACE_TERMINATING = "NamespaceTerminating"

@@ -10,8 +10,8 @@ from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers import pods
-from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework import pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 
 _PERIOD_SECONDS = 20.0
 _QUARANTINE_SECONDS = 40.0  # a node that comes back soon keeps its pods

@@ -7,10 +7,15 @@ import ipaddress
 
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers.base import Controller, ControllerContext, Key
-from kubeskew.controllers.owners import new_controller_reference
-from kubeskew.controllers.services.slice_writing import MANAGED_BY, SERVICE_LABEL, SliceWriter, service_keys
-from kubeskew.controllers.services.triggers import ANNOTATION
+from kubeskew.controllers.endpoints.slice_writing import (
+    MANAGED_BY,
+    SERVICE_LABEL,
+    SliceWriter,
+    service_keys,
+)
+from kubeskew.controllers.endpoints.triggers import ANNOTATION
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.owner_references import new_controller_reference
 
 _MANAGER = "endpointslicemirroring-controller.k8s.io"
 _SKIP = "endpointslice.kubernetes.io/skip-mirror"

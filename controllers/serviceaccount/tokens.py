@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kubeskew.apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError, is_reason
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 if TYPE_CHECKING:
     from kubeskew.apimachinery.web_tokens import SigningKey

@@ -11,8 +11,8 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, Ref
 from kubeskew.apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.hashing import fnv1, safe_encode
-from kubeskew.controllers.owners import Claimer, new_controller_reference
+from kubeskew.controllers.framework.hashing import fnv1, safe_encode
+from kubeskew.controllers.framework.owner_references import Claimer, new_controller_reference
 
 HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"  # of pods; of daemon sets' revisions too

@@ -12,11 +12,11 @@ from kubeskew.apimachinery.client.refs import PODS, Ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.controllers import owners, pods
-from kubeskew.controllers.base import Controller, ControllerContext, Key, key_of
-from kubeskew.controllers.expectations import Expectations
-from kubeskew.controllers.owners import Claimer
-from kubeskew.controllers.replica_pods import PodControl
+from kubeskew.controllers.framework import owner_references, pods
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
+from kubeskew.controllers.framework.expectations import Expectations
+from kubeskew.controllers.framework.owner_references import Claimer
+from kubeskew.controllers.framework.pod_control import PodControl
 
 
 class PodOwnerController(Controller):
@@ -32,9 +32,9 @@ class PodOwnerController(Controller):
         self.pod_control = PodControl(self.client, self.recorder)
         self.objects = context.informer(self.ref)
         self.pods = context.informer(PODS)
-        self.objects.add_index("controller", owners.controller_uids)
-        self.pods.add_index("controller", owners.controller_uids)
-        self.pods.add_index("orphan", owners.orphan_namespaces)
+        self.objects.add_index("controller", owner_references.controller_uids)
+        self.pods.add_index("controller", owner_references.controller_uids)
+        self.pods.add_index("orphan", owner_references.orphan_namespaces)
         self.objects.add_handler(self.enqueue, self.object_updated, self.object_deleted)
         self.pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
 
@@ -58,13 +58,13 @@ class PodOwnerController(Controller):
         """A pod of `owner` was deleted, or begins to be."""
 
     def owner_of(self, pod: Object) -> Object | None:
-        return owners.resolve_controller(pod, self.ref, self.objects.get)
+        return owner_references.resolve_controller(pod, self.ref, self.objects.get)
 
     def _pod_added(self, pod: Object) -> None:
         if self.deletion_frees and pods.is_terminating(pod):
             # A restarted controller sees it for the first time on its way out.
             self._pod_deleted(pod)
-        elif owners.controller_reference(pod) is None:
+        elif owner_references.controller_reference(pod) is None:
             self._enqueue_matching(pod)
         elif owner := self.owner_of(pod):
             self.expectations.creation_seen(key_of(owner))
@@ -76,8 +76,8 @@ class PodOwnerController(Controller):
             # Deletion begins with a mark; waiting for the removal would hold up the replacement.
             self._pod_deleted(new)
             return
-        reference = owners.controller_reference(new)
-        reference_changed = owners.controller_reference(old) != reference
+        reference = owner_references.controller_reference(new)
+        reference_changed = owner_references.controller_reference(old) != reference
         if reference_changed and (former := self.owner_of(old)):
             self.enqueue(former)
         if reference is None:

@@ -10,10 +10,10 @@ from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLL
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.controllers import owners, pods
-from kubeskew.controllers.base import ControllerContext, Key, key_of
-from kubeskew.controllers.pod_owner import PodOwnerController
-from kubeskew.controllers.replica_pods import is_namespace_terminating, slow_start
+from kubeskew.controllers.framework import owner_references, pods
+from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start
+from kubeskew.controllers.framework.pod_controller import PodOwnerController
 
 BURST_REPLICAS = 500  # at most this many pods are made or deleted in one go
 _STATUS_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
@@ -89,7 +89,7 @@ class ReplicaSetController(PodOwnerController):
 
     def _related_per_node(self, replica_set: Object) -> dict[str, int]:
         """Active pods per node of all replica sets with the same owner: their pods spread together."""
-        reference = owners.controller_reference(replica_set)
+        reference = owner_references.controller_reference(replica_set)
         related = [replica_set]
         if reference is not None:
             related = self.objects.by_index("controller", reference["uid"])

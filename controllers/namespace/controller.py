@@ -11,7 +11,7 @@ from kubeskew.apimachinery.client.refs import NAMESPACES, PODS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 _FINALIZER = "kubernetes"
 # Upstream waits half the expected time, at least 1 s and 8 s where finalizers remain; we look sooner.

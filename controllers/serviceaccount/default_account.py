@@ -9,8 +9,8 @@ from typing import ClassVar
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.controllers.base import Controller, ControllerContext, Key
-from kubeskew.controllers.replica_pods import is_namespace_terminating
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 
 ROOT_CA_NAME = "kube-root-ca.crt"
 _DESCRIPTION = (

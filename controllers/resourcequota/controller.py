@@ -27,7 +27,7 @@ from kubeskew.apimachinery.quota.measuring import Listing, measure
 from kubeskew.apimachinery.quota.names import is_extended_in_quota
 from kubeskew.apimachinery.quota.registry import Evaluators
 from kubeskew.apimachinery.quota.resource_claims import ADJUSTED_SINCE, ClaimFacts, DeviceClasses
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 _RESYNC_SECONDS = 300.0
 _UNKNOWN_SECONDS = 1.0  # until a resource that nobody serves is looked for again (upstream: 30 s)

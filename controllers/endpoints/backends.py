@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers import pods
+from kubeskew.controllers.framework import pods
 
 
 @dataclass(frozen=True, slots=True)

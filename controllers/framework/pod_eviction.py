@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/controller/tainteviction (addConditionAndDeletePod
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
 from kubeskew.apimachinery.clock import Clock, timestamp
-from kubeskew.controllers import pods
+from kubeskew.controllers.framework import pods
 
 _TARGET = "DisruptionTarget"
 

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation/clusterroleaggre
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.controllers.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 CLUSTER_ROLES = Ref("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole")
 _MANAGER = "clusterrole-aggregation-controller"

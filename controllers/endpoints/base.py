@@ -2,9 +2,9 @@
 
 from kubeskew.apimachinery.client.refs import PODS, SERVICES
 from kubeskew.apimachinery.client.rest import Object
-from kubeskew.controllers.base import Controller, ControllerContext
-from kubeskew.controllers.services.backends import selector_of
-from kubeskew.controllers.services.triggers import TriggerTimes
+from kubeskew.controllers.endpoints.backends import selector_of
+from kubeskew.controllers.endpoints.triggers import TriggerTimes
+from kubeskew.controllers.framework.base import Controller, ControllerContext
 
 
 class ServiceController(Controller):
