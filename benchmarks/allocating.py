@@ -13,10 +13,10 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook
 from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.claims import allocated_devices
 from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
-from kubeskew.scheduler.device_classes import DeviceClasses
-from kubeskew.scheduler.resource_claims import allocated_devices
+from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 
 Object = dict[str, Any]
 

@@ -20,8 +20,8 @@ from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.pods import PodInfo
-from kubeskew.scheduler.service import SchedulerService
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.scheduler import SchedulerService
 
 Object = dict[str, Any]
 

@@ -9,8 +9,8 @@ devices, the cycle may see or not.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 
 Object = dict[str, Any]
 

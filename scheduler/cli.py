@@ -91,8 +91,8 @@ def _with_flags(election: LeaderElection, flags: dict[str, Any]) -> LeaderElecti
 async def main(settings: SchedulerSettings, ctx: ComponentContext) -> None:
     """Schedule while leading, until `ctx.stop` is set."""
     from kubeskew.scheduler.framework.profile import ProfileError
-    from kubeskew.scheduler.resource_metrics import PATH, resource_registry
-    from kubeskew.scheduler.service import SchedulerService
+    from kubeskew.scheduler.metrics.resources import PATH, resource_registry
+    from kubeskew.scheduler.scheduler import SchedulerService
 
     host = ctx.identity.partition("_")[0]
     try:

@@ -9,10 +9,10 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.filtering import NodeFilter
-from kubeskew.scheduler.metrics import Metrics
-from kubeskew.scheduler.nominating import Nominator
-from kubeskew.scheduler.rules import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.framework.filtering import NodeFilter
+from kubeskew.scheduler.framework.nominator import Nominator
+from kubeskew.scheduler.metrics.metrics import Metrics
 
 
 @dataclass(slots=True)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.diagnosis import Diagnosis
-from kubeskew.scheduler.filtering import NodeFilter
 from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.filtering import NodeFilter
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
 from kubeskew.scheduler.sampling import NodeSampler
 
 Observe = Callable[[str, Status, float], None]

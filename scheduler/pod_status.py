@@ -10,7 +10,7 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 
 _PAUSES_SECONDS = (0.01, 0.05, 0.25)  # client-go, retry.DefaultBackoff
 _PASSING = frozenset({"InternalError", "ServiceUnavailable"})

@@ -6,9 +6,9 @@ from typing import Any
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.pod_status import patch_pod_status
-from kubeskew.scheduler.pods import PodInfo
-from kubeskew.scheduler.rules import SchedulerRules
 
 Object = dict[str, Any]
 

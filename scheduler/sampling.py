@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/schedule_one.go, numFeasibleNodesToFind,
 
 from collections.abc import Iterator, Sequence
 
-from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.framework.node_info import NodeInfo
 
 _ALL_UP_TO = 100  # nodes; below, every node is looked at
 _MIN_PERCENT = 5

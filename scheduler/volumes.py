@@ -18,10 +18,10 @@ from kubeskew.apimachinery.client.refs import (
 from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, annotation, class_of
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
-from kubeskew.scheduler.queue import SchedulingQueue
+from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
 Object = dict[str, Any]
 

@@ -11,7 +11,7 @@ from kubeskew.apimachinery import field
 from kubeskew.apimachinery.client.leader import LeaseTiming
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.yaml_body import YAMLBodyError, load
-from kubeskew.scheduler.backoff import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, Backoff
+from kubeskew.scheduler.configuration.backoff import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, Backoff
 from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
 from kubeskew.scheduler.configuration.settings import (
     EXTENSION_POINTS,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.client.leader import LeaseTiming
-from kubeskew.scheduler.backoff import Backoff
+from kubeskew.scheduler.configuration.backoff import Backoff
 from kubeskew.scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
 
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ Upstream has the same idea for batches of pods (SignPod, KEP-5598, 1.35).
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from kubeskew.scheduler.nodes import NodeInfo
+from kubeskew.scheduler.framework.node_info import NodeInfo
 
 T = TypeVar("T")
 

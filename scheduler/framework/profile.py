@@ -12,9 +12,9 @@ from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.interfaces import Plugin, PostFilterResult, PreFilterResult
 from kubeskew.scheduler.framework.kinds import Kinds, remembered
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
 
 P = TypeVar("P")
 R = TypeVar("R")

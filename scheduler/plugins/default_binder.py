@@ -4,8 +4,8 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed
-from kubeskew.scheduler.pods import PodInfo
 
 NAME = "DefaultBinder"
 

@@ -11,10 +11,10 @@ from kubeskew.scheduler.diagnosis import Diagnosis
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
 from kubeskew.scheduler.framework.interfaces import PostFilterResult
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed, unresolvable, unschedulable
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
 from kubeskew.scheduler.preemption import candidates, victims
 from kubeskew.scheduler.preemption.eviction import FAILURES, Evictor, is_terminating_by_preemption
 from kubeskew.scheduler.preemption.victims import Candidate

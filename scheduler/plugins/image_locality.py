@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
 
 NAME = "ImageLocality"
 

@@ -10,9 +10,10 @@ from kubeskew.apimachinery.node_selectors import selector_matches, term_matches
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from kubeskew.scheduler.framework.node_affinity import _node_affinity, fits, required
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
 
 NAME = "NodeAffinity"
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -65,17 +66,6 @@ class NodeAffinity:
             scores[name] = weight * MAX_NODE_SCORE // best if best else 0
 
 
-def _node_affinity(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (spec.get("affinity") or {}).get("nodeAffinity") or {}
-
-
-def required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = _node_affinity(spec).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    return found
-
-
 def _preferred(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return _node_affinity(spec).get("preferredDuringSchedulingIgnoredDuringExecution") or ()
 
@@ -93,14 +83,6 @@ def named_nodes(spec: Mapping[str, Any]) -> frozenset[str] | None:
             return None
         names |= set.intersection(*sets)
     return frozenset(names) if names else None
-
-
-def fits(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
-    selector = spec.get("nodeSelector")
-    if selector and any(labels.get(key) != value for key, value in selector.items()):
-        return False
-    affinity = required(spec)
-    return affinity is None or selector_matches(affinity, labels, name)
 
 
 def _node_matches(pod: Object, old: Object | None, new: Object | None) -> bool:

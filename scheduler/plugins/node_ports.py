@@ -5,9 +5,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import HostPort, PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import HostPort, PodInfo
 
 NAME = "NodePorts"
 REASON = "node(s) didn't have free ports for the requested pod ports"

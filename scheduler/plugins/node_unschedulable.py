@@ -14,9 +14,9 @@ from kubeskew.scheduler.framework.events import (
     Object,
     is_same_pod,
 )
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
 
 NAME = "NodeUnschedulable"
 REASON = "node(s) were unschedulable"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 
 NAME = "PrioritySort"
 

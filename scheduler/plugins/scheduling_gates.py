@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, unresolvable
-from kubeskew.scheduler.pods import PodInfo
 
 NAME = "SchedulingGates"
 

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 import orjson
 
 from kubeskew.apimachinery.taints import tolerates
+from kubeskew.scheduler.features.scheduler import SchedulerRules
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import (
     Action,
@@ -15,10 +16,9 @@ from kubeskew.scheduler.framework.events import (
     is_same_pod,
 )
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
-from kubeskew.scheduler.rules import SchedulerRules
 from kubeskew.scheduler.taints import untolerated
 
 NAME = "TaintToleration"

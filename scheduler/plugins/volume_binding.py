@@ -22,10 +22,11 @@ from kubeskew.apimachinery.volume_matching import (
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.pod_volumes import uses_claim
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Code, Status, failed, unresolvable
 from kubeskew.scheduler.handle import Handle
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
 from kubeskew.scheduler.volumes import ClaimUnusable, PodVolumes, Volumes, fits_node, is_bound
 
 NAME = "VolumeBinding"
@@ -205,11 +206,3 @@ class VolumeBinding:
             if clock.monotonic() >= end:
                 raise TimeoutError("context deadline exceeded")
             await clock.sleep(_LOOK_SECONDS)
-
-
-def uses_claim(pod: Object, old: Object | None, new: Object | None) -> bool:
-    """A claim matters to the pods that use it."""
-    changed = new or old
-    if changed is None or changed["metadata"].get("namespace") != pod["metadata"].get("namespace"):
-        return False
-    return changed["metadata"]["name"] in PodInfo(pod).volume_claims

@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go, 1.36
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import Status
-from kubeskew.scheduler.nodes import NodeInfo
 from kubeskew.scheduler.preemption.victims import Candidate, start_time
 
 MIN_PERCENT, MIN_ABSOLUTE = 10, 100  # DefaultPreemptionArgs: of the nodes that are tried

@@ -11,9 +11,9 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.pod_status import patch_pod_status
-from kubeskew.scheduler.pods import PodInfo
 from kubeskew.scheduler.preemption.victims import Candidate
 
 log = logging.getLogger(__name__)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery.labels import LabelSelector, SelectorError
-from kubeskew.scheduler.filtering import Filters, NodeFilter
 from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.filtering import Filters, NodeFilter
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import Status, unresolvable
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
 
 Object = dict[str, Any]
 

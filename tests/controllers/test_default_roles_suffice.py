@@ -29,8 +29,8 @@ from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node_config import NodeConfig
 from kubeskew.kubelet.turns import Turns
-from kubeskew.scheduler.rules import SchedulerRules
-from kubeskew.scheduler.service import SchedulerService
+from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.scheduler import SchedulerService
 
 SCHEDULER = Peer("system:kube-scheduler", ())
 SECONDS = 30

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.features.scheduler import SchedulerRules
 from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.pods import PodInfo
-from kubeskew.scheduler.rules import SchedulerRules
+from kubeskew.scheduler.framework.pod_info import PodInfo
 
 
 class _Objects:

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.scheduler.service import SchedulerService
+from kubeskew.scheduler.scheduler import SchedulerService
 
 RESOURCE = "example.com/gpu"
 DRIVER = "gpu.example.com"

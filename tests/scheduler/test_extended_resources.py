@@ -5,15 +5,15 @@ import pytest
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
-from kubeskew.scheduler.claim_tracker import ClaimTracker
-from kubeskew.scheduler.dra_edge import DRAEdge
-from kubeskew.scheduler.extended_claims import per_container, with_reuse
-from kubeskew.scheduler.extended_resources import (
+from kubeskew.scheduler.framework.extended_resource_cache import (
     IndexedExtendedResources,
     ListedExtendedResources,
     class_may_help,
     is_extended_resource,
 )
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import per_container, with_reuse
 
 
 def _class(name, resource="", created="2026-01-01T00:00:00Z"):

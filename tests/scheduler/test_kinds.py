@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 from plugin_bench import Bench, pod
 
-from kubeskew.scheduler.filtering import NodeFilter
 from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.filtering import NodeFilter
 from kubeskew.scheduler.framework.kinds import Kinds, remembered
+from kubeskew.scheduler.framework.nominator import Nominator
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.framework.status import SUCCESS, unschedulable
-from kubeskew.scheduler.nominating import Nominator
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 
 

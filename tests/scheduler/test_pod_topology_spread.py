@@ -5,7 +5,7 @@ from plugin_bench import Bench, pod
 
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.plugins.image_locality import ImageLocality, normalized
-from kubeskew.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from kubeskew.scheduler.plugins.podtopologyspread.plugin import PodTopologySpread
 
 SKEWED = "node(s) didn't match pod topology spread constraints"
 LABEL_MISSING = "node(s) didn't match pod topology spread constraints (missing required label)"

@@ -6,8 +6,8 @@ import pytest
 from scheduling_cluster import Cluster, running
 
 from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
-from kubeskew.scheduler.nodes import NodeInfo
-from kubeskew.scheduler.pods import PodInfo
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.preemption import candidates
 from kubeskew.scheduler.preemption.victims import Candidate, by_budget
 

@@ -5,16 +5,16 @@ import pytest
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.claim_tracker import ClaimTracker
-from kubeskew.scheduler.claim_users import ClaimUsers
+from kubeskew.scheduler.event_handlers import ClusterInformers
+from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
-from kubeskew.scheduler.informing import ClusterInformers
 from kubeskew.scheduler.plugins.default_binder import DefaultBinder
-from kubeskew.scheduler.plugins.dynamic_binding import ClaimBinder
-from kubeskew.scheduler.plugins.dynamic_state import PodClaim, PodState
+from kubeskew.scheduler.plugins.dynamicresources.binding import ClaimBinder
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
+from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
-from kubeskew.scheduler.pods import PodInfo
-from kubeskew.scheduler.queue import SchedulingQueue
+from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 
 pytestmark = pytest.mark.looptime
 

@@ -5,26 +5,26 @@ import pytest
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
+from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
-from kubeskew.scheduler.device_totals import DeviceTotals
 from kubeskew.scheduler.diagnosis import Diagnosis
-from kubeskew.scheduler.extended_resources import IndexedExtendedResources
+from kubeskew.scheduler.features.scheduler import SchedulerRules
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventResource
+from kubeskew.scheduler.framework.extended_resource_cache import IndexedExtendedResources
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo, pod_requests
 from kubeskew.scheduler.framework.profile import Profile, ProfileError
 from kubeskew.scheduler.framework.status import Code, failed, unschedulable
-from kubeskew.scheduler.nodes import NodeInfo
 from kubeskew.scheduler.plugins.node_affinity import NodeAffinity, named_nodes
 from kubeskew.scheduler.plugins.node_name import NodeName
 from kubeskew.scheduler.plugins.node_ports import NodePorts
-from kubeskew.scheduler.plugins.node_resources_balanced import NodeResourcesBalancedAllocation
-from kubeskew.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from kubeskew.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from kubeskew.scheduler.plugins.noderesources.balanced_allocation import NodeResourcesBalancedAllocation
+from kubeskew.scheduler.plugins.noderesources.fit import NodeResourcesFit
 from kubeskew.scheduler.plugins.priority_sort import PrioritySort
 from kubeskew.scheduler.plugins.taint_toleration import TaintToleration
-from kubeskew.scheduler.pods import PodInfo, pod_requests
-from kubeskew.scheduler.rules import SchedulerRules
 from kubeskew.scheduler.sampling import NodeSampler
 
 

@@ -6,7 +6,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
-from kubeskew.scheduler.device_taints import TaintedSlices, TaintRules
+from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 
 _RULES = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
 _CLASSES = {

@@ -11,15 +11,15 @@ from kubeskew.cli.allocation.files import AllocationFiles
 from kubeskew.cluster.failures import UserError
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook
 from kubeskew.scheduler.allocator.allocator import Allocator, Found
+from kubeskew.scheduler.allocator.claims import allocated_devices, allocation
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.explaining import Explanation, explain
 from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
-from kubeskew.scheduler.device_classes import DeviceClasses
-from kubeskew.scheduler.device_taints import TaintRules
-from kubeskew.scheduler.dynamic_rules import FILTER_SECONDS
-from kubeskew.scheduler.resource_claims import allocated_devices, allocation
-from kubeskew.scheduler.rules import SchedulerRules
+from kubeskew.scheduler.features.dynamic_resources import FILTER_SECONDS
+from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
+from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintRules
 
 Object = dict[str, Any]
 

@@ -84,7 +84,7 @@ def _answer(line: bytes) -> dict[str, Any]:
     """The answer to one case; what is wrong with the line, if it is none."""
     from kubeskew.cli.allocation.cases import check_case
     from kubeskew.scheduler.allocator.cases import run_case
-    from kubeskew.scheduler.dynamic_rules import FILTER_SECONDS
+    from kubeskew.scheduler.features.dynamic_resources import FILTER_SECONDS
 
     name = None
     try:

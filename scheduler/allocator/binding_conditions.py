@@ -1,0 +1,102 @@
+"""Devices that have to become ready before a pod may be bound to its node (KEP-5007).
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, 1.34 … 1.37.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from kubeskew.apimachinery.clock import later, parse_timestamp
+from kubeskew.apimachinery.field import show
+from kubeskew.scheduler.allocator.claims import allocation
+from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+
+Object = Mapping[str, Any]
+
+
+class BindingError(Exception):
+    """The devices of a claim will not become ready; the text is for people."""
+
+
+class BindingTimeout(BindingError):  # noqa: N818 - as the others are called
+    """They took too long."""
+
+
+def conditional(claim: Object) -> Iterator[Object]:
+    """The results of the claim's allocation that name binding conditions."""
+    for result in ((allocation(claim) or {}).get("devices") or {}).get("results") or ():
+        if result.get("bindingConditions"):
+            yield result
+
+
+class Readiness:
+    """Judges claims by what drivers say about their devices."""
+
+    def __init__(self, rules: DynamicRules) -> None:
+        self._seconds = rules.binding_seconds
+        self._prefixed = rules.binding_error_prefix
+
+    def is_ready(self, claim: Object) -> bool:
+        """Whether all conditions are true; raises BindingError if one says that binding failed."""
+        if allocation(claim) is None:
+            return False
+        for result in conditional(claim):
+            conditions = _conditions(claim, result)
+            if conditions is None:
+                return False
+            for name in result.get("bindingFailureConditions") or ():
+                if _is_true(conditions.get(name)):
+                    raise BindingError(self._failure(claim, conditions[name]))
+            if not all(_is_true(conditions.get(name)) for name in result["bindingConditions"]):
+                return False
+        return True
+
+    def _failure(self, claim: Object, condition: Object) -> str:
+        name = claim["metadata"]["name"]
+        text = show(condition.get("message") or "")
+        said = f"reason={condition.get('reason') or ''}, message={text}"
+        if self._prefixed:
+            return f"device binding failed: claim={name}, {said}"
+        return f"claim {name} binding failed: {said}"
+
+    def is_overdue(self, claim: Object, now: datetime) -> bool:
+        """Whether the claim has been allocated for too long to be waited for."""
+        since = (allocation(claim) or {}).get("allocationTimestamp")
+        if since is None or next(conditional(claim), None) is None:
+            return False
+        return later(parse_timestamp(since), self._seconds) < now
+
+    def overdue(self, claim: Object) -> BindingTimeout:
+        name = claim["metadata"]["name"]
+        return BindingTimeout(
+            f"device binding timeout: claim={name}" if self._prefixed else f"claim {name} binding timeout"
+        )
+
+    def expired(self) -> BindingTimeout:
+        """The wait itself took too long."""
+        return BindingTimeout(
+            "device binding timeout: context deadline exceeded"
+            if self._prefixed
+            else "device binding timeout"
+        )
+
+    def is_lost(self, claim: Object, now: datetime) -> bool:
+        """Whether an allocated claim had better be given up: failed, or overdue."""
+        try:
+            return not self.is_ready(claim) and self.is_overdue(claim, now)
+        except BindingError:
+            return True
+
+
+def _conditions(claim: Object, result: Object) -> dict[str, Object] | None:
+    """By type, of the device; None if its driver has not said anything yet."""
+    keys = ("driver", "pool", "device")
+    for each in (claim.get("status") or {}).get("devices") or ():
+        if all(each.get(key) == result.get(key) for key in keys):
+            return {condition["type"]: condition for condition in each.get("conditions") or ()}
+    return None
+
+
+def _is_true(condition: Object | None) -> bool:
+    return condition is not None and condition.get("status") == "True"

@@ -1,0 +1,151 @@
+"""News of pods and nodes: into the cache, into the queue, and to the pods that wait for them."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.framework.pod_info import PodInfo, pod_requests
+from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+
+Object = dict[str, Any]
+
+_POD_ADDED = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD, "AssignedPodAdd")
+_POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+_POD_SHRUNK = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown")
+_NODE_ADDED = ClusterEvent(EventResource.NODE, Action.ADD, "NodeAdd")
+_NODE_DELETED = ClusterEvent(EventResource.NODE, Action.DELETE, "NodeDelete")
+_POD_RELABELLED = ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_LABEL, "PodLabelUpdate")
+_Part = Callable[[Object], Any]
+_NODE_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
+    (Action.UPDATE_NODE_ALLOCATABLE, "NodeAllocatableUpdate", lambda node: _status(node).get("allocatable")),
+    (Action.UPDATE_NODE_LABEL, "NodeLabelUpdate", lambda node: node["metadata"].get("labels")),
+    (Action.UPDATE_NODE_TAINT, "NodeTaintUpdate", lambda node: _taints(node)),
+)
+_PENDING_CHANGES: tuple[tuple[Action, str, _Part], ...] = (
+    (
+        Action.UPDATE_POD_GATES_ELIMINATED,
+        "PodSchedulingGatesEliminated",
+        lambda pod: bool(pod["spec"].get("schedulingGates")),
+    ),
+    (Action.UPDATE_POD_LABEL, "PodLabelUpdate", lambda pod: pod["metadata"].get("labels")),
+    (
+        Action.UPDATE_POD_GENERATED_CLAIM,
+        "PodGeneratedResourceClaimUpdate",
+        lambda pod: _status(pod).get("resourceClaimStatuses"),
+    ),
+    (Action.UPDATE_POD_SCALE_DOWN, "PodScaleDown", lambda pod: pod_requests(pod["spec"])),
+    (Action.UPDATE_POD_TOLERATION, "PodTolerationUpdate", lambda pod: pod["spec"].get("tolerations")),
+)
+
+
+def _status(obj: Object) -> Object:
+    return obj.get("status") or {}
+
+
+def _taints(node: Object) -> Any:
+    spec = node.get("spec") or {}
+    return spec.get("taints"), bool(spec.get("unschedulable"))
+
+
+def is_assigned(pod: Object | None) -> bool:
+    """On a node, and still using it."""
+    return pod is not None and bool(pod["spec"].get("nodeName")) and not _is_over(pod)
+
+
+def _is_over(pod: Object) -> bool:
+    return _status(pod).get("phase") in ("Succeeded", "Failed")
+
+
+class ClusterInformers:
+    """Connects the informers of pods and nodes."""
+
+    def __init__(self, cache: Cache, queue: SchedulingQueue, scheduler_names: Collection[str]) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._scheduler_names = frozenset(scheduler_names)
+
+    def connect(self, factory: InformerFactory) -> None:
+        factory.informer(NODES).add_handler(
+            lambda node: self._node(None, node), self._node, lambda node: self._node(node, None)
+        )
+        factory.informer(PODS).add_handler(
+            lambda pod: self._pod(None, pod), self._pod, lambda pod: self._pod(pod, None)
+        )
+
+    def _node(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            if old is not None:
+                self._cache.remove_node(old["metadata"]["name"])
+                self._queue.move(_NODE_DELETED, old, None)
+            return
+        self._cache.set_node(new)
+        if old is None:
+            self._queue.move(_NODE_ADDED, None, new)
+            return
+        for action, label, part in _NODE_CHANGES:
+            if part(old) != part(new):
+                self._queue.move(ClusterEvent(EventResource.NODE, action, label), old, new)
+
+    def _pod(self, old: Object | None, new: Object | None) -> None:
+        if self._is_ours(old) and not self._is_ours(new) and old is not None:
+            self._queue.delete(old["metadata"]["uid"])
+        if new is None and old is not None and self._cache.is_assumed(old["metadata"]["uid"]):
+            # Bound and deleted while the informer was away: it never showed the pod on its node.
+            self._cache.forget(old["metadata"]["uid"])
+            self._queue.move(_POD_DELETED, old, None)
+            return
+        if is_assigned(new) or is_assigned(old):
+            self._assigned(old, new)
+        elif new is not None and self._is_ours(new):
+            self._pending(old, new)
+
+    def _is_ours(self, pod: Object | None) -> bool:
+        """Pending, and to be scheduled by us."""
+        if pod is None or pod["spec"].get("nodeName") or _is_over(pod):
+            return False
+        return (pod["spec"].get("schedulerName") or "default-scheduler") in self._scheduler_names
+
+    def _pending(self, old: Object | None, new: Object) -> None:
+        info = PodInfo(new)
+        if self._cache.is_assumed(info.uid):
+            return
+        if old is None or not self._is_ours(old):
+            self._queue.add(info)
+            return
+        events = [
+            ClusterEvent(EventResource.UNSCHEDULED_POD, action, label)
+            for action, label, part in _PENDING_CHANGES
+            if part(old) != part(new)
+        ]
+        self._queue.update(info, old, events)
+
+    def _assigned(self, old: Object | None, new: Object | None) -> None:
+        if new is None or not is_assigned(new):
+            if old is not None:
+                self._cache.remove_pod(old["metadata"]["uid"])
+                self._queue.move(_POD_DELETED, old, new)
+            return
+        if not is_assigned(old):
+            self._cache.add_pod(PodInfo(new))
+            self._queue.move(_POD_ADDED, old, new)
+            return
+        if old is not None:
+            self._changed(old, new)
+
+    def _changed(self, old: Object, new: Object) -> None:
+        """A pod that stays on its node."""
+        before, now = old["metadata"], new["metadata"]
+        respecified = old["spec"] != new["spec"]
+        relabelled = before.get("labels") != now.get("labels")
+        leaving = before.get("deletionTimestamp") != now.get("deletionTimestamp")
+        if not respecified and not relabelled and not leaving:
+            self._cache.refresh(new)
+            return
+        self._cache.add_pod(PodInfo(new))
+        if respecified and pod_requests(old["spec"]) != pod_requests(new["spec"]):
+            self._queue.move(_POD_SHRUNK, old, new)
+        if relabelled:
+            self._queue.move(_POD_RELABELLED, old, new)

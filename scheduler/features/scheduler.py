@@ -1,0 +1,81 @@
+"""What differs between releases and gates, as one value that plugins are given."""
+
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+
+_STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerRules:
+    """Named decisions; nothing else in the scheduler asks for a version or a gate."""
+
+    dynamic_resources: bool
+    extended_resources: bool
+    dynamic: DynamicRules
+    extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
+    taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
+    reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
+    claims_block_deletion: bool  # of their pods, before pull request 134956
+    claims_plugged_too: bool  # 1.34: what the node's device plugins have too, if the claim asks for anything
+    device_taint_rules: bool  # DeviceTaintRules taint devices; a gate of its own since 1.35
+    claim_metric: str  # what counts the creation of special claims (1.35+), without `_total`; "" is nothing
+    binding_metrics: bool  # 1.36+: how binding conditions went
+    queueing_hints: bool  # without, every event that a plugin registered for requeues the pods it rejected
+    async_preemption: bool
+    pops_from_backoff: bool  # with nothing else to do, pods are tried before their backoff ends
+    disruption_condition: bool  # victims are told why they go
+    preemptor_in_condition: bool  # 1.26 named the preemptor there (from memory)
+    preemptor_in_event: bool  # 1.27+ (from memory)
+    observed_generation: bool  # conditions say which generation of the pod they are about
+    match_label_keys: bool  # of topology spread constraints
+    min_domains: bool
+    node_inclusion_policy: bool
+    doubled_cache_size: bool  # up to 1.32 the metric's name began scheduler_scheduler_ (from memory)
+    double_full_stop: bool  # up to 1.28 what PostFilter said got another full stop (from memory)
+    fit_resolvable: (
+        bool  # up to 1.31 a node too small for the pod counted as helped by preemption (from memory)
+    )
+
+    @classmethod
+    def of(cls, version: Version, gates: FeatureGates) -> "SchedulerRules":
+        dynamic = gates.enabled("DynamicResourceAllocation") and version.minor >= _STRUCTURED_SINCE
+        extended = gates.enabled("DRAExtendedResource")
+        return cls(
+            dynamic_resources=dynamic,
+            extended_resources=dynamic and extended,
+            dynamic=DynamicRules.of(version, gates),
+            extended_resource_index=version.minor >= 35,
+            taint_in_reason=version.minor < 35,
+            reuse_by_init_containers=version.minor >= 35,
+            claims_block_deletion=version.minor < 35,
+            claims_plugged_too=version.minor < 35,
+            device_taint_rules=dynamic
+            and gates.enabled("DRADeviceTaints")
+            and (version.minor < 35 or gates.enabled("DRADeviceTaintRules")),
+            claim_metric=_claim_metric(version.minor) if dynamic and extended else "",
+            binding_metrics=dynamic and version.minor >= 36 and gates.enabled("DRADeviceBindingConditions"),
+            queueing_hints=gates.enabled("SchedulerQueueingHints"),
+            pops_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
+            async_preemption=gates.enabled("SchedulerAsyncPreemption"),
+            disruption_condition=gates.enabled("PodDisruptionConditions"),
+            preemptor_in_condition=version.minor <= 26,
+            preemptor_in_event=version.minor >= 27,
+            observed_generation=gates.enabled("PodObservedGenerationTracking"),
+            match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
+            min_domains=gates.enabled("MinDomainsInPodTopologySpread"),
+            node_inclusion_policy=gates.enabled("NodeInclusionPolicyInPodTopologySpread"),
+            doubled_cache_size=version.minor <= 32,
+            double_full_stop=version.minor <= 28,
+            fit_resolvable=version.minor <= 31,
+        )
+
+
+def _claim_metric(minor: int) -> str:
+    """Pull requests 134523 and 138542."""
+    if minor >= 37:  # shared with the controller manager
+        return "dynamic_resource_allocation_resourceclaim_creates"
+    return "scheduler_resourceclaim_creates" if minor >= 35 else ""

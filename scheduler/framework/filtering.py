@@ -1,0 +1,125 @@
+"""Filter on one node, with the pods that were promised it.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/runtime/framework.go, 1.36.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import takewhile
+from typing import NamedTuple
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.interfaces import SignsFilter
+from kubeskew.scheduler.framework.kinds import Kinds, remembered
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.nominator import Nominator
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Status
+
+_Ask = Callable[[CycleState, PodInfo, NodeInfo], Status]
+_Steps = Sequence[tuple[str, _Ask]]
+
+
+class Filters(NamedTuple):
+    """The filters of one cycle. What the first ones answer together, nodes remember for pods of a kind."""
+
+    kind: object
+    first: _Steps
+    others: _Steps
+    any_promised: bool  # whether some node was promised to some pod
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [name for name, _ in (*self.first, *self.others)]
+
+
+class NodeFilter:
+    """Runs a profile's filters."""
+
+    def __init__(self, profile: Profile, nominator: Nominator, clock: Clock) -> None:
+        self._profile = profile
+        self._nominator = nominator
+        self._clock = clock
+        self._kinds = Kinds()
+        self._signing = {each.name: each for each in profile.filters if isinstance(each, SignsFilter)}
+
+    def prepare(self, state: CycleState, pod: PodInfo) -> Filters:
+        """The filters of this cycle, to be given to `run`."""
+        active = self._profile.active_filters(state)
+        first = [*takewhile(lambda each: each.name in self._signing, active)]
+        signs = tuple((each.name, self._signing[each.name].filter_sign(state, pod)) for each in first)
+        steps = [(each.name, each.filter) for each in active]
+        return Filters(self._kinds.of(signs), steps[: len(first)], steps[len(first) :], bool(self._nominator))
+
+    def timed(self, filters: Filters) -> Filters:
+        """The same, each asked anew, and its time taken."""
+        steps = [(name, self._timed(name, run)) for name, run in (*filters.first, *filters.others)]
+        return Filters(None, (), steps, filters.any_promised)
+
+    def run(self, filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        """Whether the pod fits: with the promised pods there and, should they never come, without them."""
+        if filters.any_promised and (promised := self._promised(pod, node)):
+            copy, crowded = state.clone(), node.clone()
+            for other in promised:
+                self.add_pod(copy, pod, other, crowded)
+            status = _run(filters, copy, pod, crowded)
+            if not status.is_success:
+                return status
+        return _run(filters, state, pod, node)
+
+    def _promised(self, pod: PodInfo, node: NodeInfo) -> list[PodInfo]:
+        """Pods of the same or a higher priority that the node was promised to."""
+        return [
+            each
+            for each in self._nominator.pods_of(node.name)
+            if each.priority >= pod.priority and each.uid != pod.uid
+        ]
+
+    # -- a pod more or less
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
+        """As if `other` ran on the node, a clone."""
+        node.add_pod(other)
+        for plugin in self._profile.pre_filter_extensions:
+            if plugin.name not in state.skip_filter:
+                plugin.add_pod(state, pod, other, node)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
+        """As if `other` had left the node, a clone."""
+        node.remove_pod(other.uid)
+        for plugin in self._profile.pre_filter_extensions:
+            if plugin.name not in state.skip_filter:
+                plugin.remove_pod(state, pod, other, node)
+
+    def _timed(self, name: str, run: _Ask) -> _Ask:
+        def timed(state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+            began = self._clock.monotonic()
+            status = run(state, pod, node)
+            self._profile.observe_plugin(name, "Filter", status, self._clock.monotonic() - began)
+            return status
+
+        return timed
+
+
+def _run(filters: Filters, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+    kind, first, others, _ = filters
+    if first:
+        status: Status | None = node.memo.get(kind)
+        if status is None:
+            status = remembered(node, kind, partial(_ask_all, first, state, pod, node))
+        if status is not SUCCESS:
+            return status
+    return _ask_all(others, state, pod, node)
+
+
+def _ask_all(steps: _Steps, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+    for name, run in steps:
+        status = run(state, pod, node)
+        if status is SUCCESS or status.is_success:
+            continue
+        if not status.is_rejected:
+            return Status(Code.ERROR, (f'running "{name}" filter plugin: {status.message}',), name)
+        return status.of(name)
+    return SUCCESS

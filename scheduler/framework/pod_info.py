@@ -1,0 +1,182 @@
+"""A pod as the scheduler sees it: what it asks for, computed once per version of the object."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
+from typing import Any
+
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.scheduler.framework.affinity_terms import NO_AFFINITY, PodAffinity
+
+Object = dict[str, Any]
+Amounts = dict[str, int]  # by resource name; cpu in thousandths, everything else in units
+
+# What a container without a request counts as when nodes are scored (upstream, schedutil).
+DEFAULT_MILLI_CPU, DEFAULT_MEMORY = 100, 200 * 1024 * 1024
+
+
+@lru_cache(maxsize=16384)
+def amount(name: str, text: str) -> int:
+    """A quantity in the unit that `Amounts` has for the resource."""
+    quantity = Quantity.parse(text)
+    return quantity.milli_value() if name == "cpu" else quantity.value()
+
+
+def amounts(quantities: Mapping[str, Any] | None) -> Amounts:
+    return {name: amount(name, str(text)) for name, text in (quantities or {}).items()}
+
+
+def add(total: Amounts, more: Mapping[str, int], sign: int = 1) -> None:
+    for name, number in more.items():
+        total[name] = total.get(name, 0) + sign * number
+
+
+def at_least(total: Amounts, other: Mapping[str, int]) -> None:
+    """Raise `total` to `other` where that is larger."""
+    for name, number in other.items():
+        if number > total.get(name, 0):
+            total[name] = number
+
+
+def is_sidecar(container: Mapping[str, Any]) -> bool:
+    """An init container that keeps running beside the others."""
+    return bool(container.get("restartPolicy") == "Always")
+
+
+def pod_requests(spec: Mapping[str, Any]) -> Amounts:
+    """What the pod needs at once: regular containers and sidecars together, or the hungriest init
+    container with the sidecars started before it; then pod-level requests and overhead
+    (k8s.io/component-helpers/resource, PodRequests)."""
+    total = _at_once(spec, "requests")
+    total.update(amounts((spec.get("resources") or {}).get("requests")))
+    add(total, amounts(spec.get("overhead")))
+    return total
+
+
+def pod_limits(spec: Mapping[str, Any]) -> Amounts:
+    """What the pod may use at once; overhead counts where there is a limit (PodLimits)."""
+    total = _at_once(spec, "limits")
+    total.update(amounts((spec.get("resources") or {}).get("limits")))
+    overhead = amounts(spec.get("overhead"))
+    add(total, {name: number for name, number in overhead.items() if total.get(name)})
+    return total
+
+
+def _at_once(spec: Mapping[str, Any], kind: str) -> Amounts:
+    total: Amounts = {}
+    for container in spec.get("containers") or ():
+        add(total, _resources(container, kind))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        asked = _resources(container, kind)
+        if is_sidecar(container):
+            add(total, asked)
+            add(sidecars, asked)
+            at_least(peak, sidecars)
+        else:
+            step = dict(sidecars)
+            add(step, asked)
+            at_least(peak, step)
+    at_least(total, peak)
+    return total
+
+
+def container_requests(container: Mapping[str, Any]) -> Amounts:
+    return _resources(container, "requests")
+
+
+def _resources(container: Mapping[str, Any], kind: str) -> Amounts:
+    return amounts((container.get("resources") or {}).get(kind))
+
+
+def _scored(spec: Mapping[str, Any], requests: Amounts) -> Amounts:
+    """Requests for scoring: containers without any count as small ones, not as nothing."""
+    cpu = memory = 0
+    for container in spec.get("containers") or ():
+        asked = container_requests(container)
+        cpu += asked.get("cpu", DEFAULT_MILLI_CPU)
+        memory += asked.get("memory", DEFAULT_MEMORY)
+    return {
+        **requests,
+        "cpu": max(cpu, requests.get("cpu", 0)),
+        "memory": max(memory, requests.get("memory", 0)),
+    }
+
+
+HostPort = tuple[str, str, int]  # address, protocol, port
+
+
+def host_ports(spec: Mapping[str, Any]) -> frozenset[HostPort]:
+    """The ports that the pod takes of its node."""
+    containers: Iterable[Mapping[str, Any]] = spec.get("containers") or ()
+    sidecars = [each for each in spec.get("initContainers") or () if is_sidecar(each)]
+    return frozenset(
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])  # noqa: S104 - upstream's wildcard
+        for container in (*containers, *sidecars)
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )
+
+
+class PodInfo:
+    """A pod and what follows from its spec. The object is shared with the informer: read-only."""
+
+    def __init__(self, pod: Object) -> None:
+        self.pod = pod
+        metadata = pod["metadata"]
+        self.namespace: str = metadata.get("namespace", "")
+        self.name: str = metadata["name"]
+        self.uid: str = metadata.get("uid", "")
+        self.spec: Object = pod["spec"]
+        self.scheduler_name: str = self.spec.get("schedulerName") or "default-scheduler"
+        self.priority: int = self.spec.get("priority") or 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @cached_property
+    def requests(self) -> Amounts:
+        return pod_requests(self.spec)
+
+    @cached_property
+    def scored_requests(self) -> Amounts:
+        return _scored(self.spec, self.requests)
+
+    @cached_property
+    def scored_size(self) -> tuple[int, int]:
+        """cpu and memory, as they count for scores: pods of one size score alike."""
+        return self.scored_requests["cpu"], self.scored_requests["memory"]
+
+    @cached_property
+    def size(self) -> tuple[int, int]:
+        """cpu and memory that the pod requests."""
+        return self.requests.get("cpu", 0), self.requests.get("memory", 0)
+
+    @cached_property
+    def host_ports(self) -> frozenset[HostPort]:
+        return host_ports(self.spec)
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        return self.pod["metadata"].get("labels") or {}
+
+    @cached_property
+    def affinity(self) -> PodAffinity:
+        """Where it wants to be, or not to be, in relation to other pods."""
+        wanted = self.spec.get("affinity")
+        return PodAffinity.of(self.namespace, wanted) if wanted else NO_AFFINITY
+
+    @cached_property
+    def volume_claims(self) -> tuple[str, ...]:
+        """Names of the persistent volume claims it uses, those of ephemeral volumes included."""
+        return tuple(
+            volume["persistentVolumeClaim"]["claimName"]
+            if volume.get("persistentVolumeClaim")
+            else f"{self.name}-{volume['name']}"
+            for volume in self.spec.get("volumes") or ()
+            if volume.get("persistentVolumeClaim") or volume.get("ephemeral")
+        )
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key})"

@@ -1,0 +1,12 @@
+"""Tells which volume claims a pod uses."""
+
+from kubeskew.scheduler.framework.events import Object
+from kubeskew.scheduler.framework.pod_info import PodInfo
+
+
+def uses_claim(pod: Object, old: Object | None, new: Object | None) -> bool:
+    """A claim matters to the pods that use it."""
+    changed = new or old
+    if changed is None or changed["metadata"].get("namespace") != pod["metadata"].get("namespace"):
+        return False
+    return changed["metadata"]["name"] in PodInfo(pod).volume_claims

@@ -1,0 +1,73 @@
+"""The metrics of the DynamicResources plugin, where release and gates have them.
+
+Source: k8s.io/kubernetes/pkg/scheduler/metrics/metrics.go, 1.35 … 1.37.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kubeskew.scheduler.allocator.binding_conditions import conditional
+from kubeskew.scheduler.allocator.claims import allocation
+from kubeskew.scheduler.features.scheduler import SchedulerRules
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter, Histogram
+
+_SHARED = "dynamic_resource_allocation_"
+_OF_PODS = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "Pod"}
+
+
+class DynamicMetrics:
+    """What is not there is not counted."""
+
+    def __init__(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+        self._creates: Counter | None = None
+        self._more: Mapping[str, str] = {}
+        self._waits: tuple[Counter, Histogram] | None = None
+        if rules.claim_metric:
+            self._count_claims(registry, rules.claim_metric)
+        if rules.binding_metrics:
+            self._time_binding(registry)
+
+    def _count_claims(self, registry: "CollectorRegistry", name: str) -> None:
+        from prometheus_client import Counter
+
+        self._more = _OF_PODS if name.startswith(_SHARED) else {}
+        help_text = "ResourceClaims that the scheduler asked the API server to create."
+        self._creates = Counter(name, help_text, ["status", *self._more], registry=registry)
+
+    def _time_binding(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter, Histogram
+
+        labels = ["profile", "driver", "status"]
+        self._waits = (
+            Counter(
+                "scheduler_dra_bindingconditions_allocations",
+                "Allocations of devices with binding conditions, per driver and attempt.",
+                labels,
+                registry=registry,
+            ),
+            Histogram(
+                "scheduler_dra_bindingconditions_wait_duration_seconds",
+                "Seconds that PreBind waited for binding conditions.",
+                labels,
+                buckets=[0.1 * 2**step for step in range(14)],
+                registry=registry,
+            ),
+        )
+
+    def claim_created(self, status: str) -> None:
+        """`success` or `failure`."""
+        if self._creates is not None:
+            self._creates.labels(status=status, **self._more).inc()
+
+    def waited(self, claims: Iterable[Mapping[str, Any]], profile: str, status: str, seconds: float) -> None:
+        """PreBind waited for the devices of these claims: success, failure, timeout or error."""
+        if self._waits is None:
+            return
+        allocations, duration = self._waits
+        for claim in claims:
+            for result in ((allocation(claim) or {}).get("devices") or {}).get("results") or ():
+                duration.labels(profile, result["driver"], status).observe(seconds)
+            for result in conditional(claim):
+                allocations.labels(profile, result["driver"], status).inc()

@@ -1,0 +1,187 @@
+"""The scheduler's metrics, with upstream's names (k8s.io/kubernetes/pkg/scheduler/metrics, 1.36)."""
+
+from typing import TYPE_CHECKING
+
+from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.framework.status import Status
+from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+_SECONDS = [0.001 * 2**step for step in range(15)]
+_EXTENSION_SECONDS = [0.0001 * 2**step for step in range(12)]
+_PLUGIN_SECONDS = [0.00001 * 1.5**step for step in range(20)]
+_SLI_SECONDS = [0.01 * 2**step for step in range(20)]
+
+
+class Metrics:
+    """All metrics of one scheduler, in its own registry."""
+
+    def __init__(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+        self._count_attempts(registry)
+        self.dynamic = DynamicMetrics(registry, rules)
+        self._time_plugins(registry)
+        self._count_preemption(registry, rules)
+        self._time_attempts(registry)
+        self._size_up(registry, rules)
+
+    def _count_attempts(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter, Histogram
+
+        self.attempts = Counter(
+            "scheduler_schedule_attempts",
+            "Attempts at pods, by how they ended.",
+            ["result", "profile"],
+            registry=registry,
+        )
+        self.pod_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that a pod took until it was bound.",
+            buckets=[1, 2, 4, 8, 16],
+            registry=registry,
+        )
+
+    def _time_attempts(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Histogram
+
+        self.attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Seconds of an attempt: choosing a node and binding.",
+            ["result", "profile"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.algorithm_seconds = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Seconds of choosing a node.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._points: dict[tuple[str, str, str], Histogram] = {}  # spares finding the labels each time
+        self._point_seconds = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Seconds of all plugins of an extension point.",
+            ["extension_point", "status", "profile"],
+            buckets=_EXTENSION_SECONDS,
+            registry=registry,
+        )
+        self.permit_seconds = Histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "Seconds that pods waited for a permit.",
+            ["result"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.sli_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Seconds from a pod's entry into the queue to its binding.",
+            ["attempts"],
+            buckets=_SLI_SECONDS,
+            registry=registry,
+        )
+
+    def _time_plugins(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter, Histogram
+
+        self._plugins: dict[tuple[str, str, str], Histogram] = {}
+        self._plugin_seconds = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Seconds of a plugin at an extension point, in some of the attempts.",
+            ["plugin", "extension_point", "status"],
+            buckets=_PLUGIN_SECONDS,
+            registry=registry,
+        )
+        self._evaluated: dict[tuple[str, str, str], Counter] = {}
+        self._evaluations = Counter(
+            "scheduler_plugin_evaluation",
+            "Attempts that asked a plugin, by extension point.",
+            ["plugin", "extension_point", "profile"],
+            registry=registry,
+        )
+
+    def _count_preemption(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+        from prometheus_client import Counter, Histogram
+
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims",
+            "Victims of a preemption.",
+            buckets=[2**step for step in range(7)],
+            registry=registry,
+        )
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts", "How often room was looked for by preemption.", registry=registry
+        )
+        self._background: tuple[Histogram, Counter] | None = None
+        if rules.async_preemption:
+            self._background = (
+                Histogram(
+                    "scheduler_preemption_goroutines_duration_seconds",
+                    "Seconds of evicting the victims of a pod in the background.",
+                    ["result"],
+                    buckets=[0.01 * 2**step for step in range(20)],
+                    registry=registry,
+                ),
+                Counter(
+                    "scheduler_preemption_goroutines_execution",
+                    "How often the victims of a pod were evicted in the background.",
+                    ["result"],
+                    registry=registry,
+                ),
+            )
+
+    def _size_up(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+        from prometheus_client import Counter, Gauge
+
+        self.pending = Gauge(
+            "scheduler_pending_pods", "Pods that wait, by queue.", ["queue"], registry=registry
+        )
+        self.incoming = Counter(
+            "scheduler_queue_incoming_pods",
+            "Pods put into a queue, by the event that did it.",
+            ["queue", "event"],
+            registry=registry,
+        )
+        self.unschedulable = Gauge(
+            "scheduler_unschedulable_pods",
+            "Pods that fit nowhere, by the plugin that said so.",
+            ["plugin", "profile"],
+            registry=registry,
+        )
+        self.cache_size = Gauge(
+            "scheduler_scheduler_cache_size" if rules.doubled_cache_size else "scheduler_cache_size",
+            "What the cache holds, by type.",
+            ["type"],
+            registry=registry,
+        )
+
+    def observe_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """All plugins of an extension point have run."""
+        key = (point, status, profile)
+        child = self._points.get(key)
+        if child is None:
+            child = self._points[key] = self._point_seconds.labels(*key)
+        child.observe(seconds)
+
+    def observe_plugin(self, plugin: str, point: str, status: Status, seconds: float) -> None:
+        """One plugin has run."""
+        key = (plugin, point, status.code.value)
+        child = self._plugins.get(key)
+        if child is None:
+            child = self._plugins[key] = self._plugin_seconds.labels(*key)
+        child.observe(seconds)
+
+    def count_evaluations(self, profile: str, plugin: str, point: str, number: int) -> None:
+        """A plugin has been asked so many times."""
+        key = (plugin, point, profile)
+        child = self._evaluated.get(key)
+        if child is None:
+            child = self._evaluated[key] = self._evaluations.labels(*key)
+        child.inc(number)
+
+    def observe_preemption(self, result: str, seconds: float) -> None:
+        """The victims of a pod have been evicted in the background."""
+        if self._background is not None:
+            duration, executions = self._background
+            duration.labels(result).observe(seconds)
+            executions.labels(result).inc()

@@ -1,0 +1,156 @@
+"""The API calls of DynamicResources, with the books kept in step: after each answer the tracker knows what
+the server has, and whatever happens nothing stays in flight."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.clock import Entropy
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.scheduler.allocator.binding_conditions import BindingError
+from kubeskew.scheduler.allocator.claims import allocation, display, reserved_for
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.status import Status, unschedulable
+from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers, group_of, is_group
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimError, ClaimWriter
+from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState, SpecialClaim
+
+Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+FAILURES = (StatusError, ClaimError, BindingError, *CONNECTION_ERRORS)
+PodsOfGroup = Callable[[str, str], int]  # namespace, name → how many of its pods are on a node
+
+
+class ClaimBinder:
+    """Methods raise one of FAILURES, except `undo`, which logs."""
+
+    def __init__(
+        self,
+        claims: ClaimTracker,
+        writer: ClaimWriter,
+        users: ClaimUsers,
+        pods_of_group: PodsOfGroup,
+        entropy: Entropy,
+        metrics: DynamicMetrics,
+    ) -> None:
+        self._claims = claims
+        self._users = users
+        self._pods_of_group = pods_of_group
+        self._writer = writer
+        self._entropy = entropy
+        self._metrics = metrics
+
+    async def bind(self, own: PodState, pod: PodInfo) -> None:
+        """Write the allocations and reservations of all claims of the pod."""
+        for each in own.claims:
+            if self._users.reservation(each.claim, pod.pod) is None:
+                await self._bind(each)
+        if own.special is not None and own.special.result is not None:
+            await self._bind_special(own.special, pod)
+
+    async def _bind(self, each: PodClaim) -> None:
+        def seen(claim: Object) -> None:
+            each.claim = claim
+            self._claims.assume(claim)
+
+        try:
+            seen(await self._writer.bind(each.claim, each.result, each.consumer, seen))
+        finally:
+            self._land(each)
+
+    def _land(self, each: PodClaim) -> None:
+        """The pod's own allocation of the claim is not in flight any more; another pod's may be."""
+        if each.result is not None:
+            self._claims.remove_pending(each.uid)
+            each.result = None
+
+    async def _bind_special(self, special: SpecialClaim, pod: PodInfo) -> None:
+        def seen(claim: Object) -> None:
+            special.claim, special.exists = claim, True
+            self._claims.assume(claim)
+
+        try:
+            seen(await self._create(special.claim))
+            seen(await self._writer.bind(special.claim, special.result, _pod_as_consumer(pod), seen))
+        finally:
+            self._claims.remove_pending(special.pending_uid)
+        await self._writer.announce(pod, special.claim, special.mappings)
+
+    async def _create(self, claim: Object) -> Object:
+        status = "failure"
+        try:
+            created = await self._writer.create(claim)
+            status = "success"
+        except StatusError as error:
+            # The claim has no name by now, as upstream.
+            text = f"create claim for extended resources {claim['metadata']['namespace']}/: {error.message}"
+            raise StatusError(error.code, error.reason, text, error.details) from error
+        finally:
+            self._metrics.claim_created(status)
+        return created
+
+    async def undo(self, own: PodState, pod: PodInfo) -> None:
+        """Take back reservations (allocations stay) and delete the special claim. May be repeated."""
+        for each in own.claims:
+            self._land(each)
+            if allocation(each.claim) is not None:
+                await self._unreserve(each, pod)
+        if own.special is not None:
+            self._claims.remove_pending(own.special.pending_uid)
+            if own.special.exists:
+                await self._delete(own.special)
+
+    async def _unreserve(self, each: PodClaim, pod: PodInfo) -> None:
+        reservation = self._users.reservation(each.claim, pod.pod)
+        if reservation is None or (is_group(reservation) and self._group_has_pods(pod, beside=1)):
+            return
+        try:
+            each.claim = await self._writer.unreserve(each.claim, reservation["uid"])
+            self._claims.assume(each.claim)
+        except FAILURES as error:
+            log.error("unreserve claim %s: %s", display(each.claim), error)
+
+    async def _delete(self, special: SpecialClaim) -> None:
+        try:
+            await self._writer.delete(special.claim)
+            self._claims.forget(special.claim)
+            special.exists = False
+        except FAILURES as error:
+            # The next attempt finds the claim by its owner and deletes it then.
+            log.error("delete claim %s: %s", display(special.claim), error)
+
+    def _group_has_pods(self, pod: PodInfo, *, beside: int) -> bool:
+        """Whether more pods of the pod's group than these have a node."""
+        return self._pods_of_group(pod.namespace, group_of(pod.pod)) > beside
+
+    async def free_one(self, own: PodState, pod: PodInfo) -> Status | None:
+        """Give up one claim that keeps the pod from every node; None if there is none to give up."""
+        if own.special is not None and own.special.exists:
+            await self._writer.delete(own.special.claim)
+            return unschedulable("deletion of ResourceClaim completed")
+        candidates = sorted(own.unavailable)
+        while candidates:
+            claim = own.claims[candidates.pop(int(self._entropy.random() * len(candidates)))].claim
+            if self._can_be_freed(claim, pod):
+                self._claims.assume(await self._writer.deallocate(claim))
+                return unschedulable("deallocation of ResourceClaim completed")
+        return None
+
+    def _can_be_freed(self, claim: Object, pod: PodInfo) -> bool:
+        """Whether nobody has it but the pod, or the pod's group of which nobody runs."""
+        users = reserved_for(claim)
+        if len(users) != 1:
+            return not users
+        if users[0].get("uid") == pod.uid:
+            return True
+        own = self._users.reservation(claim, pod.pod)
+        return own is not None and not self._group_has_pods(pod, beside=0)
+
+
+def _pod_as_consumer(pod: PodInfo) -> Object:
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}

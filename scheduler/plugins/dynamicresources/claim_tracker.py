@@ -1,0 +1,149 @@
+"""All claims as the scheduler knows them: the informer's, newer ones that it wrote itself, and allocations
+that it has decided on but not written yet."""
+
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, AllocatedState
+from kubeskew.scheduler.allocator.claims import (
+    AllocatedDevice,
+    allocated_devices,
+    allocation,
+    controller_of,
+    is_special,
+)
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+
+Object = dict[str, Any]
+Key = tuple[str, str]
+Listener = Callable[[ClusterEvent, Object | None, Object | None], None]
+
+_ADDED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD, "ResourceClaimAdd")
+_UPDATED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.UPDATE, "ResourceClaimUpdate")
+_DELETED = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.DELETE, "ResourceClaimDelete")
+
+_REMEMBERED_DELETIONS = 1000
+
+
+def _key(claim: Mapping[str, Any]) -> Key:
+    metadata = claim["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _revision(claim: Mapping[str, Any]) -> int:
+    text = claim["metadata"].get("resourceVersion") or "0"
+    return int(text) if text.isdigit() else 0
+
+
+class ClaimTracker:
+    """Claims of the v1 shape, and which devices are in use; `shares` is DRAConsumableCapacity."""
+
+    def __init__(self, *, shares: bool = False) -> None:
+        self._claims: dict[Key, Object] = {}
+        self._special: dict[str, Key] = {}  # pod uid → its claim for extended resources
+        self._shares = shares
+        self._book = AllocatedBook()
+        self._pending: dict[str, list[AllocatedDevice]] = {}  # claim uid → devices
+        self._gone: dict[str, None] = {}  # uids of deleted claims, oldest first
+        self.listener: Listener = lambda *_: None
+
+    # -- reading
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._claims.get((namespace, name))
+
+    def special_claim(self, pod: Object) -> Object | None:
+        """The pod's claim for extended resources, if there is one."""
+        metadata = pod["metadata"]
+        key = self._special.get(metadata.get("uid", ""))
+        claim = self._claims.get(key) if key is not None else None
+        owner = controller_of(claim) if claim is not None else None
+        return claim if owner is not None and owner.get("name") == metadata["name"] else None
+
+    @property
+    def allocated(self) -> AllocatedState:
+        """What is in use; a live view."""
+        return self._book.state
+
+    def is_pending(self, uid: str) -> bool:
+        return uid in self._pending
+
+    @property
+    def pending_uids(self) -> Set[str]:
+        """The claims whose allocation is in flight; a live view."""
+        return self._pending.keys()
+
+    # -- news from the informer
+
+    def set_claim(self, claim: Object) -> None:
+        key = _key(claim)
+        old = self._claims.get(key)
+        same = old is not None and old["metadata"].get("uid") == claim["metadata"].get("uid")
+        if old is not None and same and _revision(claim) <= _revision(old):
+            return  # what we wrote ourselves is newer, or this is its echo
+        self._store(key, claim)
+        self.listener(_UPDATED if same else _ADDED, old if same else None, claim)
+
+    def remove_claim(self, claim: Object) -> None:
+        old = self._claims.get(_key(claim))
+        if old is not None and old["metadata"].get("uid") == claim["metadata"].get("uid"):
+            self._drop(_key(claim))
+            self.listener(_DELETED, old, None)
+        self._gone[claim["metadata"].get("uid", "")] = None
+        if len(self._gone) > _REMEMBERED_DELETIONS:
+            del self._gone[next(iter(self._gone))]
+
+    # -- our own decisions
+
+    def assume(self, claim: Object) -> None:
+        """The answer to a write of ours: known at once, without waiting for the informer.
+
+        The answer may come after the news that the claim has been deleted since.
+        """
+        if claim["metadata"].get("uid", "") not in self._gone:
+            self.set_claim(claim)
+
+    def forget(self, claim: Object) -> None:
+        """We deleted it."""
+        self.remove_claim(claim)
+
+    def add_pending(self, uid: str, result: Mapping[str, Any]) -> None:
+        """The claim is going to have this allocation: its devices are taken from now on."""
+        self._pending[uid] = self._devices(result)
+        self._take(self._pending[uid])
+
+    def remove_pending(self, uid: str) -> bool:
+        """The allocation is written, or given up; whether there was one."""
+        devices = self._pending.pop(uid, None)
+        self._release(devices or [])
+        return devices is not None
+
+    # -- books
+
+    def _store(self, key: Key, claim: Object) -> None:
+        self._take(self._devices(allocation(claim)))  # first, so that what it keeps is never free
+        self._drop(key)
+        self._claims[key] = claim
+        owner = controller_of(claim) if is_special(claim) else None
+        if owner is not None:
+            self._special[owner["uid"]] = key
+
+    def _drop(self, key: Key) -> None:
+        claim = self._claims.pop(key, None)
+        if claim is None:
+            return
+        self._release(self._devices(allocation(claim)))
+        owner = controller_of(claim) if is_special(claim) else None
+        if owner is not None and self._special.get(owner["uid"]) == key:
+            del self._special[owner["uid"]]
+
+    def _devices(self, result: Mapping[str, Any] | None) -> list[AllocatedDevice]:
+        return allocated_devices(result, shares=self._shares)
+
+    def _take(self, devices: list[AllocatedDevice]) -> None:
+        for device in devices:
+            self._book.add(*device)
+
+    def _release(self, devices: list[AllocatedDevice]) -> None:
+        for device in devices:
+            self._book.remove(*device)

@@ -1,0 +1,92 @@
+"""For whom claims are made and reserved: pods, or the groups that they are scheduled with (KEP-5729).
+
+Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36 (IsForPod, IsReservedForPod, BindTo).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable, controller_of, display, reserved_for
+
+Object = dict[str, Any]
+GetGroup = Callable[[str, str], Object | None]  # namespace, name
+
+_GROUPS = ("scheduling.k8s.io", "podgroups")
+
+
+def group_of(pod: Object) -> str:
+    """The name of the group that the pod is scheduled with, empty if there is none."""
+    return str((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+class ClaimUsers:
+    """Questions about claims and the pods that use them."""
+
+    def __init__(self, get_group: GetGroup | None, *, capitalized: bool) -> None:
+        """`get_group` is None with DRAWorkloadResourceClaims off; `capitalized` says how errors name pods."""
+        self._get_group = get_group
+        self._kind = "Pod" if capitalized else "pod"
+
+    def check_owner(self, claim: Mapping[str, Any], pod: Object) -> None:
+        """Raises ClaimNotUsable for a claim that was made for somebody else."""
+        owner, metadata = controller_of(claim) or {}, pod["metadata"]
+        if owner.get("uid") == metadata.get("uid"):
+            return
+        group = group_of(pod) if self._get_group is not None else ""
+        if group and (owner.get("kind"), owner.get("name")) == ("PodGroup", group):
+            return
+        why = f"neither Pod nor PodGroup {group} is the owner" if group else f"{self._kind} is not owner"
+        name = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        raise ClaimNotUsable(
+            f"ResourceClaim {display(claim)} was not created for {self._kind} {name} ({why})"
+        )
+
+    def reservation(self, claim: Mapping[str, Any], pod: Object) -> Object | None:
+        """The entry that lets the pod use the claim: its own one, or that of its group."""
+        uid, group = pod["metadata"].get("uid"), group_of(pod) if self._get_group is not None else ""
+        for each in reserved_for(claim):
+            if each.get("uid") == uid or (group and is_group(each) and each.get("name") == group):
+                return each
+        return None
+
+    def consumer(self, claim: Mapping[str, Any], pod: Object) -> Object:
+        """The entry to write for the pod. A claim that the pod's group names, too, is reserved for the
+        group; raises ClaimNotUsable if there is no such group."""
+        metadata = pod["metadata"]
+        group = self._group(pod)
+        if group is not None and self._is_shared(claim, pod, group):
+            api_group, resource = _GROUPS
+            about = group["metadata"]
+            return {"apiGroup": api_group, "resource": resource, "name": about["name"], "uid": about["uid"]}
+        return {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
+
+    def _group(self, pod: Object) -> Object | None:
+        name = group_of(pod)
+        if self._get_group is None or not name:
+            return None
+        group = self._get_group(pod["metadata"].get("namespace", ""), name)
+        if group is None:
+            raise ClaimNotUsable(f'podgroup.scheduling.k8s.io "{name}" not found')
+        return group
+
+    @staticmethod
+    def _is_shared(claim: Mapping[str, Any], pod: Object, group: Object) -> bool:
+        """Whether the group has the same claim under the same name as the pod."""
+        keys = ("name", "resourceClaimName", "resourceClaimTemplateName")
+        of_group = [
+            tuple(each.get(key) for key in keys)
+            for each in (group.get("spec") or {}).get("resourceClaims") or ()
+        ]
+        generated = {
+            each["name"]: each.get("resourceClaimName")
+            for each in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+        }
+        for each in pod["spec"].get("resourceClaims") or ():
+            name = each.get("resourceClaimName") or generated.get(each["name"])
+            if name == claim["metadata"]["name"] and tuple(each.get(key) for key in keys) in of_group:
+                return True
+        return False
+
+
+def is_group(consumer: Mapping[str, Any]) -> bool:
+    return (consumer.get("apiGroup"), consumer.get("resource")) == _GROUPS

@@ -1,0 +1,183 @@
+"""What the scheduler writes about claims: allocations, reservations, the special claim and its end."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.scheduler.allocator.claims import FINALIZER, allocation, display
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
+from kubeskew.scheduler.pod_status import patch_pod_status
+
+Object = dict[str, Any]
+
+# client-go, retry.DefaultRetry
+_TRIES = 5
+_RETRY_SECONDS = 0.01
+
+
+class ClaimError(Exception):
+    """A write that makes no sense any more; the text is for people."""
+
+
+class ClaimWriter:
+    """Claims have the v1 shape on this side. Methods raise StatusError, ClaimError or a connection error."""
+
+    def __init__(self, client: APIClient, edge: DRAEdge, clock: Clock, *, stamps: bool) -> None:
+        """`stamps`: allocations say since when they are there, for binding conditions."""
+        self._client = client
+        self._edge = edge
+        self._ref = edge.refs.claims
+        self._clock = clock
+        self._stamps = stamps
+
+    async def create(self, claim: Object) -> Object:
+        """The special claim, named by the server."""
+        metadata = {key: value for key, value in claim["metadata"].items() if key not in ("name", "uid")}
+        new = {"metadata": metadata, "spec": claim["spec"]}
+        created = await self._client.create(
+            self._ref, self._edge.outgoing(self._ref, new), metadata["namespace"]
+        )
+        return self._answer(created)
+
+    async def bind(
+        self,
+        claim: Object,
+        result: Mapping[str, Any] | None,
+        consumer: Object,
+        seen: Callable[[Object], None],
+    ) -> Object:
+        """Write the allocation (if there is one to write) and the reservation for `consumer`.
+
+        `seen` is told every version of the claim that the server has accepted on the way.
+        """
+
+        async def attempt(current: Object) -> Object:
+            if current["metadata"].get("deletionTimestamp"):
+                raise ClaimError(f"claim {display(current)} got deleted in the meantime")
+            if result is not None:
+                if allocation(current) is not None:
+                    raise ClaimError(f"claim {display(current)} got allocated elsewhere in the meantime")
+                if FINALIZER not in (current["metadata"].get("finalizers") or []):
+                    current = await self._add_finalizer(current)
+                    seen(current)
+            return await self._reserve(current, result, consumer)
+
+        return await self._retrying(claim, attempt, f"get updated claim {display(claim)} after conflict")
+
+    async def _add_finalizer(self, claim: Object) -> Object:
+        finalizers = [*(claim["metadata"].get("finalizers") or []), FINALIZER]
+        try:
+            return await self._update(_with_finalizers(claim, finalizers))
+        except StatusError as error:
+            raise _explained(f"add finalizer to claim {display(claim)}", error) from error
+
+    async def _reserve(self, claim: Object, result: Mapping[str, Any] | None, consumer: Object) -> Object:
+        status = dict(claim.get("status") or {})
+        if result is not None:
+            status["allocation"] = dict(result)
+        status["reservedFor"] = [*(status.get("reservedFor") or []), consumer]
+        what = "reservation" if result is None else "allocation and reservation"
+        if self._stamps:
+            self._stamp(claim, status)
+        try:
+            return await self._update({**claim, "status": status}, "status")
+        except StatusError as error:
+            raise _explained(f"add {what} to claim {display(claim)}", error) from error
+
+    def _stamp(self, claim: Object, status: Object) -> None:
+        allocated = status.get("allocation")
+        if allocated is None:
+            raise ClaimError(f"claim {display(claim)} got deallocated elsewhere in the meantime")
+        if allocated.get("allocationTimestamp") is None:
+            status["allocation"] = {**allocated, "allocationTimestamp": timestamp(self._clock.now())}
+
+    async def unreserve(self, claim: Object, uid: str) -> Object:
+        """Take back the reservation for the pod or group with that uid; the allocation stays."""
+        metadata = claim["metadata"]
+        body = {
+            "metadata": {"uid": metadata["uid"]},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
+        }
+        patched = await self._client.patch(
+            self._ref, metadata["name"], metadata["namespace"], body, STRATEGIC_PATCH, subresource="status"
+        )
+        return self._answer(patched)
+
+    async def deallocate(self, claim: Object) -> Object:
+        dropped = ("reservedFor", "allocation", "devices")
+        status = {key: value for key, value in claim["status"].items() if key not in dropped}
+        return await self._update({**claim, "status": status}, "status")
+
+    async def delete(self, claim: Object) -> None:
+        """Remove the finalizer by an update, which is written even without one, then the claim."""
+        what = f"resourceclaim {display(claim)}"
+
+        async def attempt(current: Object) -> Object:
+            finalizers = current["metadata"].get("finalizers") or []
+            rest = [each for each in finalizers if each != FINALIZER]
+            try:
+                return await self._update(_with_finalizers(current, rest))
+            except StatusError as error:
+                raise _explained(f"update {what}", error) from error
+
+        metadata = claim["metadata"]
+        await self._retrying(claim, attempt, f"get {what}")
+        await self._client.delete(
+            self._ref, metadata["name"], metadata["namespace"], preconditions={"uid": metadata["uid"]}
+        )
+
+    async def announce(self, pod: PodInfo, claim: Object, mappings: Sequence[Object]) -> None:
+        """Tell the kubelet, in the pod's status, which claim and requests its resources come from."""
+        where = f"pod {pod.key} ExtendedResourceClaimStatus"
+        if not mappings:
+            raise ClaimError(f"nil or empty request mappings, no update of {where}")
+        status = {"requestMappings": [*mappings], "resourceClaimName": claim["metadata"]["name"]}
+        body = {"status": {"extendedResourceClaimStatus": status}}
+        try:
+            await patch_pod_status(self._client, self._clock, pod, body)
+        except StatusError as error:
+            raise _explained(f"update {where}", error) from error
+
+    def _answer(self, claim: Object) -> Object:
+        """As informers know it: the server keeps the managers of fields for itself."""
+        claim["metadata"].pop("managedFields", None)
+        return self._edge.incoming(self._ref, claim)
+
+    async def _update(self, claim: Object, subresource: str = "") -> Object:
+        written = await self._client.update(self._ref, self._edge.outgoing(self._ref, claim), subresource)
+        return self._answer(written)
+
+    async def _retrying(
+        self, claim: Object, attempt: Callable[[Object], Awaitable[Object]], reading: str
+    ) -> Object:
+        """Again with the newest version after a conflict; `reading` says in errors what getting it is."""
+        current = claim
+        for number in range(_TRIES):
+            try:
+                return await attempt(current)
+            except StatusError as error:
+                if not is_reason(error, "Conflict") or number == _TRIES - 1:
+                    raise
+            await self._clock.sleep(_RETRY_SECONDS)
+            current = await self._refresh(claim, reading)
+        raise AssertionError("unreachable: the last try raises")
+
+    async def _refresh(self, claim: Object, reading: str) -> Object:
+        metadata = claim["metadata"]
+        try:
+            found = await self._client.get(self._ref, metadata["name"], metadata["namespace"])
+        except StatusError as error:
+            raise _explained(reading, error) from error
+        return self._answer(found)
+
+
+def _with_finalizers(claim: Object, finalizers: list[str]) -> Object:
+    """A changed claim; the given one is shared with others and stays as it is."""
+    return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
+
+
+def _explained(what: str, error: StatusError) -> StatusError:
+    return StatusError(error.code, error.reason, f"{what}: {error.message}", error.details)

@@ -1,0 +1,157 @@
+"""Everything that dynamic resources need besides their plugin: books of claims, classes and slices, kept
+current by informers."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, taint_rules_ref
+from kubeskew.apimachinery.component import World
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.device_totals import DeviceTotals
+from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.slice_index import SliceIndex
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.framework.extended_resource_cache import (
+    ExtendedResources,
+    IndexedExtendedResources,
+    ListedExtendedResources,
+)
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers, group_of
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
+from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
+from kubeskew.scheduler.plugins.dynamicresources.extended_resources import SpecialClaims
+from kubeskew.scheduler.plugins.dynamicresources.plugin import Books, DynamicResources
+from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
+from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+
+Object = dict[str, Any]
+
+_CLASS_ADDED = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD, "DeviceClassAdd")
+_CLASS_UPDATED = ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE, "DeviceClassUpdate")
+_SLICE_ADDED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD, "ResourceSliceAdd")
+_SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, "ResourceSliceUpdate")
+
+
+class DynamicState:
+    """The books, and the plugin made from them. Everything is in the v1 shape."""
+
+    def __init__(self, world: World, rules: SchedulerRules) -> None:
+        self._world = world
+        self._rules = rules
+        self._edge = DRAEdge(world.version)
+        self._allocator_rules = AllocatorRules.of(world.version, world.gates)
+        self.claims = ClaimTracker(shares=self._allocator_rules.features.consumable_capacity)
+        self.classes = DeviceClasses()
+        self.slices = SliceIndex(self._allocator_rules)
+        self.extended = _extended_resources(rules)
+        self.totals = self._device_totals()
+        self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_rules.cel))
+
+    def _device_totals(self) -> DeviceTotals | None:
+        """What NodeResources plugins count for their scores, from 1.35 on."""
+        if self.extended is None or not self._rules.extended_resource_index:
+            return None
+        return DeviceTotals(
+            self.extended.class_for, self.slices, self.claims.allocated, self._allocator_rules.cel
+        )
+
+    def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:
+        """The plugin of one profile; raises ConfigurationError for arguments that cannot be."""
+        rules = self._rules.dynamic.with_arguments(args)
+        allocator = Allocator(
+            self._allocator_rules, self.classes, self.slices, self.claims.allocated, handle.entropy.uid
+        )
+        special = None
+        if self.extended is not None:
+            special = SpecialClaims(self._rules, self.claims, self.extended, handle.entropy)
+        return DynamicResources(rules, self._books(handle), allocator, special, handle, profile)
+
+    def _books(self, handle: Handle) -> Books:
+        rules = self._rules.dynamic
+        get_group = handle.informer(pod_groups_ref(self._world.version)).get if rules.groups else None
+        return Books(
+            self.claims,
+            self.classes,
+            ClaimUsers(get_group, capitalized=rules.owner_capitalized),
+            ClaimWriter(handle.client, self._edge, handle.clock, stamps=rules.binding_conditions),
+            partial(_pods_of_group, handle.cache),
+        )
+
+    def connect(self, factory: InformerFactory, queue: SchedulingQueue) -> None:
+        """Follow claims, classes and slices; tell the queue what changed."""
+        self._queue = queue
+        self.claims.listener = queue.move
+        refs = self._edge.refs
+        claims, classes, slices = refs.claims, refs.device_classes, refs.slices
+        factory.informer(claims).add_handler(
+            lambda obj: self.claims.set_claim(self._in(claims, obj)),
+            lambda _, obj: self.claims.set_claim(self._in(claims, obj)),
+            lambda obj: self.claims.remove_claim(self._in(claims, obj)),
+        )
+        factory.informer(classes).add_handler(
+            lambda obj: self._class_changed(self._in(classes, obj)),
+            lambda _, obj: self._class_changed(self._in(classes, obj)),
+            lambda obj: self._class_removed(self._in(classes, obj)),
+        )
+        factory.informer(slices).add_handler(
+            lambda obj: self._slice_changed(None, self._in(slices, obj)),
+            lambda old, obj: self._slice_changed(old, self._in(slices, obj)),
+            lambda obj: self._taints.remove_slice(self._in(slices, obj)),
+        )
+        if self._rules.device_taint_rules:
+            factory.informer(taint_rules_ref(self._world.version)).add_handler(
+                self._taint_rule_changed,
+                lambda _, obj: self._taint_rule_changed(obj),
+                lambda obj: self._report(self._taints.remove_rule(obj)),
+            )
+
+    def _in(self, ref: Ref, obj: Object) -> Object:
+        return self._edge.incoming(ref, obj)
+
+    def _class_changed(self, new: Object) -> None:
+        old = self.classes.get(new["metadata"]["name"])
+        self.classes.set_class(new)
+        self._report(self._taints.refresh())
+        if self.extended is not None:
+            self.extended.set_class(old, new)
+        self._queue.move(_CLASS_ADDED if old is None else _CLASS_UPDATED, old, new)
+
+    def _class_removed(self, old: Object) -> None:
+        self.classes.remove_class(old)
+        self._report(self._taints.refresh())
+        if self.extended is not None:
+            self.extended.remove_class(old)
+
+    def _slice_changed(self, old: Object | None, new: Object) -> None:
+        self._taints.set_slice(new)
+        self._queue.move(_SLICE_ADDED if old is None else _SLICE_UPDATED, old, new)
+
+    def _taint_rule_changed(self, rule: Object) -> None:
+        self._report(self._taints.set_rule(rule))
+
+    def _report(self, changed: Sequence[tuple[Object, Object]]) -> None:
+        """A rule makes other slices of slices: to the queue that is an update of theirs."""
+        for old, new in changed:
+            self._queue.move(_SLICE_UPDATED, old, new)
+
+
+def _extended_resources(rules: SchedulerRules) -> ExtendedResources | None:
+    if not rules.extended_resources:
+        return None
+    return IndexedExtendedResources() if rules.extended_resource_index else ListedExtendedResources()
+
+
+def _pods_of_group(cache: Cache, namespace: str, group: str) -> int:
+    """How many pods of the group are on a node, or about to be."""
+    return sum(
+        pod.namespace == namespace and group_of(pod.pod) == group
+        for node in cache.nodes()
+        for pod in node.pods.values()
+    )

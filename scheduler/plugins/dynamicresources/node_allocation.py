@@ -1,0 +1,106 @@
+"""Devices for a pod's claims on one node."""
+
+from collections.abc import Callable, Set
+from math import inf
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.scheduler.allocator.allocated_state import DeviceID
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
+from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.framework.kinds import Kinds
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
+from kubeskew.scheduler.plugins.dynamicresources.state import NodeChoice, PodState, SpecialPlan
+from kubeskew.scheduler.turns import give_way
+
+_CANNOT_ALLOCATE = unresolvable("cannot allocate all claims").of("DynamicResources")
+
+_Known = tuple[object, DeviceID | None]  # the situation in which it was found, and what was
+
+
+class DeviceChooser:
+    """Asks the allocator, and remembers.
+
+    What a node gives to a pod that wants one plain device, it gives to every pod of the kind, until somebody
+    has the device or something changes: NodeInfo.memo knows it, and only Reserve asks the allocator again.
+    """
+
+    def __init__(self, rules: DynamicRules, allocator: Allocator, taken: Set[DeviceID], clock: Clock) -> None:
+        """`taken` is a live view of the devices that somebody has."""
+        self._rules = rules
+        self._allocator = allocator
+        self._taken = taken
+        self._clock = clock
+        self._kinds = Kinds()
+
+    def kind(self, own: PodState) -> object | None:
+        """What all pods have in common that want one such device and nothing else; None for all others."""
+        usual = own.usual_special
+        plans = own.plans if usual is None else [usual.plan]
+        single = plans[0].single if len(plans) == 1 else None
+        if single is None or single.capacity or own.pinned or own.lost or (own.special and own.claims):
+            return None
+        return self._kinds.of((own.special.resources if own.special else (), single.resume_key))
+
+    def known(self, own: PodState, node: NodeInfo) -> Status | None:
+        """What the node answered the last such pod, if that still holds."""
+        known: _Known | None = node.memo.get(own.kind)
+        if known is None or known[0] is not own.situation:
+            return None
+        if known[1] is None:
+            return _CANNOT_ALLOCATE
+        return None if known[1] in self._taken else SUCCESS
+
+    def choose(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
+        """For Filter: whether there are devices for all claims together."""
+        status = self._search(own, special, node)
+        if own.kind is not None and special is own.usual_special:
+            self._remember(own, node, status)
+        return status
+
+    @staticmethod
+    def _remember(own: PodState, node: NodeInfo, status: Status) -> None:
+        if status is _CANNOT_ALLOCATE:
+            node.memo[own.kind] = (own.situation, None)
+        choice = own.choices.get(node.name)
+        if status is SUCCESS and choice is not None and choice.found is not None:
+            (device,) = (each.device for each in choice.found.solution[0].choices)
+            if device.plain:
+                node.memo[own.kind] = (own.situation, device.id)
+
+    def chosen(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
+        """For Reserve: the same as `choose`, and the choice is in the state afterwards."""
+        return SUCCESS if node.name in own.choices else self._search(own, special, node)
+
+    def _search(self, own: PodState, special: SpecialPlan | None, node: NodeInfo) -> Status:
+        plans = own.plans if special is None else [*own.plans, special.plan]
+        found = None
+        if plans:
+            try:
+                found = self._allocator.find(node, plans, self._timer)
+            except SearchTimeout:
+                return self._timed_out(node.name)
+            except NodeAllocationError as error:
+                return unresolvable(str(error))
+            except AllocationError as error:
+                return failed(error)
+            if found is None:
+                return _CANNOT_ALLOCATE
+        own.choices[node.name] = NodeChoice(found, special)
+        return SUCCESS
+
+    def _timed_out(self, node: str) -> Status:
+        text = "timed out trying to allocate devices"
+        return failed(f"node {node}: {text}") if self._rules.timeout_is_error else unresolvable(text)
+
+    def _timer(self) -> Callable[[], bool]:
+        seconds = self._rules.filter_seconds
+        end = inf if seconds is None else self._clock.monotonic() + seconds
+
+        def is_over() -> bool:
+            now = self._clock.monotonic()
+            give_way(now)
+            return now >= end
+
+        return is_over

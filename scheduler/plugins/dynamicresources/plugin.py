@@ -1,0 +1,247 @@
+"""DynamicResources: a pod's resource claims, and the extended resources that DRA drivers back.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32 … 1.37.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kubeskew.apimachinery.node_selector_faults import selector_fault
+from kubeskew.apimachinery.node_selectors import selector_matches
+from kubeskew.scheduler.allocator.allocator import Allocator
+from kubeskew.scheduler.allocator.claims import ClaimNotUsable
+from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import EventHint
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PostFilterResult, PreFilterResult
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.plugins.dynamicresources import (
+    hints as dynamicresources_hints,
+)
+from kubeskew.scheduler.plugins.dynamicresources import (
+    scoring as dynamicresources_scoring,
+)
+from kubeskew.scheduler.plugins.dynamicresources.binding import FAILURES, ClaimBinder, PodsOfGroup
+from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
+from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
+from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimWriter
+from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
+from kubeskew.scheduler.plugins.dynamicresources.device_readiness import DeviceWait
+from kubeskew.scheduler.plugins.dynamicresources.extended_resources import SpecialClaims
+from kubeskew.scheduler.plugins.dynamicresources.node_allocation import DeviceChooser
+from kubeskew.scheduler.plugins.dynamicresources.pod_claims import PodClaims
+from kubeskew.scheduler.plugins.dynamicresources.state import PodState, SpecialPlan
+
+NAME = "DynamicResources"
+
+Object = dict[str, Any]
+
+_NOT_HERE = unresolvable("resourceclaim not available on the node").of(NAME)
+
+
+class Books(NamedTuple):
+    """What all profiles of a scheduler know about claims and classes, and how they write claims."""
+
+    claims: ClaimTracker
+    classes: DeviceClasses
+    users: ClaimUsers
+    writer: ClaimWriter
+    pods_of_group: PodsOfGroup
+
+
+class DynamicResources:
+    name = NAME
+
+    def __init__(
+        self,
+        rules: DynamicRules,
+        books: Books,
+        allocator: Allocator,
+        special: SpecialClaims | None,
+        handle: Handle,
+        profile: str,
+    ) -> None:
+        """`special` is None with DRAExtendedResource off."""
+        self._rules = rules
+        self._claims = books.claims
+        self._node = handle.cache.node
+        self._chooser = DeviceChooser(rules, allocator, books.claims.allocated.devices, handle.clock)
+        self._allocator = allocator
+        self._special = special
+        self._hinted = handle.rules.queueing_hints
+        self._pod_claims = PodClaims(rules, books.claims, books.classes, books.users)
+        self._wait = DeviceWait(rules, books.claims, handle, profile)
+        self._binder = ClaimBinder(
+            books.claims,
+            books.writer,
+            books.users,
+            books.pods_of_group,
+            handle.entropy,
+            handle.metrics.dynamic,
+        )
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return dynamicresources_hints.hints(self._pod_claims.of, self._rules, with_hints=self._hinted)
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        if not pod.spec.get("resourceClaims"):
+            return SUCCESS
+        try:
+            self._pod_claims.of(pod.pod)
+        except ClaimNotUsable as error:
+            return unresolvable(str(error))
+        return SUCCESS
+
+    # -- which nodes
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        try:
+            claims = self._pod_claims.to_schedule(pod.pod)
+        except ClaimNotUsable as error:
+            return PreFilterResult(unresolvable(str(error)))
+        special = self._special.of_pod(pod) if self._special is not None else None
+        if not claims and special is None:
+            return PreFilterResult(SKIP)
+        for each in claims:
+            status = self._pod_claims.usable(each.claim, pod.pod)
+            if not status.is_success:
+                return PreFilterResult(status)
+        own = PodState(claims, special, self._allocator, [])
+        own.plans = self._allocator.plan([each.claim for each in own.to_allocate])
+        own.pinned = [
+            (index, selector)
+            for index, each in enumerate(claims)
+            if (selector := each.node_selector) is not None
+        ]
+        faults = [fault for _, selector in own.pinned if (fault := selector_fault(selector))]
+        if faults:
+            return PreFilterResult(failed(faults[0]))
+        own.lost = self._wait.lost(claims)
+        if self._special is not None and own.special is not None and not own.special.exists:
+            own.usual_special = self._special.usual(own, own.special, pod)
+        own.kind = self._chooser.kind(own)
+        own.situation = self._allocator.situation()
+        state.write(NAME, own)
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        own: PodState = state.read(NAME)
+        known = self._chooser.known(own, node)
+        if known is not None:
+            return known
+        special = self._on_node(own, pod, node)
+        if isinstance(special, Status):
+            return special
+        status = self._chooser.choose(own, special, node)
+        if status is SUCCESS and (own.pinned or own.lost):
+            return self._check_allocated(own, node)
+        return status
+
+    def _on_node(self, own: PodState, pod: PodInfo, node: NodeInfo) -> SpecialPlan | Status | None:
+        if self._special is None or own.special is None:
+            return None
+        return self._special.on_node(own, own.special, pod, node)
+
+    @staticmethod
+    def _check_allocated(own: PodState, node: NodeInfo) -> Status:
+        """Whether the claims that are allocated can be used on the node."""
+        unavailable = {
+            index for index, selector in own.pinned if not selector_matches(selector, node.labels, node.name)
+        }
+        unavailable.update(own.lost)
+        if not unavailable:
+            return SUCCESS
+        own.unavailable |= unavailable
+        own.choices.pop(node.name, None)
+        return _NOT_HERE
+
+    async def post_filter(
+        self,
+        state: CycleState,
+        pod: PodInfo,
+        rejected: Mapping[str, Status],
+        nodes: Sequence[NodeInfo],
+    ) -> PostFilterResult:
+        own: PodState | None = state.read(NAME)
+        if own is None:
+            quiet = self._rules.quiet_without_claims and not pod.spec.get("resourceClaims")
+            return PostFilterResult(_idle("" if quiet else self._rules.idle_reason))
+        try:
+            freed = await self._binder.free_one(own, pod)
+        except FAILURES as error:
+            return PostFilterResult(failed(error))
+        return PostFilterResult(freed if freed is not None else _idle(self._rules.stuck_reason))
+
+    # -- which node
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        """Without alternatives all nodes are alike."""
+        own: PodState | None = state.read(NAME)
+        if own is None or not self._rules.scores_alternatives:
+            return SKIP
+        return SUCCESS if own.claims and dynamicresources_scoring.has_alternatives(own) else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        own: PodState = state.read(NAME)
+        choice = own.choices.get(node.name)
+        return 0 if choice is None else dynamicresources_scoring.score(own, choice)
+
+    def normalize(self, scores: dict[str, int]) -> None:
+        best = max(scores.values(), default=0)
+        for name, value in scores.items():
+            scores[name] = value * MAX_NODE_SCORE // best if best else 0
+
+    # -- taking and writing
+
+    def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        own: PodState | None = state.read(NAME)
+        where = self._node(node)
+        if own is None or where is None:
+            return SUCCESS
+        special = self._on_node(own, pod, where)
+        if isinstance(special, Status):
+            return special
+        status = self._chooser.chosen(own, special, where)
+        if not status.is_success:
+            return status
+        choice = own.choices[node]
+        if choice.found is None:
+            return SUCCESS
+        try:
+            results = choice.found.results()
+        except AllocationError as error:
+            return failed(error)
+        for each, result in zip(own.to_allocate, results, strict=False):
+            each.result = result
+            self._claims.add_pending(each.uid, result)
+        if choice.special is not None and own.special is not None:
+            own.special.result = results[-1]
+            own.special.claim = choice.special.claim
+            own.special.pending_uid = own.special.claim["metadata"]["uid"]
+            own.special.mappings = choice.special.requests.mappings
+            self._claims.add_pending(own.special.pending_uid, results[-1])
+        return SUCCESS
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        own: PodState | None = state.read(NAME)
+        if own is None:
+            return SUCCESS
+        try:
+            await self._binder.bind(own, pod)
+            await self._wait.wait(own, pod, node)
+        except FAILURES as error:
+            return failed(error)
+        return SUCCESS
+
+    async def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        own: PodState | None = state.read(NAME)
+        if own is not None:
+            await self._binder.undo(own, pod)
+
+
+def _idle(reason: str) -> Status:
+    return unschedulable(reason) if reason else unschedulable()

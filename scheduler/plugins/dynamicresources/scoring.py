@@ -1,0 +1,46 @@
+"""How much a pod prefers the devices that a node has for it: the earlier an alternative, the better.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, computeScore, 1.35 … 1.37.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeskew.scheduler.allocator.claims import allocation
+from kubeskew.scheduler.plugins.dynamicresources.state import NodeChoice, PodState
+
+_MOST_ALTERNATIVES = 8  # FirstAvailableDeviceRequestMaxSize
+
+
+def has_alternatives(own: PodState) -> bool:
+    return any(
+        request.get("firstAvailable")
+        for each in own.claims
+        for request in ((each.claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+    )
+
+
+def score(own: PodState, choice: NodeChoice) -> int:
+    """The sum over all requests with alternatives, of claims allocated before and now."""
+    total = sum(
+        _of_claim(each.claim, _chosen_before(allocation(each.claim)))
+        for each in own.claims
+        if allocation(each.claim) is not None
+    )
+    if choice.found is not None:
+        for plan, solution in zip(choice.found.claims, choice.found.solution, strict=True):
+            total += _of_claim(plan.claim, {each.request.name for each in solution.choices})
+    return total
+
+
+def _chosen_before(result: Mapping[str, Any] | None) -> set[str]:
+    return {each["request"] for each in ((result or {}).get("devices") or {}).get("results") or ()}
+
+
+def _of_claim(claim: Mapping[str, Any], chosen: set[str]) -> int:
+    return sum(
+        _MOST_ALTERNATIVES - place
+        for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+        for place, each in enumerate(request.get("firstAvailable") or ())
+        if f"{request['name']}/{each['name']}" in chosen
+    )

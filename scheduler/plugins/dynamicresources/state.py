@@ -1,0 +1,81 @@
+"""What DynamicResources remembers during one attempt at one pod."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kubeskew.scheduler.allocator.allocator import Allocator, Found
+from kubeskew.scheduler.allocator.claims import allocation
+from kubeskew.scheduler.allocator.requests import ClaimPlan
+from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import ClaimRequests
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class PodClaim:
+    """A claim of the pod. `result` is set by Reserve and written by PreBind."""
+
+    claim: Object
+    consumer: Object  # the entry of reservedFor that lets the pod use it
+    result: Object | None = None
+
+    @property
+    def uid(self) -> str:
+        return str(self.claim["metadata"]["uid"])
+
+    @property
+    def node_selector(self) -> Mapping[str, Any] | None:
+        """Where an allocated claim can be used; None is everywhere."""
+        found: Mapping[str, Any] | None = (allocation(self.claim) or {}).get("nodeSelector")
+        return found
+
+
+@dataclass(slots=True)
+class SpecialClaim:
+    """The claim for extended resources: in memory until PreBind, or left over from an earlier attempt."""
+
+    claim: Object
+    exists: bool  # on the server
+    resources: tuple[tuple[str, bool], ...]  # that the pod asks for, and whether a class backs them
+    pending_uid: str = ""  # under which its allocation is in flight
+    result: Object | None = None
+    mappings: Sequence[Object] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialPlan:
+    """The special claim as it is on nodes where the same resources come from DRA."""
+
+    claim: Object
+    requests: ClaimRequests
+    plan: ClaimPlan
+
+
+class NodeChoice(NamedTuple):
+    """What Filter found for a node."""
+
+    found: Found | None
+    special: SpecialPlan | None
+
+
+@dataclass(slots=True)
+class PodState:
+    """Written by PreFilter, used by all later extension points."""
+
+    claims: list[PodClaim]
+    special: SpecialClaim | None
+    allocator: Allocator
+    plans: list[ClaimPlan]  # of the claims that need an allocation
+    usual_special: SpecialPlan | None = None  # on nodes where DRA alone has all that classes back
+    kind: object | None = None  # of pods that want the same one device: nodes remember their answer under it
+    situation: object = None  # as long as it is the same, that answer holds
+    choices: dict[str, NodeChoice] = field(default_factory=dict)  # by node
+    special_plans: dict[tuple[str, ...], SpecialPlan] = field(default_factory=dict)  # by resources
+    pinned: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # claim → its node selector
+    lost: Sequence[int] = ()  # claims whose devices failed to become ready
+    unavailable: set[int] = field(default_factory=set)  # claims that kept the pod from some node
+
+    @property
+    def to_allocate(self) -> list[PodClaim]:
+        return [each for each in self.claims if allocation(each.claim) is None]

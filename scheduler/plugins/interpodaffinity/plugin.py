@@ -1,0 +1,246 @@
+"""InterPodAffinity: pods that want to be near others, or away from them.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity, 1.36.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kubeskew.apimachinery.client.refs import NAMESPACES
+from kubeskew.apimachinery.labels import NOTHING
+from kubeskew.scheduler.framework.affinity_terms import AffinityTerm, match_all
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import EventHint
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.plugins.interpodaffinity import hints as interpodaffinity_hints
+
+NAME = "InterPodAffinity"
+
+_NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules")
+_TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")
+_UNWANTED = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+_SCORES = f"{NAME}/scores"
+
+_Counts = Counter[tuple[str, str]]  # by topology key and value
+_Labels = Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Filtering:
+    """How often the pods of a topology domain match terms of the pod, or are matched by their own."""
+
+    near: Sequence[AffinityTerm]
+    far: Sequence[AffinityTerm]
+    namespace_labels: _Labels
+    matched: _Counts
+    avoided: _Counts
+    unwanted: _Counts
+
+    def clone(self) -> "_Filtering":
+        return replace(
+            self, matched=self.matched.copy(), avoided=self.avoided.copy(), unwanted=self.unwanted.copy()
+        )
+
+    def count(self, pod: PodInfo, other: PodInfo, labels: _Labels, change: int) -> None:
+        """Count `other` in (or out, with -1), on a node with these labels."""
+        self.count_unwanted(pod, other, labels, change)
+        if self.near and match_all(self.near, other.namespace, other.labels):
+            for term in self.near:
+                _add(self.matched, term, labels, change)
+        for term in self.far:
+            if term.matches(other.namespace, other.labels, {}):
+                _add(self.avoided, term, labels, change)
+
+    def count_unwanted(self, pod: PodInfo, other: PodInfo, labels: _Labels, change: int) -> None:
+        """The same of what `other` requires of its neighbours."""
+        for term in other.affinity.required_anti:
+            if term.matches(pod.namespace, pod.labels, self.namespace_labels):
+                _add(self.unwanted, term, labels, change)
+
+
+def _count_own(own: _Filtering, nodes: Sequence[NodeInfo]) -> None:
+    """How the pods of all nodes match the pod's own terms; nodes remember that until they change."""
+    near = (NAME, "all", *(term.key for term in own.near))
+    far = [(NAME, term.key) for term in own.far]
+    for node in nodes:
+        memo = node.memo
+        if own.near:
+            number = memo.get(near)
+            if number is None:
+                number = sum(match_all(own.near, each.namespace, each.labels) for each in node.pods.values())
+                memo[near] = number
+            if number:
+                for term in own.near:
+                    _add(own.matched, term, node.labels, number)
+        for key, term in zip(far, own.far, strict=True):
+            number = memo.get(key)
+            if number is None:
+                number = sum(term.matches(each.namespace, each.labels, {}) for each in node.pods.values())
+                memo[key] = number
+            if number:
+                _add(own.avoided, term, node.labels, number)
+
+
+def _add(counts: _Counts, term: AffinityTerm, labels: _Labels, change: int) -> None:
+    value = labels.get(term.topology_key)
+    if value is None:
+        return
+    pair = (term.topology_key, value)
+    counts[pair] += change
+    if not counts[pair]:
+        del counts[pair]
+
+
+class InterPodAffinity:
+    name = NAME
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        """`args` are InterPodAffinityArgs."""
+        self._cache = handle.cache
+        self._namespaces = handle.informer(NAMESPACES)
+        self._hard_weight: int = args.get("hardPodAffinityWeight", 1)
+        self._ignores_preferred_of_others = bool(args.get("ignorePreferredTermsOfExistingPods"))
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        return interpodaffinity_hints.hints(self._resolved, self._labels_of)
+
+    # -- namespaces
+
+    def _resolved(self, terms: Iterable[AffinityTerm]) -> Sequence[AffinityTerm]:
+        """Terms whose namespace selectors have become lists of namespaces."""
+        return [self._with_namespaces(term) for term in terms]
+
+    def _with_namespaces(self, term: AffinityTerm) -> AffinityTerm:
+        selector = term.namespace_selector
+        if selector.is_empty() or not selector.selectable:
+            return term  # all, or none
+        selected = {
+            each["metadata"]["name"]
+            for each in self._namespaces.list()
+            if selector.matches(each["metadata"].get("labels"))
+        }
+        return replace(term, namespaces=term.namespaces | selected, namespace_selector=NOTHING)
+
+    def _labels_of(self, namespace: str) -> _Labels:
+        found = self._namespaces.get("", namespace)
+        return (found["metadata"].get("labels") or {}) if found is not None else {}
+
+    # -- filter
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        affinity = pod.affinity
+        others = self._cache.affine_nodes()
+        if not others and not affinity.required and not affinity.required_anti:
+            return PreFilterResult(SKIP)
+        own = _Filtering(
+            self._resolved(affinity.required),
+            self._resolved(affinity.required_anti),
+            self._labels_of(pod.namespace),
+            Counter(),
+            Counter(),
+            Counter(),
+        )
+        for node in others:
+            for other in node.repelling.values():
+                own.count_unwanted(pod, other, node.labels, 1)
+        if own.near or own.far:
+            _count_own(own, nodes)
+        elif not own.unwanted:
+            return PreFilterResult(SKIP)
+        state.write(NAME, own)
+        return PreFilterResult()
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
+        state.read(NAME).count(pod, other, node.labels, 1)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
+        state.read(NAME).count(pod, other, node.labels, -1)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        own: _Filtering = state.read(NAME)
+        labels = node.labels
+        if not _is_near(own, pod, labels):
+            return _NOT_NEAR
+        if own.avoided and any(
+            own.avoided.get((term.topology_key, labels.get(term.topology_key, "")), 0) > 0 for term in own.far
+        ):
+            return _TOO_NEAR
+        if own.unwanted and any(own.unwanted.get(pair, 0) > 0 for pair in labels.items()):
+            return _UNWANTED
+        return SUCCESS
+
+    # -- score
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        prefers = bool(pod.affinity.preferred or pod.affinity.preferred_anti)
+        if self._ignores_preferred_of_others and not prefers:
+            return SKIP
+        found: Iterable[NodeInfo] = self._cache.nodes() if prefers else self._cache.affine_nodes()
+        if not found:
+            return SKIP
+        near = self._resolved(pod.affinity.preferred)
+        far = self._resolved(pod.affinity.preferred_anti)
+        namespace_labels = self._labels_of(pod.namespace)
+        scores: _Counts = Counter()
+        for node in found:
+            for other in (node.pods if prefers else node.affine).values():
+                _score_terms(scores, near, other, {}, node.labels, 1)
+                _score_terms(scores, far, other, {}, node.labels, -1)
+                self._score_others(scores, pod, other, namespace_labels, node.labels)
+        if not scores:
+            return SKIP
+        state.write(_SCORES, scores)
+        return SUCCESS
+
+    def _score_others(
+        self, scores: _Counts, pod: PodInfo, other: PodInfo, namespace_labels: _Labels, labels: _Labels
+    ) -> None:
+        """What the other pod wants."""
+        wants = other.affinity
+        if not wants.some:
+            return
+        if self._hard_weight > 0:
+            for term in wants.required:
+                if term.matches(pod.namespace, pod.labels, namespace_labels):
+                    _add(scores, term, labels, self._hard_weight)
+        _score_terms(scores, wants.preferred, pod, namespace_labels, labels, 1)
+        _score_terms(scores, wants.preferred_anti, pod, namespace_labels, labels, -1)
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        scores: _Counts = state.read(_SCORES)
+        return sum(scores.get(pair, 0) for pair in node.labels.items())
+
+    def normalize(self, scores: dict[str, int]) -> None:
+        worst, best = min(scores.values(), default=0), max(scores.values(), default=0)
+        for name, score in scores.items():
+            scores[name] = int(MAX_NODE_SCORE * ((score - worst) / (best - worst))) if best > worst else 0
+
+
+def _is_near(own: _Filtering, pod: PodInfo, labels: _Labels) -> bool:
+    """Every required term is matched where the node is, or the pod is the first of those that it wants."""
+    exist = True
+    for term in own.near:
+        value = labels.get(term.topology_key)
+        if value is None:
+            return False
+        exist = exist and own.matched.get((term.topology_key, value), 0) > 0
+    return exist or (not own.matched and match_all(own.near, pod.namespace, pod.labels))
+
+
+def _score_terms(
+    scores: _Counts,
+    terms: Iterable[AffinityTerm],
+    pod: PodInfo,
+    namespace_labels: _Labels,
+    labels: _Labels,
+    sign: int,
+) -> None:
+    for term in terms:
+        if term.weight and term.matches(pod.namespace, pod.labels, namespace_labels):
+            _add(scores, term, labels, sign * term.weight)

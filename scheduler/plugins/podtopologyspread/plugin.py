@@ -1,0 +1,255 @@
+"""PodTopologySpread: spread the pods that belong together evenly over zones, nodes, or other domains.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread, 1.36.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.plugins.podtopologyspread.constraints import (
+    HARD,
+    HOSTNAME,
+    SOFT,
+    Constraint,
+    Constraints,
+    has_all_keys,
+)
+
+NAME = "PodTopologySpread"
+
+_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
+_LABEL_MISSING = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+_SCORING = f"{NAME}/score"
+
+
+@dataclass(slots=True)
+class _Domains:
+    """One constraint, how many selected pods each of its domains has, and whether the pod is selected too."""
+
+    constraint: Constraint
+    itself: int
+    counts: dict[str, int] = field(default_factory=dict)
+    _fewest: int | None = None
+
+    def fewest(self) -> int:
+        """The smallest count; 0 if there are fewer domains than wanted; without any, no limit."""
+        if self._fewest is None:
+            if not self.counts:
+                return 2**31 - 1
+            few = len(self.counts) < self.constraint.min_domains
+            self._fewest = 0 if few else min(self.counts.values())
+        return self._fewest
+
+    def add(self, value: str, number: int) -> None:
+        self.counts[value] = self.counts.get(value, 0) + number
+        self._fewest = None
+
+
+@dataclass(slots=True)
+class _Filtering:
+    domains: list[_Domains]
+
+    def clone(self) -> "_Filtering":
+        return _Filtering([_Domains(each.constraint, each.itself, {**each.counts}) for each in self.domains])
+
+
+@dataclass(slots=True)
+class _Scoring:
+    # Per constraint: its key, counts by the key's value, weight (the more domains, the more a pod counts),
+    # what counts on a host, and the skew allowed.
+    parts: list[tuple[str, dict[str, int], float, Callable[[NodeInfo], int], int]]
+    ignored: set[str]  # nodes that lack a key
+
+
+class PodTopologySpread:
+    name = NAME
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        """`args` are PodTopologySpreadArgs."""
+        self._cache = handle.cache
+        self._constraints = Constraints(handle, args)
+
+    def events_to_register(self) -> Sequence[EventHint]:
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
+        nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        own = ClusterEvent(EventResource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL)
+        return (
+            EventHint(ClusterEvent(EventResource.ASSIGNED_POD, pods), self._after_pod),
+            EventHint(own, self._after_own_change),
+            EventHint(ClusterEvent(EventResource.NODE, nodes), self._after_node),
+        )
+
+    # -- filter
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        constraints = self._constraints.of(pod, HARD)
+        if not constraints:
+            return PreFilterResult(SKIP)
+        domains = [_Domains(each, int(each.selector.matches(pod.labels))) for each in constraints]
+        counted = [
+            (each, each.constraint.counter(pod.namespace), each.constraint.takes_all_nodes(pod))
+            for each in domains
+        ]
+        for node in nodes:
+            if not has_all_keys(node.labels, constraints):
+                continue
+            for each, count, takes_all in counted:
+                if takes_all or each.constraint.is_about(pod, node):
+                    number = count(node)
+                    value = node.labels[each.constraint.topology_key]
+                    each.counts[value] = each.counts.get(value, 0) + number
+        state.write(NAME, _Filtering(domains))
+        return PreFilterResult()
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
+        _count(state.read(NAME).domains, pod, other, node, 1)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> None:
+        _count(state.read(NAME).domains, pod, other, node, -1)
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status:
+        own: _Filtering = state.read(NAME)
+        for each in own.domains:
+            value = node.labels.get(each.constraint.topology_key)
+            if value is None:
+                return _LABEL_MISSING
+            if each.counts.get(value, 0) + each.itself - each.fewest() > each.constraint.max_skew:
+                return _SKEWED
+        return SUCCESS
+
+    # -- score
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
+        constraints = self._constraints.of(pod, SOFT)
+        if not constraints:
+            return SKIP
+        # The system's defaults are for clusters whose nodes may lack zones.
+        strict = bool(pod.spec.get("topologySpreadConstraints")) or not self._constraints.system_defaulted
+        counts: list[dict[str, int]] = [{} for _ in constraints]
+        ignored: set[str] = set()
+        for node in nodes:
+            if strict and not has_all_keys(node.labels, constraints):
+                ignored.add(node.name)
+                continue
+            for constraint, values in zip(constraints, counts, strict=True):
+                if constraint.topology_key != HOSTNAME:  # of a host, Score counts
+                    values.setdefault(node.labels.get(constraint.topology_key, ""), 0)
+        weights = [
+            math.log((len(nodes) - len(ignored) if each.topology_key == HOSTNAME else len(values)) + 2)
+            for each, values in zip(constraints, counts, strict=True)
+        ]
+        self._fill(pod, constraints, counts, strict=strict)
+        parts = [
+            (each.topology_key, values, weight, each.counter(pod.namespace), each.max_skew)
+            for each, values, weight in zip(constraints, counts, weights, strict=True)
+        ]
+        state.write(_SCORING, _Scoring(parts, ignored))
+        return SUCCESS
+
+    def _fill(
+        self, pod: PodInfo, constraints: Sequence[Constraint], counts: list[dict[str, int]], *, strict: bool
+    ) -> None:
+        """Count the selected pods of all nodes, in the domains of the nodes that fit."""
+        wanted = [
+            (each, each.topology_key, values, each.counter(pod.namespace), each.takes_all_nodes(pod))
+            for each, values in zip(constraints, counts, strict=True)
+            if values
+        ]
+        if not wanted:
+            return
+        for node in self._cache.nodes():
+            if strict and not has_all_keys(node.labels, constraints):
+                continue
+            for constraint, key, values, count, takes_all in wanted:
+                value = node.labels.get(key, "")
+                if value in values and (takes_all or constraint.is_about(pod, node)):
+                    values[value] += count(node)
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """How many pods it is near to already; less is better."""
+        own: _Scoring = state.read(_SCORING)
+        if node.name in own.ignored:
+            return 0
+        score = 0.0
+        for key, values, weight, count, skew in own.parts:
+            value = node.labels.get(key)
+            if value is not None:
+                number = count(node) if key == HOSTNAME else values[value]
+                score += number * weight + (skew - 1)
+        return math.floor(score + 0.5)
+
+    def normalize_with(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> None:
+        ignored = state.read(_SCORING).ignored
+        valid = [score for name, score in scores.items() if name not in ignored]
+        fewest, most = min(valid, default=0), max(valid, default=0)
+        for name, score in scores.items():
+            if name in ignored:
+                scores[name] = 0
+            elif most == 0:
+                scores[name] = MAX_NODE_SCORE
+            else:
+                scores[name] = MAX_NODE_SCORE * (most + fewest - score) // most
+
+    # -- events
+
+    def _after_pod(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        """Pods matter that come to be selected, or no longer are."""
+        changed = new or old
+        if changed is None or changed["metadata"].get("namespace") != pod["metadata"].get("namespace"):
+            return False
+        constraints = self._constraints.of(PodInfo(pod), HARD)
+
+        def is_selected(other: Object | None) -> bool:
+            labels = ((other or {}).get("metadata") or {}).get("labels") or {}
+            return other is not None and any(each.selector.matches(labels) for each in constraints)
+
+        gone = new is not None and (new.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        return is_selected(old) != is_selected(None if gone else new)
+
+    def _after_own_change(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        """The pod itself matters once it is selected otherwise than before."""
+        if new is None or new["metadata"].get("uid") != pod["metadata"].get("uid"):
+            return False
+        was, now = PodInfo(old or pod), PodInfo(new)
+        return any(
+            each.selector.matches(was.labels) != each.selector.matches(now.labels)
+            for each in self._constraints.of(now, HARD)
+        )
+
+    def _after_node(self, pod: Object, old: Object | None, new: Object | None) -> bool:
+        """Nodes matter that have all the keys, with other values than before or newly so."""
+        constraints = self._constraints.of(PodInfo(pod), HARD)
+        was, now = _labels(old), _labels(new)
+        had, has = has_all_keys(was, constraints), has_all_keys(now, constraints)
+        if old is None or new is None:
+            return has if new is not None else had
+        if had != has:
+            return True
+        return has and (
+            any(was[each.topology_key] != now[each.topology_key] for each in constraints)
+            or any(each.honors_taints for each in constraints)
+            or any(each.honors_affinity for each in constraints)
+        )
+
+
+def _labels(node: Object | None) -> Mapping[str, str]:
+    return (node["metadata"].get("labels") or {}) if node is not None else {}
+
+
+def _count(domains: Sequence[_Domains], pod: PodInfo, other: PodInfo, node: NodeInfo, change: int) -> None:
+    if other.namespace != pod.namespace:
+        return
+    if not has_all_keys(node.labels, [each.constraint for each in domains]):
+        return
+    for each in domains:
+        if each.constraint.selector.matches(other.labels) and each.constraint.is_about(pod, node):
+            each.add(node.labels[each.constraint.topology_key], change)

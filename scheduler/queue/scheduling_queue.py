@@ -1,0 +1,281 @@
+"""Which pod is next: active, backing off after a failure, or waiting for something to change.
+
+A pod that was rejected waits until an event of the kind that a rejecting plugin asked for makes it worth
+another try. Events that come while a pod is being tried are remembered and judged when it comes back.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.scheduler.configuration.backoff import Backoff
+from kubeskew.scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent
+from kubeskew.scheduler.framework.nominator import Nominator
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.metrics.metrics import Metrics
+from kubeskew.scheduler.queue.unschedulable_pods import Happened, Interests, QueuedPod, WaitingPods
+
+Object = dict[str, Any]
+
+LEFTOVER_SECONDS = 300.0  # a rejected pod is tried again after this long, whatever happened
+FLUSH_SECONDS = 30.0
+_LONGEST_WAIT_SECONDS = 3600.0
+
+
+class SchedulingQueue:
+    """The pods that wait for a node."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        profiles: Sequence[Profile],
+        metrics: Metrics | None = None,
+        *,
+        nominator: Nominator | None = None,
+        backoff: Backoff | None = None,
+        with_hints: bool = True,
+        pops_from_backoff: bool = False,
+    ) -> None:
+        """Without hints, every event that a plugin registered for requeues the pods it rejected.
+
+        `pops_from_backoff`: while no pod is active, those that back off after a rejection have their turn.
+        """
+        self._pops_from_backoff = pops_from_backoff
+        self._clock = clock
+        self._profiles = {profile.name: profile for profile in profiles}
+        self._queue_sort = profiles[0].queue_sort
+        self._metrics = metrics
+        self.nominator = nominator if nominator is not None else Nominator()
+        self._ready_at = (backoff or Backoff()).ready_at
+        self._active: dict[str, QueuedPod] = {}
+        self._heap: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
+        self._backoff: dict[str, QueuedPod] = {}
+        hints = {name: hints for profile in reversed(profiles) for name, hints in profile.hints.items()}
+        self._interests = Interests(hints, with_hints=with_hints)
+        self._waiting = WaitingPods(self._interests)  # rejected or gated
+        self._in_flight: dict[str, int] = {}  # uid → the first event it has not seen
+        self._happened: deque[Happened] = deque()
+        self._forgotten = 0  # how many events were dropped from the front of `_happened`
+        self._serial = itertools.count()
+        self._changed = asyncio.Event()
+        self._flushed = clock.monotonic()
+
+    # -- in
+
+    def add(self, pod: PodInfo) -> None:
+        """A pod that was not in the queue before."""
+        now = self._clock.monotonic()
+        self.nominator.add(pod)
+        self._enqueue(QueuedPod(pod, now, now), "UnscheduledPodAdd")
+
+    def update(self, pod: PodInfo, old: Object, events: list[ClusterEvent]) -> None:
+        """A newer version of a pending pod; `events` says what changed in it."""
+        queued = self._find(pod.uid)
+        if queued is not None or pod.uid in self._in_flight:
+            self.nominator.update((old.get("status") or {}).get("nominatedNodeName") or "", pod)
+        if queued is None:
+            if pod.uid in self._in_flight:
+                self._remember(Happened(event, old, pod.pod) for event in events)
+            else:
+                self.add(pod)
+            return
+        queued.info = pod
+        if pod.uid not in self._waiting:
+            return
+        self._waiting.add(queued)
+        if queued.gated_by or any(
+            self._interests.helps(queued, Happened(event, old, pod.pod)) for event in events
+        ):
+            self._waiting.pop(pod.uid)
+            self._requeue(queued, events[0].label if events else "UnscheduledPodUpdate")
+
+    def delete(self, uid: str) -> None:
+        self.nominator.remove(uid)
+        popped = (self._active.pop(uid, None), self._backoff.pop(uid, None), self._waiting.pop(uid))
+        for queued in popped:
+            if queued is not None:
+                self._blame(queued, -1)
+
+    def activate(self, uid: str) -> None:
+        """Try the pod at once, if it waits."""
+        queued = self._backoff.pop(uid, None) or self._waiting.pop(uid)
+        if queued is not None:
+            self._enqueue(queued, "ForceActivate")
+
+    def give_back(self, queued: QueuedPod, nominated: str | None = None) -> None:
+        """After a failed attempt; `rejected_by` says who rejected it, nobody means an error.
+
+        `nominated` is the node that it is promised now, "" none; None leaves that as it is.
+        """
+        seen = self._in_flight.get(queued.uid)
+        since = [] if seen is None else [*islice(self._happened, seen - self._forgotten, None)]
+        self.done(queued.uid)
+        queued.tried = queued.enqueued = self._clock.monotonic()
+        queued.failures += 1
+        queued.failed = not queued.rejected_by and not queued.pending_by
+        self._blame(queued, 1)
+        if queued.pending_by and any(self._interests.helps(queued, each) for each in since):
+            queued.tried = float("-inf")  # no backoff for a pod that only waited
+        if not queued.rejected_by or any(self._interests.helps(queued, each) for each in since):
+            self._requeue(queued, "ScheduleAttemptFailure")
+        else:
+            self._waiting.add(queued)
+            self._count("unschedulable", "ScheduleAttemptFailure")
+        self.nominator.add(queued.info, nominated)
+
+    def done(self, uid: str) -> None:
+        """The attempt is over: the pod is bound, gone, or about to be given back."""
+        self._in_flight.pop(uid, None)
+        # Pods are taken out one after the other: the first in flight has seen the least.
+        seen = next(iter(self._in_flight.values()), self._forgotten + len(self._happened))
+        while self._forgotten < seen:
+            self._happened.popleft()
+            self._forgotten += 1
+
+    # -- events
+
+    def move(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+        """Something changed: requeue the pods for which it may matter."""
+        if not self._interests.anybody(event):
+            return
+        happened = Happened(event, old, new)
+        if self._in_flight:
+            self._happened.append(happened)
+        for queued in self._waiting.helped_by(happened):
+            self._waiting.pop(queued.uid)
+            self._requeue(queued, event.label)
+
+    def _remember(self, events: Iterator[Happened]) -> None:
+        if self._in_flight:
+            self._happened.extend(events)
+
+    # -- out
+
+    async def pop(self) -> QueuedPod:
+        """The next pod to try; waits for one. `done` or `give_back` must follow."""
+        while True:
+            self._flush()
+            queued = self._take()
+            if queued is not None:
+                queued.attempts += 1
+                self._in_flight[queued.uid] = self._forgotten + len(self._happened)
+                self._blame(queued, -1)
+                queued.rejected_by, queued.pending_by = set(), set()
+                return queued
+            await self._wait()
+
+    def _take(self) -> QueuedPod | None:
+        while self._heap:
+            _, _, queued = heapq.heappop(self._heap)
+            if self._active.get(queued.uid) is queued:
+                del self._active[queued.uid]
+                return queued
+        return self._early() if self._pops_from_backoff else None
+
+    def _early(self) -> QueuedPod | None:
+        """The rejected pod whose backoff ends first; after an error the whole backoff is waited for."""
+        rejected = [each for each in self._backoff.values() if not each.failed]
+        if not rejected:
+            return None
+        queued = min(rejected, key=self._ready_at)
+        del self._backoff[queued.uid]
+        return queued if self._admitted(queued, "PopFromBackoffQ") else self._early()
+
+    async def _wait(self) -> None:
+        self._changed.clear()
+        changed = asyncio.ensure_future(self._changed.wait())
+        timer = asyncio.ensure_future(self._clock.sleep(self._until_next()))
+        try:
+            await asyncio.wait({changed, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+            timer.cancel()
+
+    def _until_next(self) -> float:
+        """Seconds until something leaves the backoff queue or has waited too long."""
+        now = self._clock.monotonic()
+        moments = [self._ready_at(each) for each in self._backoff.values()]
+        if self._waiting:
+            moments.append(self._flushed + FLUSH_SECONDS)
+        return max(0.001, min(moments, default=now + _LONGEST_WAIT_SECONDS) - now)
+
+    def _flush(self) -> None:
+        now = self._clock.monotonic()
+        for queued in [each for each in self._backoff.values() if self._ready_at(each) <= now]:
+            del self._backoff[queued.uid]
+            self._enqueue(queued, "BackoffComplete")
+        if now - self._flushed < FLUSH_SECONDS:
+            return
+        self._flushed = now
+        stale = [each for each in self._waiting if now - each.enqueued > LEFTOVER_SECONDS]
+        for queued in stale:
+            self._waiting.pop(queued.uid)
+            self._requeue(queued, UNSCHEDULABLE_TIMEOUT.label)
+
+    # -- placing
+
+    def _requeue(self, queued: QueuedPod, event: str) -> None:
+        if self._ready_at(queued) > self._clock.monotonic():
+            self._backoff[queued.uid] = queued
+            self._count("backoff", event)
+            self._changed.set()
+        else:
+            self._enqueue(queued, event)
+
+    def _enqueue(self, queued: QueuedPod, event: str) -> None:
+        """Into the active queue, unless a plugin keeps it out."""
+        if not self._admitted(queued, event):
+            return
+        queued.enqueued = self._clock.monotonic()
+        self._active[queued.uid] = queued
+        key = self._queue_sort.sort_key(queued.info, queued.enqueued)
+        heapq.heappush(self._heap, (key, next(self._serial), queued))
+        self._count("active", event)
+        self._changed.set()
+
+    def _admitted(self, queued: QueuedPod, event: str) -> bool:
+        """Whether every plugin lets the pod be tried; if not, it waits."""
+        queued.gated_by = ""
+        for plugin in self._profile(queued).pre_enqueue:
+            if not plugin.pre_enqueue(queued.info).is_success:
+                queued.gated_by = plugin.name
+                self._waiting.add(queued)
+                self._count("gated", event)
+                return False
+        return True
+
+    def _profile(self, queued: QueuedPod) -> Profile:
+        return self._profiles[queued.info.scheduler_name]
+
+    def _find(self, uid: str) -> QueuedPod | None:
+        return self._active.get(uid) or self._backoff.get(uid) or self._waiting.get(uid)
+
+    # -- numbers
+
+    def _count(self, queue: str, event: str) -> None:
+        if self._metrics is not None:
+            self._metrics.incoming.labels(queue=queue, event=event).inc()
+
+    def _blame(self, queued: QueuedPod, change: int) -> None:
+        """Count the pod under the plugins that rejected it."""
+        if self._metrics is not None:
+            for plugin in sorted(queued.rejected_by | queued.pending_by):
+                name = queued.info.scheduler_name
+                self._metrics.unschedulable.labels(plugin=plugin, profile=name).inc(change)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Pods per queue, by upstream's names."""
+        gated = sum(1 for each in self._waiting if each.gated_by)
+        return {
+            "active": len(self._active),
+            "backoff": len(self._backoff),
+            "unschedulable": len(self._waiting) - gated,
+            "gated": gated,
+        }

@@ -1,0 +1,180 @@
+"""The pods that wait for something to change, found by what they wait for.
+
+Upstream asks every waiting pod at every event. With thousands of pods whose claims are still being made, each
+claim would ask all of them; here a plugin can say in `Topics` which pods a change may concern.
+"""
+
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubeskew.scheduler.framework.events import ClusterEvent, EventHint, EventResource
+from kubeskew.scheduler.framework.pod_info import PodInfo
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class QueuedPod:
+    """A pod with its history in the queue. Times are monotonic."""
+
+    info: PodInfo
+    enqueued: float
+    first_enqueued: float
+    attempts: int = 0
+    failures: int = 0
+    tried: float = 0.0  # when the last attempt ended
+    failed: bool = False  # whether that was an error, nobody's rejection
+    rejected_by: set[str] = field(default_factory=set)
+    pending_by: set[str] = field(default_factory=set)
+    gated_by: str = ""
+
+    @property
+    def uid(self) -> str:
+        return self.info.uid
+
+    @property
+    def kept_by(self) -> frozenset[str]:
+        """The plugins that keep it from being tried."""
+        return frozenset((self.gated_by,)) if self.gated_by else frozenset(self.rejected_by | self.pending_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A change, with the object before and after it."""
+
+    event: ClusterEvent
+    old: Object | None
+    new: Object | None
+
+
+class Interests:
+    """Which hints of which plugins an event calls for."""
+
+    def __init__(self, hints: Mapping[str, Sequence[EventHint]], *, with_hints: bool = True) -> None:
+        """`with_hints` False: what a plugin registered for counts, not what it says about an event."""
+        if not with_hints:
+            hints = {name: [EventHint(each.event) for each in some] for name, some in hints.items()}
+        self.hints = hints
+        self._everybody = frozenset(hints)
+        self._known: dict[tuple[frozenset[str], EventResource, int], Sequence[EventHint]] = {}
+
+    def of(self, plugins: frozenset[str], event: ClusterEvent) -> Sequence[EventHint]:
+        """The hints of these plugins that are about such an event."""
+        key = (plugins, event.resource, event.action.value)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = [
+                each
+                for plugin in sorted(plugins)
+                for each in self.hints.get(plugin, ())
+                if each.event.covers(event)
+            ]
+        return found
+
+    def anybody(self, event: ClusterEvent) -> bool:
+        """Whether the event can help any pod at all."""
+        return event.resource is EventResource.ANY or bool(self.of(self._everybody, event))
+
+    def helps(self, queued: QueuedPod, happened: Happened) -> bool:
+        """Whether the pod should be tried again."""
+        kept_by = queued.kept_by
+        if not kept_by or happened.event.resource is EventResource.ANY:
+            return True
+        pod, old, new = queued.info.pod, happened.old, happened.new
+        return any(each.hint is None or each.hint(pod, old, new) for each in self.of(kept_by, happened.event))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    serial: int
+    kept_by: frozenset[str]
+    topics: Collection[Hashable]
+
+
+class WaitingPods:
+    """Rejected and gated pods, in the order in which they came."""
+
+    def __init__(self, interests: Interests) -> None:
+        self._interests = interests
+        self._pods: dict[str, QueuedPod] = {}
+        self._entries: dict[str, _Entry] = {}
+        self._groups: dict[frozenset[str], dict[str, QueuedPod]] = {}
+        self._by_topic: dict[Hashable, dict[str, QueuedPod]] = {}
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(self._pods.values())
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._pods
+
+    def get(self, uid: str) -> QueuedPod | None:
+        return self._pods.get(uid)
+
+    def add(self, queued: QueuedPod) -> None:
+        """The pod begins to wait; or waits on, with a newer version of its object."""
+        before = self._entries.get(queued.uid)
+        if before is not None:
+            self.pop(queued.uid)
+        else:
+            self._serial += 1
+        kept_by = queued.kept_by
+        topics = dict.fromkeys(
+            topic
+            for plugin in sorted(kept_by)
+            for hint in self._interests.hints.get(plugin, ())
+            if hint.topics is not None
+            for topic in hint.topics.of_pod(queued.info.pod)
+        )
+        serial = self._serial if before is None else before.serial
+        self._entries[queued.uid] = _Entry(serial, kept_by, topics)
+        self._pods[queued.uid] = queued
+        self._groups.setdefault(kept_by, {})[queued.uid] = queued
+        for topic in topics:
+            self._by_topic.setdefault(topic, {})[queued.uid] = queued
+
+    def pop(self, uid: str) -> QueuedPod | None:
+        """Take the pod out, if it is there."""
+        queued = self._pods.pop(uid, None)
+        if queued is None:
+            return None
+        entry = self._entries.pop(uid)
+        _drop(self._groups, entry.kept_by, uid)
+        for topic in entry.topics:
+            _drop(self._by_topic, topic, uid)
+        return queued
+
+    def helped_by(self, happened: Happened) -> list[QueuedPod]:
+        """The pods that should be tried again, in the order in which they came."""
+        if happened.event.resource is EventResource.ANY:
+            return list(self)
+        found = [
+            queued
+            for kept_by, group in self._groups.items()
+            for queued in self._concerned(group, self._interests.of(kept_by, happened.event), happened)
+            if self._interests.helps(queued, happened)
+        ]
+        return sorted(found, key=lambda queued: self._entries[queued.uid].serial)
+
+    def _concerned(
+        self, group: Mapping[str, QueuedPod], hints: Sequence[EventHint], happened: Happened
+    ) -> Collection[QueuedPod]:
+        """Those of the group that the hints have to be asked about."""
+        topics: dict[Hashable, None] = {}
+        for hint in hints:
+            told = hint.topics.of_change(happened.old, happened.new) if hint.topics is not None else None
+            if told is None:
+                return group.values()
+            topics.update(dict.fromkeys(told))
+        found = {uid: queued for topic in topics for uid, queued in self._by_topic.get(topic, {}).items()}
+        return [queued for uid, queued in found.items() if uid in group]
+
+
+def _drop(index: dict[Any, dict[str, QueuedPod]], key: Hashable, uid: str) -> None:
+    index[key].pop(uid, None)
+    if not index[key]:
+        del index[key]

@@ -1,0 +1,274 @@
+"""One pod, from the queue to a node: `schedule_one`, the scheduling cycle, the binding cycle.
+
+Scheduling cycles run one after the other and, unless a search for devices takes long, do not wait between
+looking at the nodes and deciding; binding cycles run beside them. Every way out of a failed attempt undoes
+all reservations and gives the pod back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.diagnosis import Diagnosis
+from kubeskew.scheduler.framework.cycle_state import CycleState
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
+from kubeskew.scheduler.framework.filtering import NodeFilter
+from kubeskew.scheduler.framework.pod_info import PodInfo
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.framework.status import SUCCESS, Code, Status, failed
+from kubeskew.scheduler.metrics.metrics import Metrics
+from kubeskew.scheduler.placement import NO_NODES, NodeFinder
+from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.queue.unschedulable_pods import QueuedPod
+from kubeskew.scheduler.sampling import NodeSampler
+from kubeskew.scheduler.turns import in_turns
+
+Object = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+_RECORDED_OF = 10  # of so many attempts, one takes the time of each plugin
+
+_POD_FORGOTTEN = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")
+
+
+class PodReporter(Protocol):
+    """Tells people, and the pod's status, how an attempt ended."""
+
+    def scheduled(self, pod: PodInfo, node: str) -> None: ...
+
+    async def not_scheduled(
+        self, pod: PodInfo, reason: str, message: str, nominated_node: str | None
+    ) -> None: ...
+
+
+class Scheduler:
+    """Takes pods from the queue and binds them."""
+
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        filters: Mapping[str, NodeFilter],
+        queue: SchedulingQueue,
+        cache: Cache,
+        reporter: PodReporter,
+        current: Callable[[str, str], Object | None],
+        clock: Clock,
+        entropy: Entropy,
+        metrics: Metrics,
+        *,
+        double_full_stop: bool = False,
+    ) -> None:
+        """`filters` are by profile; `current` gives the informer's version of a pod (namespace, name)."""
+        self.profiles = {profile.name: profile for profile in profiles}
+        self._queue = queue
+        self._double_full_stop = double_full_stop
+        self._attempts = 0
+        self._cache = cache
+        self._reporter = reporter
+        self._current = current
+        self._clock = clock
+        self._metrics = metrics
+        sampler = NodeSampler()
+        self.finders = {
+            name: NodeFinder(
+                profile, filters[name], cache, sampler, entropy, partial(self._observe_point, name), clock
+            )
+            for name, profile in self.profiles.items()
+        }
+        self._binding: dict[asyncio.Task[None], None] = {}
+
+    async def run(self) -> None:
+        """Schedule until cancelled; then wait for the attempt under way and for what is being bound."""
+        try:
+            while True:
+                queued = await self._queue.pop()
+                attempt = self._keep(self._attempt(queued))
+                await asyncio.shield(attempt)  # cut short, it would lose its pod between queue and node
+        finally:
+            await self.settle()
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that `settle` waits for."""
+        task = asyncio.create_task(work)
+        self._binding[task] = None
+        task.add_done_callback(self._binding.pop)
+        return task
+
+    async def settle(self) -> None:
+        """Return when no pod is being bound."""
+        while self._binding:
+            await asyncio.gather(*self._binding, return_exceptions=True)
+
+    async def schedule_one(self) -> None:
+        """Take the next pod and make one attempt at it."""
+        await self._attempt(await self._queue.pop())
+
+    async def _attempt(self, queued: QueuedPod) -> None:
+        if self._is_over(queued.info):
+            self._queue.done(queued.uid)
+            return
+        began = self._clock.monotonic()
+        state = CycleState()
+        state.recorded = self._attempts % _RECORDED_OF == 0
+        self._attempts += 1
+        try:
+            node = await self._scheduling_cycle(state, queued, began)
+        except Exception as error:  # a plugin's bug must not end the scheduler
+            log.exception("scheduling %s", queued.info.key)
+            await self._fail(queued, failed(error), None, began)
+            return
+        if node is None:
+            return
+        self._keep(self._binding_cycle(state, queued, node, began))
+        await asyncio.sleep(0)  # let binding cycles and informers have their turn
+
+    def _is_over(self, pod: PodInfo) -> bool:
+        """Deleted meanwhile, or already on its way to a node."""
+        current = self._current(pod.namespace, pod.name)
+        if current is None or current["metadata"].get("uid") != pod.uid:
+            return True
+        return bool(current["metadata"].get("deletionTimestamp")) or self._cache.is_assumed(pod.uid)
+
+    # -- scheduling cycle
+
+    async def _scheduling_cycle(self, state: CycleState, queued: QueuedPod, began: float) -> str | None:
+        """The node that the pod now counts as running on, or None after the failure has been handled."""
+        pod = queued.info
+        profile = self.profiles[pod.scheduler_name]
+        found = await in_turns(self._clock, partial(self.finders[profile.name].find, state, pod))
+        self._metrics.algorithm_seconds.observe(self._clock.monotonic() - began)
+        if isinstance(found, Status):
+            await self._fail(queued, found, None, began)
+            return None
+        if isinstance(found, Diagnosis):
+            await self._reject(state, queued, found, began)
+            return None
+        self._cache.assume(pod, found)
+        self._queue.nominator.remove(pod.uid)
+        reserving = self._clock.monotonic()
+        status = profile.run_reserves(state, pod, found)
+        self._observe_point(profile.name, "Reserve", status, reserving)
+        if not status.is_success:
+            await self._undo(state, pod, found)
+            await self._fail_with(queued, status, began)
+            return None
+        return found
+
+    # -- binding cycle
+
+    async def _binding_cycle(self, state: CycleState, queued: QueuedPod, node: str, began: float) -> None:
+        pod = queued.info
+        try:
+            status = await self._bind(state, pod, node)
+        except asyncio.CancelledError:
+            await self._undo(state, pod, node)
+            raise
+        except Exception as error:
+            log.exception("binding %s", pod.key)
+            status = failed(error)
+        if not status.is_success:
+            await self._undo(state, pod, node)
+            # The pod held resources for a while; whoever was rejected meanwhile may fit now.
+            self._queue.move(_POD_FORGOTTEN, pod.pod, None)
+            await self._fail_with(queued, status, began)
+            return
+        self._queue.done(pod.uid)
+        self._reporter.scheduled(pod, node)
+        self.profiles[pod.scheduler_name].run_post_binds(state, pod, node)
+        self._observe_success(queued, began)
+
+    async def _bind(self, state: CycleState, pod: PodInfo, node: str) -> Status:
+        profile = self.profiles[pod.scheduler_name]
+        steps = {"Permit": profile.run_permits, "PreBind": profile.run_pre_binds, "Bind": profile.run_binds}
+        for point, step in steps.items():
+            began = self._clock.monotonic()
+            status = await step(state, pod, node)
+            self._observe_point(profile.name, point, status, began)
+            if not status.is_success:
+                return status
+        return SUCCESS
+
+    async def _undo(self, state: CycleState, pod: PodInfo, node: str) -> None:
+        try:
+            await self.profiles[pod.scheduler_name].run_unreserves(state, pod, node)
+        finally:
+            self._cache.forget(pod.uid)
+
+    # -- failures
+
+    async def _reject(self, state: CycleState, queued: QueuedPod, diagnosis: Diagnosis, began: float) -> None:
+        """The pod fits nowhere: see whether a PostFilter helps, then put the pod aside."""
+        result = None
+        profile = self.profiles[queued.info.scheduler_name]
+        if profile.post_filters and diagnosis.nodes:
+            asked = self._clock.monotonic()
+            pod = self._newest(queued) or queued.info
+            result = await profile.run_post_filters(state, pod, diagnosis.rejected, self._cache.nodes())
+            self._observe_point(profile.name, "PostFilter", result.status, asked)
+            if result.status.code is Code.ERROR:
+                log.error("%s", result.status.message)
+            diagnosis.post_filter = result.status.message
+        queued.rejected_by, queued.pending_by = diagnosis.plugins, diagnosis.pending
+        message = diagnosis.message(double_full_stop=self._double_full_stop)
+        status = Status(Code.UNSCHEDULABLE, (message,))
+        if not diagnosis.nodes:
+            status = Status(Code.UNSCHEDULABLE, (NO_NODES,))
+        await self._fail(queued, status, result.nominated_node if result else None, began)
+
+    async def _fail_with(self, queued: QueuedPod, status: Status, began: float) -> None:
+        """A failure of Reserve or later: one plugin is to blame."""
+        if status.is_rejected:
+            nodes = len(self._cache.nodes())
+            diagnosis = Diagnosis(nodes, {"": status})
+            queued.rejected_by = {status.plugin} if status.plugin else set()
+            status = Status(status.code, (diagnosis.message(),))
+        await self._fail(queued, status, None, began)
+
+    async def _fail(self, queued: QueuedPod, status: Status, nominated: str | None, began: float) -> None:
+        rejected = status.is_rejected
+        self._observe("unschedulable" if rejected else "error", queued.info.scheduler_name, began)
+        pod = self._newest(queued)
+        if pod is None:
+            self._queue.done(queued.uid)
+            return
+        queued.info = pod
+        self._queue.give_back(queued, nominated)
+        try:
+            await self._reporter.not_scheduled(
+                pod, "Unschedulable" if rejected else "SchedulerError", status.message, nominated
+            )
+        except (StatusError, *CONNECTION_ERRORS) as error:
+            log.warning("cannot update the status of pod %s: %s", pod.key, error)
+
+    def _newest(self, queued: QueuedPod) -> PodInfo | None:
+        """The pod as it is now, if it still waits for a node."""
+        pod = queued.info
+        current = self._current(pod.namespace, pod.name)
+        if current is None or current["metadata"].get("uid") != pod.uid or current["spec"].get("nodeName"):
+            return None
+        return pod if current is pod.pod else PodInfo(current)
+
+    # -- numbers
+
+    def _observe(self, result: str, profile: str, began: float) -> None:
+        labels = {"result": result, "profile": profile}
+        self._metrics.attempts.labels(**labels).inc()
+        self._metrics.attempt_seconds.labels(**labels).observe(self._clock.monotonic() - began)
+
+    def _observe_point(self, profile: str, point: str, status: Status, began: float) -> None:
+        seconds = self._clock.monotonic() - began
+        self._metrics.observe_point(point, status.code.value, profile, seconds)
+
+    def _observe_success(self, queued: QueuedPod, began: float) -> None:
+        self._observe("scheduled", queued.info.scheduler_name, began)
+        self._metrics.pod_attempts.observe(queued.attempts)
+        attempts = str(queued.attempts) if queued.attempts < 15 else "15+"
+        waited = self._clock.monotonic() - queued.first_enqueued
+        self._metrics.sli_seconds.labels(attempts=attempts).observe(waited)

@@ -1,0 +1,168 @@
+"""A whole scheduler over one API client: informers, cache, queue, plugins and the loop."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kubeskew.apimachinery.client.informer import InformerFactory
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.apimachinery.component import World
+from kubeskew.scheduler import profiles, volumes
+from kubeskew.scheduler.cache import Cache
+from kubeskew.scheduler.configuration.settings import SchedulerSettings
+from kubeskew.scheduler.event_handlers import ClusterInformers
+from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.framework.filtering import NodeFilter
+from kubeskew.scheduler.framework.nominator import Nominator
+from kubeskew.scheduler.framework.profile import Profile
+from kubeskew.scheduler.handle import Handle
+from kubeskew.scheduler.metrics.metrics import Metrics
+from kubeskew.scheduler.plugins.dynamicresources.dra_manager import DynamicState
+from kubeskew.scheduler.plugins.registry import PluginContext
+from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
+from kubeskew.scheduler.reporting import Reporter
+from kubeskew.scheduler.schedule_one import Scheduler
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+
+class SchedulerService:
+    """Start it, let it lead, stop it. `lead` schedules until told to end; informers run all the time."""
+
+    def __init__(
+        self,
+        world: World,
+        client: APIClient,
+        registry: "CollectorRegistry",
+        host: str = "",
+        settings: SchedulerSettings | None = None,
+    ) -> None:
+        """Raises ProfileError if the settings make no scheduler."""
+        settings = settings or SchedulerSettings()
+        self._rules = SchedulerRules.of(world.version, world.gates)
+        self.metrics = Metrics(registry, self._rules)
+        self._informers = InformerFactory(client, world.clock, world.entropy, trimmed=True)
+        names = [profile.scheduler_name for profile in settings.profiles]
+        self._recorders = {
+            name: EventRecorder(client, world.clock, name, host, modern=True) for name in names
+        }
+        self.cache = Cache()
+        dynamic = DynamicState(world, self._rules)
+        handle = self._handle(world, client, names[0])
+        made, filters = self._profiles(settings, handle, dynamic)
+        self.queue = SchedulingQueue(
+            world.clock,
+            made,
+            self.metrics,
+            nominator=handle.nominator,
+            backoff=settings.backoff,
+            with_hints=self._rules.queueing_hints,
+            pops_from_backoff=self._rules.pops_from_backoff,
+        )
+        handle.activations.append(self.queue.activate)
+        pods = self._informers.informer(PODS)
+        self.scheduler = Scheduler(
+            made,
+            filters,
+            self.queue,
+            self.cache,
+            Reporter(client, self._recorders, world.clock, self._rules),
+            pods.get,
+            world.clock,
+            world.entropy,
+            self.metrics,
+            double_full_stop=self._rules.double_full_stop,
+        )
+        ClusterInformers(self.cache, self.queue, self.scheduler.profiles).connect(self._informers)
+        volumes.connect(self._informers, self.queue)
+        if self._rules.dynamic_resources:
+            dynamic.connect(self._informers, self.queue)
+        self.dynamic = dynamic
+        self.leading = False
+        self._watch_sizes()
+
+    def _handle(self, world: World, client: APIClient, name: str) -> Handle:
+        return Handle(
+            client,
+            self._informers,
+            self._recorders[name],
+            self._rules,
+            self.cache,
+            Nominator(),
+            self.metrics,
+            world.clock,
+            world.entropy,
+        )
+
+    def _profiles(
+        self, settings: SchedulerSettings, handle: Handle, dynamic: DynamicState
+    ) -> tuple[list[Profile], dict[str, NodeFilter]]:
+        """The profiles, and what runs the filters of each."""
+        made, filters = [], {}
+        for each in settings.profiles:
+            recorder = self._recorders[each.scheduler_name]
+            own = replace(handle, filters=[], recorder=recorder)
+            plugin = partial(dynamic.plugin, own, each.scheduler_name)
+            context = PluginContext(own, dynamic.extended, dynamic.totals, plugin)
+            profile = profiles.build(each, context, settings.percentage_of_nodes_to_score)
+            profile.observe_plugin, profile.monotonic = self.metrics.observe_plugin, handle.clock.monotonic
+            profile.count_evaluations = partial(self.metrics.count_evaluations, profile.name)
+            filters[profile.name] = NodeFilter(profile, handle.nominator, handle.clock)
+            own.filters.append(filters[profile.name])
+            made.append(profile)
+        profiles.check_queue_sort(made)
+        return made, filters
+
+    def _watch_sizes(self) -> None:
+        """Sizes are read when the metrics are."""
+        for queue in ("active", "backoff", "unschedulable", "gated"):
+            self.metrics.pending.labels(queue=queue).set_function(partial(self._queued, queue))
+        for kind in ("nodes", "pods", "assumed_pods"):
+            self.metrics.cache_size.labels(type=kind).set_function(partial(self._cached, kind))
+
+    def _queued(self, queue: str) -> int:
+        return self.queue.sizes[queue]
+
+    def _cached(self, kind: str) -> int:
+        return self.cache.sizes[kind]
+
+    def pods(self) -> list[dict[str, Any]]:
+        """All pods that the informer knows."""
+        return self._informers.informer(PODS).list()
+
+    def synced_informers(self) -> bool | str:
+        """Whether everything has been listed, or what the API server cannot list, as far as that is known."""
+        unserved = ", ".join(map(str, self._informers.unserved))
+        return self._informers.has_synced or (f"the API server cannot list {unserved}" if unserved else False)
+
+    def start(self) -> None:
+        """Begin to follow the cluster."""
+        self._informers.start()
+
+    async def synced(self) -> None:
+        await self._informers.synced()
+
+    async def lead(self, ended: asyncio.Event) -> None:
+        """Schedule once everything is listed, until `ended` is set; what is being bound then is finished."""
+        running = asyncio.create_task(self._run(), name="scheduler")
+        ending = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.leading = False
+            ending.cancel()
+            running.cancel()
+            await asyncio.gather(running, ending, return_exceptions=True)
+
+    async def _run(self) -> None:
+        await self.synced()
+        self.leading = True
+        await self.scheduler.run()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(recorder.close() for recorder in self._recorders.values()))
+        await self._informers.stop()
