@@ -18,29 +18,29 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.component import Health, World
-from kubeskew.kubelet.backoff import CrashBackoff
-from kubeskew.kubelet.behaviour import behaviour_of
-from kubeskew.kubelet.contents import PodContents
+from kubeskew.kubelet.containers.pod_volumes import PodContents
+from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
 from kubeskew.kubelet.dra.node import NodeDRA
-from kubeskew.kubelet.layout import NodeLayout
-from kubeskew.kubelet.lease import NodeLease
+from kubeskew.kubelet.features import behaviour_of
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.node_config import NodeConfig
-from kubeskew.kubelet.node_object import event_subject, host_ip
-from kubeskew.kubelet.node_status import NodeStatusReporter
+from kubeskew.kubelet.node.config import NodeConfig
+from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.node.lease import NodeLease
+from kubeskew.kubelet.node.object import event_subject, host_ip
+from kubeskew.kubelet.node.status import NodeStatusReporter
 from kubeskew.kubelet.plugins.manager import PluginManager
-from kubeskew.kubelet.pods import PodManager
+from kubeskew.kubelet.pods.backoff import CrashBackoff
+from kubeskew.kubelet.pods.pod_manager import PodManager
+from kubeskew.kubelet.pods.services import NodeServices
 from kubeskew.kubelet.protocols.registration import DEVICE_PLUGIN
-from kubeskew.kubelet.runtime import FakeRuntime
 from kubeskew.kubelet.server.access import Access, AccessOptions
 from kubeskew.kubelet.server.listening import Listener
 from kubeskew.kubelet.server.routes import Routes
 from kubeskew.kubelet.server.view import NodeView
-from kubeskew.kubelet.services import NodeServices
 from kubeskew.kubelet.sockets import NodeSockets
-from kubeskew.kubelet.status import owned_fields
-from kubeskew.kubelet.status_writer import StatusWriter
+from kubeskew.kubelet.status.pod_status import owned_fields
+from kubeskew.kubelet.status.status_manager import StatusWriter
 from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)

@@ -120,7 +120,7 @@ def kubelet(
     kubeskew kubelet --kubeconfig .kubeskew/kubeconfig --nodes-file nodes.yaml --root-dir kubelet
     """
     from kubeskew.kubelet.host import Host
-    from kubeskew.kubelet.node_config import NodesFileError, load_nodes
+    from kubeskew.kubelet.node.config import NodesFileError, load_nodes
     from kubeskew.kubelet.server.listening import Credentials
 
     credentials = None

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.kubelet.agent import NodeAgent, ServerSettings
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.node_config import NodeConfig, NodesFileError, load_nodes
+from kubeskew.kubelet.node.config import NodeConfig, NodesFileError, load_nodes
 from kubeskew.kubelet.server.access import AccessOptions
 from kubeskew.kubelet.server.listening import Credentials
 from kubeskew.kubelet.turns import Turns

@@ -4,11 +4,11 @@ import asyncio
 import logging
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.kubelet.behaviour import Behaviour
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager
 from kubeskew.kubelet.deviceplugins.serving import DevicePluginServer
-from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.node.layout import NodeLayout
 from kubeskew.kubelet.podresources.listing import FindClaim, Lister
 from kubeskew.kubelet.podresources.serving import NodePods, PodResourcesServer
 

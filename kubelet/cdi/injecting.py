@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeskew.kubelet.cdi.specs import SpecError, read_spec
-from kubeskew.kubelet.devices import ContainerDevices, DeviceNode, HostMount, InjectionError
+from kubeskew.kubelet.device_managers import ContainerDevices, DeviceNode, HostMount, InjectionError
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kubeskew.kubelet.devices import ContainerDevices, DeviceNode, HostMount
+from kubeskew.kubelet.device_managers import ContainerDevices, DeviceNode, HostMount
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from typing import Any
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations
 from kubeskew.kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
 from kubeskew.kubelet.deviceplugins.inventory import Inventory
-from kubeskew.kubelet.devices import DeviceError
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols.errors import RpcError
 

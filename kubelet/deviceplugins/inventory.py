@@ -8,9 +8,9 @@ checkpoint, until five minutes after its plugin has gone.
 from collections.abc import Collection, Iterable, Mapping
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.device_managers import PluginCapacity
 from kubeskew.kubelet.deviceplugins.allocations import NO_NUMA_NODE
 from kubeskew.kubelet.deviceplugins.endpoint import Endpoint
-from kubeskew.kubelet.devices import PluginCapacity
 from kubeskew.kubelet.protocols.device_plugin import HEALTHY
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
 

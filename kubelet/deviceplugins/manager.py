@@ -14,14 +14,14 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, PluginCapacity
 from kubeskew.kubelet.deviceplugins import checkpoint
 from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations, injected
 from kubeskew.kubelet.deviceplugins.allocator import Allocator, wanted
 from kubeskew.kubelet.deviceplugins.checkpoint import CheckpointError
 from kubeskew.kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedError
 from kubeskew.kubelet.deviceplugins.inventory import Inventory
-from kubeskew.kubelet.devices import ContainerDevices, DeviceError, PluginCapacity
+from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols import device_plugin
 from kubeskew.kubelet.protocols.calling import Channel

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import grpc
 
 from kubeskew.apimachinery.quota.names import is_extended, is_native
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
 from kubeskew.kubelet.protocols import calling, device_plugin

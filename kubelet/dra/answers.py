@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import TypeVar
 
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError
 from kubeskew.kubelet.dra.texts import Texts

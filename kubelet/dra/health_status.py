@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.health import HealthCache
 from kubeskew.kubelet.dra.pod_claims import pod_claims

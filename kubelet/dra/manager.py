@@ -16,8 +16,7 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.behaviour import Behaviour
-from kubeskew.kubelet.devices import ContainerDevices, DeviceError
+from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError
 from kubeskew.kubelet.dra.answers import claim_answers
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.health import HealthCache
@@ -34,6 +33,7 @@ from kubeskew.kubelet.dra.pod_claims import (
     skipped_operations,
 )
 from kubeskew.kubelet.dra.texts import Texts
+from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.metrics import ANY_DRIVER, KubeletMetrics
 
 log = logging.getLogger(__name__)

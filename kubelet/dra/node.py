@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.component import World
-from kubeskew.kubelet.behaviour import Behaviour
-from kubeskew.kubelet.devices import NoDevices, PodDevices
+from kubeskew.kubelet.device_managers import NoDevices, PodDevices
 from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.handler import DRAPluginHandler
@@ -22,9 +21,10 @@ from kubeskew.kubelet.dra.plugin import PluginRegistry
 from kubeskew.kubelet.dra.services import health_rules_for, rules_for
 from kubeskew.kubelet.dra.slices import SliceWiper
 from kubeskew.kubelet.dra.texts import texts_for
-from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.node_config import NodeConfig
+from kubeskew.kubelet.node.config import NodeConfig
+from kubeskew.kubelet.node.layout import NodeLayout
 from kubeskew.kubelet.plugins.handling import PluginHandler
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError
 
 PREPARE, UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.admission import is_extended
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.allocation.admission import is_extended
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE
 
 Object = dict[str, Any]

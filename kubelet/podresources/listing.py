@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins.allocations import NO_NUMA_NODE, Allocation
-from kubeskew.kubelet.devices import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.pod_claims import extended_claim, pod_claims
+from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
 from kubeskew.kubelet.protocols.pod_resources import v1
 

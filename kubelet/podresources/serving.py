@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.behaviour import Behaviour
+from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.podresources.listing import Lister
 from kubeskew.kubelet.protocols import calling, pod_resources

@@ -9,14 +9,14 @@ import contextlib
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.errors import Object
-from kubeskew.kubelet.insides import Inside, run_program
+from kubeskew.kubelet.containers.container_process import Inside, run_program
+from kubeskew.kubelet.containers.execution.driving import drive
+from kubeskew.kubelet.containers.execution.files import FileError
+from kubeskew.kubelet.containers.execution.process import LiveInput
+from kubeskew.kubelet.containers.shell import interpreter
+from kubeskew.kubelet.containers.shell.terminal import Interrupted, Terminal
 from kubeskew.kubelet.server.channels import STDERR, STDOUT, Channels
 from kubeskew.kubelet.server.view import NodeView, ServerError
-from kubeskew.kubelet.shell import interpreter
-from kubeskew.kubelet.shell.driving import drive
-from kubeskew.kubelet.shell.files import FileError
-from kubeskew.kubelet.shell.process import LiveInput
-from kubeskew.kubelet.shell.terminal import Interrupted, Terminal
 
 SUCCESS: Object = {"metadata": {}, "status": "Success"}
 

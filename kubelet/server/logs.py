@@ -11,10 +11,10 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.insides import Inside
-from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.execution.simulating import Line
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server.view import NodeView, ServerError
-from kubeskew.kubelet.shell.simulating import Line
 
 Object = dict[str, Any]
 

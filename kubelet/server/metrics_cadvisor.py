@@ -9,7 +9,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery.errors import Object
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.sandbox import full_image_name
+from kubeskew.kubelet.containers.sandbox import full_image_name
 from kubeskew.kubelet.server.metric_families import Family, rendered
 from kubeskew.kubelet.server.usage import (
     ContainerUsage,

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.health import answer
 from kubeskew.apimachinery.streaming import Pipe
 from kubeskew.apimachinery.streaming.hijacking import hand_over
 from kubeskew.apimachinery.streaming.websocket import WebSocket
-from kubeskew.kubelet.insides import Inside
+from kubeskew.kubelet.containers.container_process import Inside
 from kubeskew.kubelet.server import channels as wire
 from kubeskew.kubelet.server import commands, port_forwarding, ports
 from kubeskew.kubelet.server.commands import StreamOptions

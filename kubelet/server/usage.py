@@ -10,7 +10,7 @@ from datetime import datetime
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server.view import NodeView
 
 _IDLE_CORES, _IDLE_BYTES = 0.002, 12 << 20  # of a container that requests nothing

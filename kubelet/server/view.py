@@ -7,10 +7,10 @@ from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.kubelet import pod_spec
-from kubeskew.kubelet.behaviour import Behaviour
-from kubeskew.kubelet.insides import Inside
-from kubeskew.kubelet.runtime import FakeRuntime
-from kubeskew.kubelet.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.features import Behaviour
 
 Object = dict[str, Any]
 

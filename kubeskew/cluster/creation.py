@@ -108,7 +108,7 @@ def write_credentials(directory: StateDir, state: State, now: datetime) -> None:
         new_key,
         new_token,
     )
-    from kubeskew.kubelet.node_object import host_ip
+    from kubeskew.kubelet.node.object import host_ip
 
     authority = Authority.create(now)
     front_proxies = Authority.create(now, "front-proxy-ca")

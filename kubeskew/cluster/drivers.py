@@ -17,7 +17,7 @@ from kubeskew.cluster.failures import UserError
 from kubeskew.cluster.secret_files import write_secret
 from kubeskew.cluster.state import Process, State, StateDir
 from kubeskew.kubelet.drivers import switches
-from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.node.layout import NodeLayout
 
 NAMESPACE = "kube-system"
 

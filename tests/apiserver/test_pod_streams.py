@@ -18,13 +18,13 @@ from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.nodes.passing import passed_on
 from kubeskew.apiserver.request import Peer, Request, Upgrade
-from kubeskew.kubelet.behaviour import behaviour_of
-from kubeskew.kubelet.program import program_of
-from kubeskew.kubelet.runtime import FakeRuntime
+from kubeskew.kubelet.containers.program import program_of
+from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.features import behaviour_of
 from kubeskew.kubelet.server.listening import Listener
 from kubeskew.kubelet.server.routes import Routes
 from kubeskew.kubelet.server.view import NodeView
-from kubeskew.kubelet.status import View, pod_status
+from kubeskew.kubelet.status.pod_status import View, pod_status
 
 PODS = "/api/v1/namespaces/default/pods"
 CONTAINERS = [

@@ -27,7 +27,7 @@ from kubeskew.controllers.framework.client_builder import account_of
 from kubeskew.controllers.manager import CONTROLLERS
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.node_config import NodeConfig
+from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.turns import Turns
 from kubeskew.scheduler.features.scheduler import SchedulerRules
 from kubeskew.scheduler.scheduler import SchedulerService

@@ -25,7 +25,7 @@ from kubeskew.apimachinery.patching.strategic import apply_strategic
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
-from kubeskew.kubelet.node_config import NodeConfig
+from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.turns import Turns
 
 

@@ -6,13 +6,13 @@ from prometheus_client import CollectorRegistry
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.behaviour import behaviour_of
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimCache
 from kubeskew.kubelet.dra.health import HealthCache
 from kubeskew.kubelet.dra.manager import DRAManager
 from kubeskew.kubelet.dra.plugin import PluginRegistry, PreparedDevice
 from kubeskew.kubelet.dra.texts import texts_for
+from kubeskew.kubelet.features import behaviour_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 
 DRIVER = "gpu.example.com"

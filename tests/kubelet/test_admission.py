@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeskew.kubelet.admission import LeftToDRA, admit
+from kubeskew.kubelet.allocation.admission import LeftToDRA, admit
 
 NODE = {
     "metadata": {"name": "node-1", "labels": {"zone": "a", "size": "4"}},

@@ -7,7 +7,7 @@ import yaml
 
 from kubeskew.kubelet.cdi.injecting import injected
 from kubeskew.kubelet.cdi.specs import SpecError, check_spec, least_version
-from kubeskew.kubelet.devices import DeviceNode, HostMount, InjectionError
+from kubeskew.kubelet.device_managers import DeviceNode, HostMount, InjectionError
 
 KIND = "example.com/gpu"
 

@@ -11,11 +11,11 @@ from until import until
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.behaviour import behaviour_of
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins import serving
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
 from kubeskew.kubelet.deviceplugins.serving import DevicePluginServer
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.features import behaviour_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.plugins.handling import PluginRefusedError
 from kubeskew.kubelet.protocols import calling, device_plugin

@@ -3,7 +3,7 @@
 import pytest
 from managed_claims import DRIVER, pod
 
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

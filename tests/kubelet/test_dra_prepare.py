@@ -3,7 +3,7 @@
 import pytest
 from managed_claims import DRIVER, pod
 
-from kubeskew.kubelet.devices import DeviceError
+from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import ClaimFailed, PluginError
 

@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet import pod_worker
 from kubeskew.kubelet.cdi.writing import write_spec
 from kubeskew.kubelet.dra.plugin import ClaimRef, PluginError
 from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
-from kubeskew.kubelet.layout import NodeLayout
 from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.node.layout import NodeLayout
+from kubeskew.kubelet.pods import pod_worker
 from kubeskew.kubelet.protocols import calling, dra, dra_health, registration
 from kubeskew.kubelet.protocols.errors import RpcError
 

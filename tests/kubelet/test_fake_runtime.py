@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubeskew.apimachinery.clock import SeededEntropy
-from kubeskew.kubelet.devices import ContainerDevices, DeviceNode, HostMount
-from kubeskew.kubelet.insides import run_program
-from kubeskew.kubelet.program import Program, program_of
-from kubeskew.kubelet.runtime import FakeRuntime
-from kubeskew.kubelet.sandbox import full_image_name
-from kubeskew.kubelet.shell.files import FileError
-from kubeskew.kubelet.shell.process import BytesInput
+from kubeskew.kubelet.containers.container_process import run_program
+from kubeskew.kubelet.containers.execution.files import FileError
+from kubeskew.kubelet.containers.execution.process import BytesInput
+from kubeskew.kubelet.containers.program import Program, program_of
+from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.sandbox import full_image_name
+from kubeskew.kubelet.device_managers import ContainerDevices, DeviceNode, HostMount
 
 
 @dataclass

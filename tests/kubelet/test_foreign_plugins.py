@@ -13,7 +13,7 @@ import pytest
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.node.layout import NodeLayout
 
 DRIVER = "gpu.example.com"
 PROTOCOLS = Path(__file__).parent.parent / "data" / "driver-protocols"

@@ -12,7 +12,7 @@ from kubeskew.apimachinery.component import COMPONENTS_PATH, ComponentContext, C
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.host import Host
-from kubeskew.kubelet.node_config import NodesFileError, load_nodes
+from kubeskew.kubelet.node.config import NodesFileError, load_nodes
 
 pytestmark = pytest.mark.looptime
 

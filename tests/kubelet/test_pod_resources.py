@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.behaviour import behaviour_of
 from kubeskew.kubelet.deviceplugins.allocations import Allocation
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.plugin import PreparedDevice
+from kubeskew.kubelet.features import behaviour_of
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.podresources.listing import Lister
 from kubeskew.kubelet.podresources.serving import PodResourcesServer

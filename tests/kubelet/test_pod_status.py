@@ -6,14 +6,14 @@ import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.backoff import CrashBackoff
-from kubeskew.kubelet.behaviour import behaviour_of
-from kubeskew.kubelet.container_starter import go_duration
-from kubeskew.kubelet.next_steps import should_restart
+from kubeskew.kubelet.containers.sandbox import Container
+from kubeskew.kubelet.features import behaviour_of
 from kubeskew.kubelet.pod_spec import qos_class
-from kubeskew.kubelet.sandbox import Container
-from kubeskew.kubelet.status import pod_phase
-from kubeskew.kubelet.status_patch import status_patch
+from kubeskew.kubelet.pods.backoff import CrashBackoff
+from kubeskew.kubelet.pods.container_starter import go_duration
+from kubeskew.kubelet.pods.next_steps import should_restart
+from kubeskew.kubelet.status.patch import status_patch
+from kubeskew.kubelet.status.pod_status import pod_phase
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNNING = {"state": {"running": {}}, "lastState": {}, "started": True}

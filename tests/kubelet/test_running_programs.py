@@ -2,9 +2,9 @@
 
 import pytest
 
-from kubeskew.kubelet.insides import run_program
-from kubeskew.kubelet.shell.driving import drive
-from kubeskew.kubelet.shell.process import BytesInput
+from kubeskew.kubelet.containers.container_process import run_program
+from kubeskew.kubelet.containers.execution.driving import drive
+from kubeskew.kubelet.containers.execution.process import BytesInput
 
 pytestmark = pytest.mark.looptime
 

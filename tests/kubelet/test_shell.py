@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubeskew.kubelet import insides
-from kubeskew.kubelet.insides import Setting
-from kubeskew.kubelet.shell import parsing
-from kubeskew.kubelet.shell.files import Mount, Tree
-from kubeskew.kubelet.shell.simulating import KEPT_BYTES, KEPT_LINES, Simulation
+from kubeskew.kubelet.containers import container_process
+from kubeskew.kubelet.containers.container_process import Setting
+from kubeskew.kubelet.containers.execution.files import Mount, Tree
+from kubeskew.kubelet.containers.execution.simulating import KEPT_BYTES, KEPT_LINES, Simulation
+from kubeskew.kubelet.containers.shell import parsing
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FAR = START + timedelta(days=1)
@@ -22,10 +22,10 @@ def run(
     image: str = "",
 ) -> Simulation:
     setting = Setting(argv, {"NAME": "value"}, "host", "/", image=image)
-    files = insides.new_files(setting, mounts, START)
+    files = container_process.new_files(setting, mounts, START)
     for path in directories:
         files.make_directory(path, START.timestamp())
-    simulation = insides.new_simulation(setting, files, START)
+    simulation = container_process.new_simulation(setting, files, START)
     simulation.advance(until)
     return simulation
 

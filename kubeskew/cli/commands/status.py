@@ -21,7 +21,7 @@ from kubeskew.cluster import processes
 from kubeskew.cluster.failures import ClusterError, UserError
 from kubeskew.cluster.readiness import Probes
 from kubeskew.cluster.state import Process, State, StateDir
-from kubeskew.kubelet.layout import NodeLayout
+from kubeskew.kubelet.node.layout import NodeLayout
 
 FOLLOW_SECONDS = 0.1
 

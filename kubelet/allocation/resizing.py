@@ -1,0 +1,93 @@
+"""In-place resizing: what a pod's containers have been given, and what becomes of a wish for more or less.
+
+Source: pkg/kubelet/allocation/allocation_manager.go, kuberuntime_manager.go (computePodResizeAction), 1.36.
+The fake runtime gives what is allocated at once, so a resize is never seen in progress.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.allocation.admission import Rejection
+
+Object = dict[str, Any]
+
+_MUTABLE = ("cpu", "memory")
+INFEASIBLE, DEFERRED = "Infeasible", "Deferred"
+RETRY_SECONDS = 10.0  # a deferred resize is tried again
+
+
+class Pending(NamedTuple):
+    """Why a resize is not done yet: reason and message of the condition PodResizePending."""
+
+    reason: str
+    message: str
+
+
+class Judge(NamedTuple):
+    """What the node says of a pod: beside the others, and if it were alone."""
+
+    beside_others: Callable[[Object], Rejection | None]
+    alone: Callable[[Object], Rejection | None]
+
+
+class Resizer:
+    """One pod's allocation. Kept in memory: after a restart of the kubelet it is what the containers have."""
+
+    def __init__(self, known: Mapping[str, Object] | None = None) -> None:
+        self._allocated: dict[str, Object] = dict(known or {})
+        self.pending: Pending | None = None
+
+    def resize(self, pod: Object, judge: Judge | None) -> list[str]:
+        """Allocate what the pod wants now if the node has it; the containers that must restart for it."""
+        wanted = _resources(pod)
+        if not self._allocated:
+            self._allocated = wanted
+        if wanted == self._allocated or judge is None:
+            self._allocated.update({name: r for name, r in wanted.items() if name not in self._allocated})
+            self.pending = None
+            return []
+        alone = judge.alone(pod)
+        if alone is not None and alone.reason.startswith("OutOf"):
+            message = alone.message.replace("enough resource:", "enough capacity:").replace(" used: 0,", "")
+            self.pending = Pending(INFEASIBLE, message)
+            return []
+        crowded = judge.beside_others(pod)
+        if crowded is not None and crowded.reason.startswith("OutOf"):
+            self.pending = Pending(DEFERRED, crowded.message)
+            return []
+        self.pending = None
+        before, self._allocated = self._allocated, wanted
+        return [
+            spec["name"]
+            for spec in pod_spec.all_containers(pod)
+            if _needs_restart(spec, before.get(spec["name"]) or {}, wanted[spec["name"]])
+        ]
+
+    def allocated(self, pod: Object) -> Object:
+        """The pod with the resources that it has been given."""
+        if self.pending is None:
+            return pod
+        shown = copy.deepcopy(pod)
+        for spec in pod_spec.all_containers(shown):
+            resources = self._allocated.get(spec["name"])
+            if resources is not None:
+                spec["resources"] = resources
+        return shown
+
+
+def _resources(pod: Object) -> dict[str, Object]:
+    return {spec["name"]: spec.get("resources") or {} for spec in pod_spec.all_containers(pod)}
+
+
+def _needs_restart(spec: Object, before: Object, after: Object) -> bool:
+    policies = {one["resourceName"]: one["restartPolicy"] for one in spec.get("resizePolicy") or []}
+    return any(
+        policies.get(name) == "RestartContainer" and _amounts(before, name) != _amounts(after, name)
+        for name in _MUTABLE
+    )
+
+
+def _amounts(resources: Object, name: str) -> list[Any]:
+    return [(resources.get(kind) or {}).get(name) for kind in ("requests", "limits")]

@@ -1,0 +1,125 @@
+"""The insides of one node's containers: their programs run as time passes."""
+
+import asyncio
+import heapq
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
+from kubeskew.kubelet.containers.execution.simulating import Ending
+from kubeskew.kubelet.containers.pod_fs import PodInterior
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+
+_EXACT_STEPS = 100  # a program that goes on for longer is looked at once a second
+
+
+class Interiors:
+    """`ended` is told when a program ended by itself. What was done from outside is kept in `directory`."""
+
+    def __init__(
+        self, directory: Path, clock: Clock, ended: Callable[[Sandbox, Container, Ending], None]
+    ) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._ended = ended
+        self._pods: dict[str, PodInterior] = {}
+        self._agenda: list[tuple[datetime, str]] = []  # a heap of moments at which a pod has something to do
+        self._planned: dict[str, datetime] = {}
+        self._sooner = asyncio.Event()
+
+    async def run(self) -> None:
+        """Let the programs run as time passes, until cancelled."""
+        while True:
+            self._sooner.clear()
+            now = self._clock.now()
+            while self._agenda and self._agenda[0][0] <= now:
+                moment, uid = heapq.heappop(self._agenda)
+                if self._planned.get(uid) == moment:
+                    del self._planned[uid]
+                    self._pods[uid].advance()
+                    await self._clock.sleep(0)
+            await self._until_next()
+
+    async def _until_next(self) -> None:
+        if not self._agenda:
+            await self._sooner.wait()
+            return
+        seconds = (self._agenda[0][0] - self._clock.now()).total_seconds()
+        if seconds <= 0:
+            return
+        waiting = asyncio.ensure_future(self._sooner.wait())
+        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            sleeping.cancel()
+
+    def _plan(self, pod: PodInterior) -> None:
+        """Note when the pod's programs have something to do."""
+        due, uid = pod.due_at, pod.sandbox.pod_uid
+        if due is None:
+            self._planned.pop(uid, None)
+            return
+        if pod.steps > _EXACT_STEPS:
+            due = datetime.fromtimestamp(math.ceil(due.timestamp()), UTC)
+        planned = self._planned.get(uid)
+        if planned == due:
+            return
+        self._planned[uid] = due
+        heapq.heappush(self._agenda, (due, uid))
+        if self._agenda[0] == (due, uid):
+            self._sooner.set()
+
+    # -- pods
+
+    def pod(self, sandbox: Sandbox) -> PodInterior:
+        """The pod's insides; after a restart of the kubelet, as they have become in the meantime."""
+        pod = self._pods.get(sandbox.pod_uid)
+        if pod is None:
+            path = self._directory / f"{sandbox.pod_uid}.jsonl"
+            pod = PodInterior(sandbox, self._clock, path, self._ended, self._plan)
+            self._pods[sandbox.pod_uid] = pod
+            pod.restore()
+        return pod
+
+    def start(self, sandbox: Sandbox, container: Container) -> None:
+        """Begin the container's program."""
+        pod = self.pod(sandbox)
+        pod.advance()
+        pod.add(container)
+        pod.advance()
+
+    def inside(self, sandbox: Sandbox, container: Container) -> Inside:
+        return self.pod(sandbox).inside(container)
+
+    def recording(self, inside: Inside) -> FileSystem:
+        """The container's files for a command from outside; `keep_files` then keeps what it changed."""
+        return self.pod(inside.sandbox).recording(inside)
+
+    def keep_files(self, inside: Inside) -> None:
+        self.pod(inside.sandbox).keep_files()
+
+    def end_changed(self, sandbox: Sandbox, container: Container) -> None:
+        """The container's end has changed."""
+        pod = self.pod(sandbox)
+        pod.inside(container).tell()
+        self._plan(pod)
+
+    def set_volumes(self, sandbox: Sandbox, volumes: Mapping[str, Tree]) -> None:
+        self.pod(sandbox).set_volumes(volumes)
+
+    def forget(self, sandbox: Sandbox, container: Container) -> None:
+        """The container is no more."""
+        self.pod(sandbox).forget(container)
+
+    def forget_pod(self, sandbox: Sandbox) -> None:
+        pod = self._pods.pop(sandbox.pod_uid, None) or PodInterior(
+            sandbox, self._clock, self._directory / f"{sandbox.pod_uid}.jsonl", self._ended, lambda _: None
+        )
+        pod.remove()
+        self._planned.pop(sandbox.pod_uid, None)

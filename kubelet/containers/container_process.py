@@ -1,0 +1,295 @@
+"""What goes on inside a container: its files, its program, commands that run beside it."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.containers.execution.files import File, FileSystem, Mount, Tree
+from kubeskew.kubelet.containers.execution.process import (
+    ExitError,
+    Input,
+    LiveInput,
+    Machine,
+    Output,
+    Process,
+)
+from kubeskew.kubelet.containers.execution.simulating import STDERR, STDOUT, Ending, Line, Simulation
+from kubeskew.kubelet.containers.execution.tasks import Tasks
+from kubeskew.kubelet.containers.images import has_unknown_programs, is_busybox
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.shell import interpreter
+from kubeskew.kubelet.containers.shell.statements import BreakError, ReturnError
+
+_OVERFLOWN = 139  # 128 + SIGSEGV: the stack is full
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_FIRST_COMMAND_PID = 101  # of commands that run beside the program
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a program is started with."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    hostname: str
+    directory: str = "/"
+    address: str = ""
+    stdin: bool = False
+    tty: bool = False
+    devices: Sequence[str] = ()  # paths of device files beside those that every container has
+    image: str = ""
+
+    def variables(self) -> dict[str, str]:
+        """The whole environment: what every container has, and what its spec says."""
+        common = {"PATH": _PATH, "HOSTNAME": self.hostname, **({"TERM": "xterm"} if self.tty else {})}
+        return {**common, **self.environment, "HOME": self.environment.get("HOME", "/root")}
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the program is one that the fake containers have, and not one of the image."""
+        return bool(self.argv) and interpreter.knows(self.argv[0])
+
+
+_DIRECTORIES = ("tmp", "root", "bin", "home", "proc", "sys", "usr/bin", "var/log", "var/run", "opt", "mnt")
+
+
+def new_files(setting: Setting, mounts: Sequence[Mount], now: datetime) -> FileSystem:
+    """The files of a fresh container: a few that every image has, and its mounts."""
+    hosts = f"127.0.0.1\tlocalhost\n{setting.address}\t{setting.hostname}\n"
+    known = {
+        "etc/hostname": f"{setting.hostname}\n",
+        "etc/hosts": f"# Kubernetes-managed hosts file.\n{hosts}",
+        "etc/resolv.conf": "search default.svc.cluster.local svc.cluster.local cluster.local\n"
+        "nameserver 10.96.0.10\noptions ndots:5\n",
+        "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n",
+        "etc/group": "root:x:0:\n",
+        "etc/os-release": 'NAME="kubeskew"\nID=kubeskew\n',
+        "dev/null": "",
+    }
+    root = Tree({path: text.encode() for path, text in known.items()}, now.timestamp())
+    for path in _DIRECTORIES:
+        root.put(path, File(None, 0o755, now.timestamp()))
+    for path in setting.devices:
+        root.put(path.strip("/"), File(b"", 0o666, now.timestamp()))
+    for mount in mounts:
+        root.put(mount.path.strip("/"), File(None, 0o755, now.timestamp()))
+    if setting.directory.strip("/") and setting.directory.strip("/") not in root.entries:
+        root.put(setting.directory.strip("/"), File(None, 0o755, now.timestamp()))
+    return FileSystem(root, [*mounts])
+
+
+def new_simulation(setting: Setting, files: FileSystem, started_at: datetime) -> Simulation:
+    """The program of a container, not yet begun."""
+
+    def program(simulation: Simulation) -> Coroutine[Any, Any, int]:
+        tasks = Tasks(lambda: simulation.now)
+        simulation.tasks = tasks
+        machine = Machine(
+            setting.hostname,
+            files,
+            lambda: simulation.now,
+            tasks,
+            is_main=True,
+            assumes_programs=has_unknown_programs(setting.image),
+            is_busybox=is_busybox(setting.image),
+            uptime=lambda: (simulation.now - started_at).total_seconds(),
+            listed=lambda: listed_tasks(tasks),
+        )
+        process = Process(
+            machine,
+            setting.variables(),
+            LiveInput(),
+            functools.partial(simulation.write, STDOUT),
+            functools.partial(simulation.write, STDERR),
+            setting.directory,
+            is_terminal=setting.tty,
+        )
+        return run_program(process, setting.argv)
+
+    return Simulation(program, started_at, tty=setting.tty)
+
+
+def listed_tasks(tasks: Tasks) -> list[tuple[int, str]]:
+    """(pid, command) of each."""
+    return [(task.pid, task.name) for task in tasks.running()]
+
+
+async def run_program(process: Process, argv: Sequence[str]) -> int:
+    """A command from its beginning to its end, and all that it puts into the background till then."""
+    return await process.machine.tasks.run(_run_whole(process, argv), " ".join(argv))
+
+
+async def _run_whole(process: Process, argv: Sequence[str]) -> int:
+    """A command, whatever it raises on the way."""
+    try:
+        return await interpreter.run(process, [*argv])
+    except (ExitError, ReturnError) as end:
+        return end.code
+    except RecursionError:
+        return _OVERFLOWN
+    except BreakError:
+        return 0
+
+
+@dataclass(slots=True)
+class Inside:
+    """One attempt of a container, from within. `advance` before looking."""
+
+    sandbox: Sandbox
+    container: Container
+    setting: Setting
+    files: FileSystem
+    clock: Clock
+    ended: Callable[[Ending], None]  # the program ended by itself
+    catch_up: Callable[[], None] = lambda: None  # have all programs of the pod run up to now
+    on_input: Callable[[bytes], None] = lambda _: None  # bytes were given to the program
+    simulation: Simulation | None = None
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    stdin_closed: bool = False
+    commands: list[Tasks] = field(default_factory=list)  # that run beside the program
+    _signals: list[tuple[datetime, str]] = field(default_factory=list)
+    _next_pid: int = _FIRST_COMMAND_PID
+
+    def __post_init__(self) -> None:
+        if self.setting.runs_here:
+            self.simulation = new_simulation(self.setting, self.files, self.container.started_at)
+
+    # -- the program
+
+    @property
+    def due_at(self) -> datetime | None:
+        """When there is something to do next; None if nothing is, before something comes from outside."""
+        if self.simulation is None or self.simulation.is_closed:
+            return None
+        moments = [self.simulation.wakes_at, self.container.ends_at, *(at for at, _ in self._signals[:1])]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def run_until(self, until: datetime) -> None:
+        """Let the program run up to a moment, or to the container's end."""
+        simulation = self.simulation
+        if simulation is None or simulation.is_closed:
+            return
+        before, ends_at = simulation.steps, self.container.ends_at
+        limit = until if ends_at is None else min(until, ends_at)
+        while self._signals and self._signals[0][0] <= limit:
+            at, name = self._signals.pop(0)
+            simulation.advance(at)
+            simulation.signal(name, at)
+        simulation.advance(limit)
+        if simulation.ending is not None:
+            self.ended(simulation.ending)
+        elif ends_at is not None and ends_at <= until:
+            simulation.close()
+        if simulation.steps != before or simulation.is_closed:
+            self.tell()
+
+    def handles(self, signal: str) -> bool:
+        """Whether the program has a trap for it."""
+        tasks = self.simulation.tasks if self.simulation is not None else None
+        return tasks is not None and signal in tasks.main_traps
+
+    def signal(self, name: str, at: datetime) -> None:
+        """Send the program a signal that it has a trap for, at some moment."""
+        self._signals.append((at, name))
+        self._signals.sort()
+
+    def advance(self) -> None:
+        """Let the programs of the pod run up to now."""
+        self.catch_up()
+
+    def feed(self, data: bytes) -> None:
+        """Bytes for the program's standard input; empty is its end. If it does not read, they are lost."""
+        self.advance()
+        self.on_input(data)
+        self.take_input(data, self.clock.now())
+
+    def take_input(self, data: bytes, now: datetime) -> None:
+        if not data:
+            self.stdin_closed = True
+        if self.simulation is not None and self.simulation.waits_for_input:
+            self.simulation.feed(data, now)
+            while self.stdin_closed and self.simulation.waits_for_input:
+                self.simulation.feed(b"", now)
+            if self.simulation.ending is not None:
+                self.ended(self.simulation.ending)
+        self.tell()
+
+    def lines(self) -> list[Line]:
+        """What the program has written so far, of what is kept."""
+        self.advance()
+        if self.simulation is None:
+            return []
+        return [*self.simulation.lines, *self.simulation.pending()]
+
+    # -- commands beside it
+
+    def process(
+        self, stdin: Input, stdout: Output, stderr: Output, *, tty: bool, files: FileSystem | None = None
+    ) -> Process:
+        """What a command run beside the program has."""
+        environment = self.setting.variables() | ({"TERM": "xterm"} if tty else {})
+        tasks = Tasks(self.clock.now, self._next_pid)
+        self._next_pid += 10
+        machine = Machine(
+            self.setting.hostname,
+            files or self.files,
+            self.clock.now,
+            tasks,
+            terminate=self._terminate,
+            assumes_programs=False,
+            is_busybox=is_busybox(self.setting.image),
+            uptime=lambda: (self.clock.now() - self.container.started_at).total_seconds(),
+            listed=lambda: [*self._listed(), *listed_tasks(tasks)],
+        )
+        return Process(machine, environment, stdin, stdout, stderr, self.setting.directory, is_terminal=tty)
+
+    def recording(self, changed: Callable[[Tree, str], None]) -> FileSystem:
+        """The container's files for a command from outside, whose changes are told."""
+        return replace(self.files, changed=changed)
+
+    def _listed(self) -> list[tuple[int, str]]:
+        if self.simulation is not None and self.simulation.tasks is not None:
+            return listed_tasks(self.simulation.tasks)
+        return [(1, " ".join(self.setting.argv) or "(container)")]
+
+    def _terminate(self, signal: str) -> None:
+        now = self.clock.now()
+        if self.handles(signal):
+            self.signal(signal, now)
+            self.advance()
+            return
+        lives = self.container.stops_after
+        if lives is not None:
+            self.ended(Ending(now + timedelta(seconds=lives), 0))
+            self.tell()
+
+    # -- news
+
+    def tell(self) -> None:
+        """Wake those who wait for `changed`."""
+        self.news.set()
+        self.news = asyncio.Event()
+
+    @property
+    def running(self) -> bool:
+        return self.container.running(self.clock.now())
+
+    async def changed(self, most_seconds: float = 3600.0) -> None:
+        """Until the program may have written something, or the container has ended."""
+        news = self.news
+        moments = [self.container.ends_at, self.due_at]
+        soonest = min((moment for moment in moments if moment is not None), default=None)
+        seconds = most_seconds
+        if soonest is not None:
+            seconds = min(seconds, max(0.001, (soonest - self.clock.now()).total_seconds()))
+        waiting = asyncio.ensure_future(news.wait())
+        sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
+        try:
+            await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            sleeping.cancel()

@@ -1,0 +1,207 @@
+"""The tasks of one program, run in turns: its main one, what is in the background, the sides of pipes."""
+
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any
+
+from kubeskew.apimachinery.clock import later
+from kubeskew.kubelet.containers.execution.process import (
+    ExitError,
+    Receive,
+    Request,
+    Sleep,
+    Until,
+    wait_for,
+)
+
+BROKEN_PIPE = 141  # 128 + SIGPIPE
+_LARGEST_PIPE = 64 << 20
+_MEMORY_SPENT = 137
+
+
+class Task:
+    """One coroutine of a program; `code` is None as long as it runs."""
+
+    def __init__(self, pid: int, name: str, program: Coroutine[Any, Any, int], now: datetime) -> None:
+        self.pid = pid
+        self.name = name
+        self.started_at = now
+        self.code: int | None = None
+        self.program = program
+        self.wakes_at: datetime | None = now  # None: never by itself
+        self.check: Callable[[], bool] | None = None
+        self.receives = False
+        self.value: Any = None  # given to the coroutine when it goes on
+
+    async def ended(self) -> int:
+        """Wait for its end; gives its exit code."""
+        if self.code is None:
+            await wait_for(Until(lambda: self.code is not None))
+        return self.code or 0
+
+    def end(self, code: int) -> None:
+        """End it from outside."""
+        if self.code is None:
+            self.program.close()
+            self.code = code
+
+    def is_ready(self, now: datetime) -> bool:
+        """Whether it can go on; sets what it is given then."""
+        if self.check is not None and self.check():
+            self.value = True
+            return True
+        if self.wakes_at is not None and self.wakes_at <= now:
+            self.value = False if self.check is not None else self.value
+            return True
+        return False
+
+
+class Tasks:
+    """All tasks of one program. To whoever drives it they are one coroutine, `run`."""
+
+    def __init__(self, now: Callable[[], datetime], main_pid: int = 1) -> None:
+        self._now = now
+        self.main_pid = main_pid
+        self._next_pid = main_pid
+        self._tasks: dict[int, Task] = {}
+        self._current: Task | None = None
+        self.signals: list[str] = []  # for the main task's shell, which has a trap for them
+        self.has_shell = False  # whether the main task's shell has begun
+        self.main_traps: dict[str, str] = {}  # of the main task's shell
+        self.waits = False  # nothing is to do before time passes or something comes from outside
+
+    def spawn(self, program: Coroutine[Any, Any, int], name: str) -> Task:
+        """Begin another task; it has its first turn when the present one waits."""
+        task = Task(self._next_pid, name, program, self._now())
+        self._next_pid += 1 if self._next_pid > 1 else 6
+        self._tasks[task.pid] = task
+        return task
+
+    def running(self) -> list[Task]:
+        """Those that have not ended, oldest first."""
+        return [task for task in self._tasks.values() if task.code is None]
+
+    def find(self, pid: int) -> Task | None:
+        task = self._tasks.get(pid)
+        return task if task is not None and task.code is None else None
+
+    def kill(self, task: Task, code: int) -> None:
+        """End a task; one that ends itself does so on the spot. Raises ExitError then."""
+        if task is self._current:
+            raise ExitError(code)
+        task.end(code)
+
+    async def run(self, program: Coroutine[Any, Any, int], name: str) -> int:
+        """Run `program` and all that it spawns until it ends; gives its exit code."""
+        main = self.spawn(program, name)
+        try:
+            while main.code is None:
+                if len(self._tasks) == 1 and main.check is None and main.is_ready(self._now()):
+                    await self._run_alone(main)
+                else:
+                    await self._run_round(main)
+        finally:
+            for task in self._tasks.values():
+                task.end(_MEMORY_SPENT)
+        return main.code
+
+    async def _run_alone(self, main: Task) -> None:
+        """One step of the only task, whose waits are those of the whole."""
+        request = self._step(main)
+        if request is not None and (isinstance(request, Until) or len(self._tasks) > 1):
+            self._hold(main, request)
+        elif request is not None:
+            data = await wait_for(request)
+            main.value = data if isinstance(request, Receive) else None
+
+    async def _run_round(self, main: Task) -> None:
+        """A step of every task that can go on, then a wait if none could."""
+        now, went_on, gave_way = self._now(), False, False
+        for task in [*self._tasks.values()]:
+            if task.code is not None or not task.is_ready(now):
+                continue
+            went_on = True
+            request = self._step(task)
+            if main.code is not None:
+                return
+            if request is not None:
+                self._hold(task, request)
+                gave_way |= isinstance(request, Sleep) and request.seconds <= 0
+        self._tasks = {pid: task for pid, task in self._tasks.items() if task.code is None}
+        if gave_way:
+            await wait_for(Sleep(0))
+        elif not went_on:
+            await self._pause()
+
+    def _step(self, task: Task) -> Request | None:
+        """Let a task go on to its next wait; None if it has ended."""
+        value, task.value = task.value, None
+        task.check, task.receives = None, False
+        self._current = task
+        try:
+            request: Request = task.program.send(value)
+        except StopIteration as done:
+            task.code = done.value
+            return None
+        finally:
+            self._current = None
+        return request
+
+    def _hold(self, task: Task, request: Request) -> None:
+        seconds = request.seconds
+        task.wakes_at = None if seconds >= 1e9 else later(self._now(), max(0.0, seconds))
+        task.check = request.check if isinstance(request, Until) else None
+        task.receives = isinstance(request, Receive)
+
+    async def _pause(self) -> None:
+        """Wait for the first of all that the tasks wait for."""
+        moments = [task.wakes_at for task in self._tasks.values() if task.wakes_at is not None]
+        seconds = (min(moments) - self._now()).total_seconds() if moments else float("inf")
+        reader = next((task for task in self._tasks.values() if task.receives), None)
+        self.waits = True
+        try:
+            if reader is None:
+                await wait_for(Sleep(max(seconds, 1e-6)))
+                return
+            data = await wait_for(Receive(seconds))
+        finally:
+            self.waits = False
+        if data is not None and reader.code is None:
+            reader.value, reader.wakes_at = data, self._now()
+
+
+class PipeEnd:
+    """What one task writes and another reads."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._written = False  # nothing more comes
+        self._abandoned = False  # nobody reads any more
+
+    def write(self, data: bytes) -> None:
+        """Raises ExitError where nobody reads, as SIGPIPE ends a program."""
+        if self._abandoned:
+            raise ExitError(BROKEN_PIPE)
+        if len(self._data) + len(data) > _LARGEST_PIPE:
+            raise ExitError(_MEMORY_SPENT)
+        self._data.extend(data)
+
+    def unread(self, data: bytes) -> None:
+        self._data[:0] = data
+
+    async def read(self) -> bytes:
+        """The next bytes; empty at the end."""
+        if not self._data and not self._written:
+            await wait_for(Until(lambda: bool(self._data) or self._written))
+        data = bytes(self._data)
+        self._data.clear()
+        return data
+
+    def end(self) -> None:
+        """The writer has ended."""
+        self._written = True
+
+    def abandon(self) -> None:
+        """The reader has ended."""
+        self._abandoned = True
+        self._data.clear()

@@ -1,0 +1,70 @@
+"""What was done to a pod's containers from outside, in order: one JSON line each, in a file per pod.
+
+With it the containers' programs are run again after a restart of the kubelet, and come to the same.
+"""
+
+import base64
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kubeskew.kubelet.containers.execution.files import File, Tree
+from kubeskew.kubelet.files import write_atomically
+
+Entry = dict[str, Any]
+
+VOLUME, FILES, INPUT, SIGNAL = "volume", "files", "input", "signal"
+
+
+class Journal:
+    """The file at `path`, which is there once something was written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def entries(self) -> list[Entry]:
+        """All that was written; a last line that was cut off is left out."""
+        try:
+            lines = self._path.read_bytes().splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        return [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+
+    def append(self, entry: Entry) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._path.open("ab") as file:
+            file.write(orjson.dumps(entry) + b"\n")
+
+    def replace(self, entries: list[Entry]) -> None:
+        """Write these instead."""
+        if entries:
+            write_atomically(self._path, b"".join(orjson.dumps(entry) + b"\n" for entry in entries))
+        else:
+            self.remove()
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def stored_file(file: File | None) -> Entry | None:
+    """A file as JSON; None for one that is not there."""
+    if file is None:
+        return None
+    data = None if file.data is None else base64.b64encode(file.data).decode()
+    return {"data": data, "mode": file.mode, "changed": file.changed, "target": file.target}
+
+
+def apply_files(tree: Tree, files: dict[str, Entry | None]) -> None:
+    """Have the files in a tree as they were stored."""
+    for path, stored in files.items():
+        if stored is None:
+            tree.entries.pop(path, None)
+        else:
+            data = None if stored["data"] is None else base64.b64decode(stored["data"])
+            tree.put(path, File(data, stored["mode"], stored["changed"], stored["target"]))
+
+
+def time_of(entry: Entry) -> datetime:
+    return datetime.fromisoformat(entry["time"])

@@ -1,0 +1,251 @@
+"""What a pod's containers get from the API: environment, and the files of volumes.
+
+Source: pkg/kubelet/kubelet_pods.go (makeEnvironmentVariables, podFieldSelectorRuntimeValue),
+pkg/fieldpath, pkg/volume/{configmap,secret,projected,downwardapi} and pkg/kubelet/envvars, 1.36.
+"""
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kubeskew.apimachinery.client.refs import CONFIG_MAPS, SECRETS, SERVICES, Ref
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.containers.downward import DownwardError, field_value, resource_value
+from kubeskew.kubelet.containers.execution.files import Tree
+from kubeskew.kubelet.containers.expansion import expanded
+
+Object = dict[str, Any]
+
+_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_MASTER_SERVICES = "default"
+_ACCOUNT_VOLUME = "kube-api-access-"
+
+
+class ConfigError(Exception):
+    """A container cannot be configured, or a volume not be set up; the text is for the pod's owner."""
+
+
+class PodContents:
+    """Reads configmaps, secrets and tokens of one node's pods."""
+
+    def __init__(self, client: APIClient, clock: Clock, host_ip: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._host_ip = host_ip
+
+    # -- environment
+
+    async def environment(self, pod: Object, spec: Object, pod_ip: str) -> dict[str, str]:
+        """Of a container, from `envFrom` and `env`. Raises ConfigError."""
+        found: dict[str, str] = {}
+        for source in spec.get("envFrom") or []:
+            found |= await self._env_from(pod, source)
+        for entry in spec.get("env") or []:
+            value = await self._value(pod, spec, entry, found, pod_ip)
+            if value is not None:
+                found[entry["name"]] = value
+        return found
+
+    async def _env_from(self, pod: Object, source: Object) -> dict[str, str]:
+        prefix = source.get("prefix") or ""
+        reference = source.get("configMapRef") or source.get("secretRef") or {}
+        ref = CONFIG_MAPS if "configMapRef" in source else SECRETS
+        data = await self._data(ref, pod, reference)
+        if data is None:
+            return {}
+        texts = {f"{prefix}{name}": value.decode("utf-8", "replace") for name, value in data.items()}
+        return {name: text for name, text in texts.items() if _ENV_NAME.fullmatch(name)}
+
+    async def _value(
+        self, pod: Object, spec: Object, entry: Object, known: Mapping[str, str], pod_ip: str
+    ) -> str | None:
+        source = entry.get("valueFrom")
+        if not source:
+            return expanded(entry.get("value") or "", known)
+        try:
+            if reference := source.get("fieldRef"):
+                return field_value(pod, reference["fieldPath"], self._host_ip, pod_ip)
+            if reference := source.get("resourceFieldRef"):
+                return resource_value(pod, spec, reference)
+        except DownwardError as error:
+            raise ConfigError(str(error)) from None
+        ref, reference = (CONFIG_MAPS, source.get("configMapKeyRef")) if "configMapKeyRef" in source else (
+            SECRETS, source.get("secretKeyRef")
+        )  # fmt: skip
+        if not reference:
+            return None
+        data = await self._data(ref, pod, reference)
+        if data is None:
+            return None
+        if reference["key"] not in data:
+            if reference.get("optional"):
+                return None
+            where = f"{pod_spec.namespace_of(pod)}/{reference['name']}"
+            raise ConfigError(f"couldn't find key {reference['key']} in {ref.kind} {where}")
+        return data[reference["key"]].decode("utf-8", "replace")
+
+    async def service_links(self, pod: Object) -> dict[str, str]:
+        """Variables that name the services of the namespace and the API server's (envvars.FromServices)."""
+        namespace = pod_spec.namespace_of(pod)
+        try:
+            services = list((await self._client.list(SERVICES, _MASTER_SERVICES))["items"])
+            services = [one for one in services if one["metadata"]["name"] == "kubernetes"]
+            if pod["spec"].get("enableServiceLinks", True):
+                services += (await self._client.list(SERVICES, namespace))["items"]
+        except (StatusError, *CONNECTION_ERRORS):
+            return {}  # as a kubelet that has not seen the services yet
+        found: dict[str, str] = {}
+        for service in services:
+            found |= _links(service)
+        return found
+
+    # -- volumes
+
+    async def check(self, pod: Object) -> None:
+        """Whether what volumes must have of configmaps and secrets is there. Raises ConfigError."""
+        for volume in pod["spec"].get("volumes") or []:
+            name, errors = volume["name"], []
+            if name.startswith(_ACCOUNT_VOLUME):
+                continue  # every pod has it, and every namespace what it needs
+            for source in (volume.get("projected") or {}).get("sources") or [volume]:
+                try:
+                    await self._check_source(pod, source)
+                except ConfigError as error:
+                    errors.append(str(error))
+            if errors:
+                text = errors[0] if len(errors) == 1 else f"[{', '.join(dict.fromkeys(errors))}]"
+                raise ConfigError(f'MountVolume.SetUp failed for volume "{name}" : {text}')
+
+    async def _check_source(self, pod: Object, source: Object) -> None:
+        for kind, ref, what in (("configMap", CONFIG_MAPS, "config"), ("secret", SECRETS, "secret")):
+            one = source.get(kind)
+            if one is None or one.get("optional"):
+                continue
+            data = await self._data(ref, pod, {"name": one.get("secretName") or one.get("name")})
+            for item in one.get("items") or []:
+                if item["key"] not in (data or {}):
+                    raise ConfigError(f"references non-existent {what} key: {item['key']}")
+
+    async def volumes(self, pod: Object) -> dict[str, Tree]:
+        """Volume → its files; what cannot be had is left out."""
+        found = {}
+        for volume in pod["spec"].get("volumes") or []:
+            projected = volume.get("projected")
+            sources = (projected.get("sources") or []) if projected is not None else [volume]
+            is_api = projected is not None or any(
+                kind in volume for kind in ("configMap", "secret", "downwardAPI")
+            )
+            files: dict[str, bytes] = {}
+            for source in sources if is_api else ():
+                try:
+                    files |= await self._files(pod, source)
+                except (ConfigError, DownwardError, StatusError, *CONNECTION_ERRORS):
+                    continue
+            changed = self._clock.now().timestamp()
+            found[volume["name"]] = Tree(files, changed, read_only=is_api)
+        return found
+
+    async def _files(self, pod: Object, source: Object) -> dict[str, bytes]:
+        if (one := source.get("configMap")) is not None:
+            return _items(await self._data(CONFIG_MAPS, pod, one), one)
+        if (one := source.get("secret")) is not None:
+            named = {**one, "name": one.get("secretName") or one.get("name")}
+            return _items(await self._data(SECRETS, pod, named), one)
+        if (one := source.get("downwardAPI")) is not None:
+            return self._downward(pod, one.get("items") or [])
+        if (one := source.get("serviceAccountToken")) is not None:
+            return {one["path"]: (await self._token(pod, one)).encode()}
+        return {}
+
+    def _downward(self, pod: Object, items: list[Object]) -> dict[str, bytes]:
+        files = {}
+        for item in items:
+            if reference := item.get("fieldRef"):
+                address = (pod.get("status") or {}).get("podIP") or ""
+                text = field_value(pod, reference["fieldPath"], self._host_ip, address)
+            else:
+                reference = item["resourceFieldRef"]
+                text = resource_value(pod, {}, reference)
+            files[item["path"]] = text.encode()
+        return files
+
+    async def _token(self, pod: Object, source: Object) -> str:
+        account = pod["spec"].get("serviceAccountName") or "default"
+        audience = source.get("audience")
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": [audience] if audience else [],
+                "expirationSeconds": source.get("expirationSeconds") or 3600,
+                "boundObjectRef": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": pod_spec.name_of(pod),
+                    "uid": pod_spec.uid_of(pod),
+                },
+            },
+        }
+        path = f"/api/v1/namespaces/{pod_spec.namespace_of(pod)}/serviceaccounts/{account}/token"
+        answer = await self._client.request("POST", path, body=body)
+        token: str = answer["status"]["token"]
+        return token
+
+    # -- objects
+
+    async def _data(self, ref: Ref, pod: Object, reference: Object) -> dict[str, bytes] | None:
+        """What a configmap or secret holds; None if it is missing and may be. Raises ConfigError."""
+        name = str(reference.get("name") or "")
+        try:
+            found = await self._client.get(ref, name, pod_spec.namespace_of(pod))
+        except StatusError as error:
+            if error.code != 404:
+                raise ConfigError(error.message) from None
+            if reference.get("optional"):
+                return None
+            raise ConfigError(f'{ref.kind.lower()} "{name}" not found') from None
+        except CONNECTION_ERRORS as error:
+            raise ConfigError(str(error)) from None
+        if ref is SECRETS:
+            return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+        texts = {key: value.encode() for key, value in (found.get("data") or {}).items()}
+        binary = {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
+        return {**texts, **binary}
+
+
+def _items(data: dict[str, bytes] | None, source: Object) -> dict[str, bytes]:
+    """All keys as files, or those that `items` names, at their paths."""
+    if data is None:
+        return {}
+    items = source.get("items")
+    if not items:
+        return data
+    return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
+
+
+def _links(service: Object) -> dict[str, str]:
+    address, ports = service["spec"].get("clusterIP"), service["spec"].get("ports") or []
+    if not address or address == "None" or not ports:
+        return {}
+    name = service["metadata"]["name"].upper().replace("-", "_")
+    first = ports[0]
+    found = {f"{name}_SERVICE_HOST": address, f"{name}_SERVICE_PORT": str(first["port"])}
+    for port in ports:
+        if port.get("name"):
+            found[f"{name}_SERVICE_PORT_{port['name'].upper().replace('-', '_')}"] = str(port["port"])
+    protocol = (first.get("protocol") or "TCP").lower()
+    found[f"{name}_PORT"] = f"{protocol}://{address}:{first['port']}"
+    for port in ports:
+        kind = port.get("protocol") or "TCP"
+        prefix = f"{name}_PORT_{port['port']}_{kind}"
+        found |= {
+            prefix: f"{kind.lower()}://{address}:{port['port']}",
+            f"{prefix}_PROTO": kind.lower(),
+            f"{prefix}_PORT": str(port["port"]),
+            f"{prefix}_ADDR": address,
+        }
+    return found

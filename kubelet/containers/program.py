@@ -1,0 +1,58 @@
+"""How a fake container behaves: when it ends by itself, how, and what SIGTERM does to it.
+
+Its command says so where the shell in `kubelet/containers/shell` has it (`kubelet/containers/container_fs.py` runs it); any other
+container runs until it is stopped. Annotations of the pod override that, for all its containers or, with
+`.CONTAINER` appended to the key, for one:
+
+    kubelet.kubeskew.io/runs-for: "5"       seconds until it ends by itself
+    kubelet.kubeskew.io/exit-code: "1"      its exit code then; of a program that is not run, it ends at once
+    kubelet.kubeskew.io/on-sigterm: ignore  survives SIGTERM; a number: ends so many seconds after it
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubeskew.kubelet.containers.shell import interpreter
+
+Object = dict[str, Any]
+
+PREFIX = "kubelet.kubeskew.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`runs_for` seconds, then `exit_code`.
+
+    None runs until stopped. Ends `stops_after` seconds after SIGTERM.
+    """
+
+    runs_for: float | None = None
+    exit_code: int = 0
+    stops_after: float | None = 0.0  # None: SIGTERM is ignored
+    # Annotations say when it ends, whatever its command does.
+    is_fixed: bool = field(default=False, compare=False)
+
+
+def program_of(pod: Object, container: Object) -> Program:
+    """What the container does, from its annotations and its command."""
+    argv = [*(container.get("command") or []), *(container.get("args") or [])]
+    own_code = _annotation(pod, container, "exit-code")
+    own_time = _annotation(pod, container, "runs-for")
+    exit_code = int(own_code or 0)
+    runs_for = float(own_time) if own_time is not None else None
+    if own_code is not None and runs_for is None and not (argv and interpreter.knows(argv[0])):
+        runs_for = 0.0
+    fixed = own_code is not None or own_time is not None
+    return Program(runs_for, exit_code, _stops_after(_annotation(pod, container, "on-sigterm")), fixed)
+
+
+def _annotation(pod: Object, container: Object, name: str) -> str | None:
+    annotations = pod["metadata"].get("annotations") or {}
+    common: str | None = annotations.get(PREFIX + name)
+    return annotations.get(f"{PREFIX}{name}.{container['name']}", common)
+
+
+def _stops_after(text: str | None) -> float | None:
+    if text is None or text == "exit":
+        return 0.0
+    return None if text == "ignore" else float(text)

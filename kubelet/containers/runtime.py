@@ -1,0 +1,257 @@
+"""The fake container runtime of one node: sandboxes and containers that run apart from the kubelet.
+
+There are no processes. A container is a record of when it began and when it ended, so it goes on
+"running" while no kubelet looks, and survives the kubelet's restart, upgrade and kill. What the shell of
+`kubelet/containers/shell` understands of its command is run as time passes (`kubelet/containers/container_fs.py`), and after a restart
+again from its start: its state at any moment is a function of the clock and of what was done to it. One file
+per pod, `<directory>/<pod uid>.json`, holds the sandbox and its containers.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.kubelet.containers.container_fs import Interiors
+from kubeskew.kubelet.containers.container_process import Inside
+from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
+from kubeskew.kubelet.containers.execution.simulating import Ending
+from kubeskew.kubelet.containers.expansion import expanded
+from kubeskew.kubelet.containers.program import Program
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name, sandbox_from
+from kubeskew.kubelet.device_managers import ContainerDevices
+from kubeskew.kubelet.files import read_kept, write_atomically
+
+Object = dict[str, Any]
+
+_KILLED_EXIT_CODE = 137  # 128 + SIGKILL
+_KEPT_ATTEMPTS = 2  # the newest one and one dead before it (kubelet's default garbage collection)
+
+
+class FakeRuntime:
+    """The runtime of one node. `load` first.
+
+    What becomes of its containers is on disk when the call returns. An empty sandbox, and that one has been
+    stopped, are worth no write: who does not find that does the same again.
+    """
+
+    def __init__(self, directory: Path, node_name: str, clock: Clock, entropy: Entropy) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._entropy = entropy
+        # Two octets per node: addresses look right and are unique on the node; nothing routes them.
+        digest = hashlib.sha256(node_name.encode()).digest()
+        self._network = f"10.{128 + digest[0] % 120}.{digest[1]}"
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._interiors = Interiors(directory / "files", clock, self._ended)
+        self.on_end: Callable[[str], None] = lambda _pod_uid: None  # a program ended unforeseen
+
+    def load(self) -> None:
+        """Find what runs already."""
+        if not self._directory.is_dir():
+            return
+        for path in sorted(self._directory.glob("*.json")):
+            content = read_kept(path)
+            if content is None:
+                path.unlink()
+                continue
+            sandbox = sandbox_from(orjson.loads(content))
+            self._sandboxes[sandbox.pod_uid] = sandbox
+
+    # -- reading
+
+    def sandboxes(self) -> list[Sandbox]:
+        return [*self._sandboxes.values()]
+
+    def sandbox(self, pod_uid: str) -> Sandbox | None:
+        """A pod's sandbox, with what became of its containers while no kubelet ran."""
+        sandbox = self._sandboxes.get(pod_uid)
+        if sandbox is not None:
+            self._interiors.pod(sandbox)
+        return sandbox
+
+    def running(self) -> frozenset[tuple[str, str]]:
+        """(pod UID, container) of all that run now."""
+        now = self._clock.now()
+        return frozenset(
+            (sandbox.pod_uid, container.name)
+            for sandbox in self._sandboxes.values()
+            for container in sandbox.running(now)
+        )
+
+    # -- changing
+
+    def run_sandbox(self, pod: Object) -> Sandbox:
+        """Create the pod's sandbox, with an address."""
+        metadata = pod["metadata"]
+        sandbox = Sandbox(
+            pod_uid=metadata["uid"],
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            id=self._identifier(),
+            ip=self._address(),
+            created_at=self._clock.now(),
+            hostname=(pod.get("spec") or {}).get("hostname") or metadata["name"],
+        )
+        self._sandboxes[sandbox.pod_uid] = sandbox
+        return sandbox
+
+    def start_container(
+        self,
+        sandbox: Sandbox,
+        name: str,
+        image: str,
+        program: Program,
+        *,
+        env: Mapping[str, str] | None = None,
+        devices: ContainerDevices | None = None,
+        spec: Object | None = None,
+        failure: str = "",
+    ) -> Container:
+        """Start the next attempt of a container; older dead ones but the last are forgotten.
+
+        `env` is the whole environment. `spec` is the container's; without it nothing is known of what goes on
+        inside. `failure` says why its program could not be started: it has ended then.
+        """
+        devices = devices or ContainerDevices()
+        now = self._clock.now()
+        before = sandbox.latest(name)
+        container = Container(
+            id=self._identifier(),
+            name=name,
+            attempt=before.attempt + 1 if before is not None else 0,
+            image=full_image_name(image),
+            started_at=now,
+            ends_at=None if program.runs_for is None else now + timedelta(seconds=program.runs_for),
+            exit_code=program.exit_code,
+            stops_after=program.stops_after,
+            env=dict(env or {}),
+            cdi_devices=list(devices.cdi_ids),
+            device_nodes=[node._asdict() for node in devices.nodes],
+            host_mounts=[mount._asdict() for mount in devices.mounts],
+            annotations=dict(devices.annotations),
+            is_fixed=program.is_fixed,
+            reason="StartError" if failure else "",
+            message=failure,
+            **_inner(spec or {}, env or {}),
+        )
+        self._interiors.pod(sandbox).advance()
+        sandbox.containers.append(container)
+        oldest = container.attempt - _KEPT_ATTEMPTS + 1
+        for old in [c for c in sandbox.containers if c.name == name and c.attempt < oldest]:
+            sandbox.containers.remove(old)
+            self._interiors.forget(sandbox, old)
+        self._save(sandbox)
+        self._interiors.start(sandbox, container)
+        return container
+
+    # -- inside
+
+    async def run_programs(self) -> None:
+        """Let the containers' programs run as time passes, until cancelled."""
+        await self._interiors.run()
+
+    def set_volumes(self, pod_uid: str, volumes: Mapping[str, Tree]) -> None:
+        """The files of a pod's volumes; those that are there already stay."""
+        sandbox = self._sandboxes.get(pod_uid)
+        if sandbox is not None:
+            self._interiors.set_volumes(sandbox, volumes)
+
+    def inside(self, sandbox: Sandbox, container: Container) -> Inside:
+        """What goes on inside a container."""
+        return self._interiors.inside(sandbox, container)
+
+    def recording(self, inside: Inside) -> FileSystem:
+        """A container's files for a command from outside; `keep_files` then keeps what it changed."""
+        return self._interiors.recording(inside)
+
+    def keep_files(self, inside: Inside) -> None:
+        """Have what commands from outside changed in a container's files outlive the kubelet."""
+        self._interiors.keep_files(inside)
+
+    def _ended(self, sandbox: Sandbox, container: Container, ending: Ending) -> None:
+        if container.is_fixed and container.ends_at is not None:
+            return
+        if container.ends_at is None or ending.time < container.ends_at:
+            container.ends_at = ending.time
+            container.exit_code = container.exit_code if container.is_fixed else ending.code
+            self._save(sandbox)
+            self.on_end(sandbox.pod_uid)
+
+    def stop_container(
+        self, sandbox: Sandbox, container: Container, grace: float, delay: float = 0.0
+    ) -> None:
+        """SIGTERM after `delay` seconds (a preStop hook), SIGKILL once `grace` seconds have passed.
+
+        Returns at once: when the container ends is known from then on.
+        """
+        pod = self._interiors.pod(sandbox)
+        pod.advance()
+        if pod.inside(container).handles("TERM") and not container.is_fixed and delay < grace:
+            self.kill_container(sandbox, container, grace)
+            pod.signal(container, "TERM", self._clock.now() + timedelta(seconds=delay))
+            return
+        lives = None if container.stops_after is None else delay + container.stops_after
+        if lives is None or lives > grace:
+            self.kill_container(sandbox, container, grace)
+        else:
+            self._end(sandbox, container, lives, exit_code=0)
+
+    def kill_container(self, sandbox: Sandbox, container: Container, after: float) -> None:
+        """SIGKILL after so many seconds, unless it ends sooner."""
+        self._end(sandbox, container, after, exit_code=_KILLED_EXIT_CODE)
+
+    def _end(self, sandbox: Sandbox, container: Container, after: float, *, exit_code: int) -> None:
+        ends_at = self._clock.now() + timedelta(seconds=after)
+        if container.ends_at is None or ends_at < container.ends_at:
+            container.ends_at, container.exit_code = ends_at, exit_code
+            self._save(sandbox)
+            self._interiors.end_changed(sandbox, container)
+
+    def stop_sandbox(self, sandbox: Sandbox) -> None:
+        """The sandbox gives up its network; its dead containers stay readable."""
+        sandbox.ready = False
+
+    def remove_sandbox(self, pod_uid: str) -> None:
+        """Forget the pod."""
+        sandbox = self._sandboxes.pop(pod_uid, None)
+        if sandbox is not None:
+            self._interiors.forget_pod(sandbox)
+            self._path(pod_uid).unlink(missing_ok=True)
+
+    # -- state
+
+    def _path(self, pod_uid: str) -> Path:
+        return self._directory / f"{pod_uid}.json"
+
+    def _save(self, sandbox: Sandbox) -> None:
+        write_atomically(
+            self._path(sandbox.pod_uid), orjson.dumps(asdict(sandbox), option=orjson.OPT_INDENT_2)
+        )
+
+    def _identifier(self) -> str:
+        return (self._entropy.uid() + self._entropy.uid()).replace("-", "")
+
+    def _address(self) -> str:
+        used = {sandbox.ip for sandbox in self._sandboxes.values() if sandbox.ready}
+        # Past 253 pods addresses repeat: nothing routes them.
+        free = (f"{self._network}.{host}" for host in range(2, 255))
+        return next((address for address in free if address not in used), f"{self._network}.254")
+
+
+def _inner(spec: Object, env: Mapping[str, str]) -> Object:
+    """What of a container's spec concerns its inside."""
+    argv = [expanded(word, env) for word in [*(spec.get("command") or []), *(spec.get("args") or [])]]
+    return {
+        "argv": argv,
+        "directory": spec.get("workingDir") or "/",
+        "stdin": bool(spec.get("stdin")),
+        "stdin_once": bool(spec.get("stdinOnce")),
+        "tty": bool(spec.get("tty")),
+        "mounts": list(spec.get("volumeMounts") or []),
+    }

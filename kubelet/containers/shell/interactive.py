@@ -1,0 +1,52 @@
+"""A shell that reads its script from the standard input, with a prompt if that is a terminal."""
+
+from kubeskew.kubelet.containers.execution.process import ExitError, Process
+from kubeskew.kubelet.containers.shell import parsing
+
+
+async def converse(process: Process) -> int:
+    """Run line by line, until the input ends or `exit`; gives the code."""
+    from kubeskew.kubelet.containers.shell.statements import run_tree
+
+    held, text = "", ""
+    while True:
+        if process.is_terminal:
+            process.out("> " if text else _prompt(process))
+        while "\n" not in held:
+            data = await process.stdin.read()
+            if not data:
+                return await _last(process, text + held)
+            held += data.decode("utf-8", "replace")
+        line, _, held = held.partition("\n")
+        text += line + "\n"
+        try:
+            script = parsing.parse(text)
+        except parsing.ShellSyntaxError as error:
+            if not _may_go_on(str(error)):
+                process.complain(f"{process.shell}: {error}")
+                process.status, text = 2, ""
+            continue
+        text = ""
+        try:
+            await run_tree(process, script)
+        except ExitError as end:
+            return end.code
+
+
+async def _last(process: Process, text: str) -> int:
+    from kubeskew.kubelet.containers.shell.interpreter import run_script
+
+    if text.strip():
+        return await run_script(process, text)
+    if process.is_terminal:
+        process.out("\n")
+    return process.status
+
+
+def _prompt(process: Process) -> str:
+    return f"{process.directory} # "
+
+
+def _may_go_on(error: str) -> bool:
+    """Whether more lines could make a script of it."""
+    return "unterminated" in error or error.endswith("unexpected newline")

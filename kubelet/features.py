@@ -1,0 +1,134 @@
+"""What a kubelet of one version and gate set does differently from the others.
+
+One table, read at construction.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.versions import Version
+from kubeskew.kubelet.allocation.admission import LeftToDRA
+
+T = TypeVar("T")
+
+_CREATED = {0: "Created container {name}", 32: "Created container: {name}", 35: "Container created"}
+_STARTED = {0: "Started container {name}", 35: "Container started"}
+_PULLED = {
+    0: 'Container image "{image}" already present on machine',
+    35: 'Container image "{image}" already present on machine and can be accessed by the pod',
+}
+_FETCHED = {  # pkg/kubelet/images/image_manager.go
+    0: 'Successfully pulled image "{image}" in {took} ({took} including waiting)',
+    30: 'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: {size} bytes.',
+}
+
+_EMPTY_ALLOCATE_RESPONSE = {  # since 1.35 by another library
+    0: "&AllocateResponse{ContainerResponses:[]*ContainerAllocateResponse{},}",
+    35: "",
+}
+
+_LEFT_TO_DRA = {0: LeftToDRA.UNNAMED, 35: LeftToDRA.ABSENT, 36: LeftToDRA.MAPPED}
+
+
+def _since(table: dict[int, T], minor: int) -> T:
+    """The entry of the newest minor that is not newer than `minor`."""
+    return table[max(first for first in table if first <= minor)]
+
+
+@dataclass(frozen=True, slots=True)
+class EventTexts:
+    """Messages of the container events, with `{name}`, `{image}`, `{took}` and `{size}`."""
+
+    pulled: str  # it was there already
+    fetched: str
+    created: str
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """The kubelet's version-dependent decisions."""
+
+    version: Version
+    events: EventTexts
+    sidecars: bool  # init containers with restartPolicy Always
+    container_restart_rules: bool
+    ready_to_start_condition: bool
+    host_ips: bool
+    observed_generation: bool
+    allocated_resources: bool
+    resizes: bool  # and tells of it by conditions
+    volume_mount_statuses: bool
+    kube_proxy_version: bool
+    backoff_seconds: tuple[float, float]  # first, longest
+    dynamic_resources: bool
+    extended_resources: bool
+    left_to_dra: LeftToDRA  # on admission
+    claims_of_pod_groups: bool
+    optional_node_operations: bool
+    dra_validates_first: bool  # all claims of a pod are looked at before any is remembered
+    dra_inverts_errors: bool  # in a metric: pull request 131641 until 135227
+    dra_unprepares_what_it_knows: bool  # not what the pod's spec and the gates name
+    device_plugin_cdi: bool  # device plugins may answer with CDI devices
+    device_plugins_apart: bool  # two for one resource are not taken for one
+    devices_of_none_are_inactive: bool  # a resource without healthy devices may be DRA's
+    empty_allocate_response: str  # how Go prints it
+    resource_health: bool  # told in pods' statuses
+    pod_resources_get: bool
+    pod_resources_of_claims: bool
+    pod_resources_of_active: bool  # of active pods only
+    pod_resources_of_sidecars: bool
+    pod_resources_of_shares: bool
+    pod_resources_limited: bool  # in calls per second
+    resource_health_message: bool
+    fine_grained_authorization: bool  # the server has subresources of its own for pods, configz, healthz
+    refuses_by_subresources: bool  # and tells all that would have done
+    swap_metrics: bool
+    stable_resource_metrics: bool  # of /metrics/resource
+    wiping_delay_seconds: float  # from a driver's leaving to the deletion of its slices
+
+
+def behaviour_of(version: Version, gates: FeatureGates) -> Behaviour:
+    """The row of the table for `version` with `gates`."""
+    minor, gate = version.minor, gates.enabled
+    return Behaviour(
+        version=version,
+        events=EventTexts(*(_since(texts, minor) for texts in (_PULLED, _FETCHED, _CREATED, _STARTED))),
+        sidecars=gate("SidecarContainers"),
+        container_restart_rules=gate("ContainerRestartRules"),
+        ready_to_start_condition=gate("PodReadyToStartContainersCondition"),
+        host_ips=gate("PodHostIPs"),
+        observed_generation=gate("PodObservedGenerationTracking"),
+        allocated_resources=gate("InPlacePodVerticalScaling"),
+        resizes=gate("InPlacePodVerticalScaling") and minor >= 33,
+        volume_mount_statuses=gate("RecursiveReadOnlyMounts"),
+        kube_proxy_version=not gate("DisableNodeKubeProxyVersion"),
+        backoff_seconds=(1.0, 60.0) if gate("ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0),
+        dynamic_resources=gate("DynamicResourceAllocation"),
+        extended_resources=gate("DRAExtendedResource"),
+        left_to_dra=_since(_LEFT_TO_DRA, minor) if gate("DRAExtendedResource") else LeftToDRA.NOTHING,
+        claims_of_pod_groups=gate("DRAWorkloadResourceClaims"),
+        optional_node_operations=gate("DRAOptionalNodeOperations"),
+        dra_validates_first=minor >= 34,
+        dra_inverts_errors=minor in {34, 35},
+        dra_unprepares_what_it_knows=minor >= 37,
+        device_plugin_cdi=minor >= 31 or gate("DevicePluginCDIDevices"),
+        device_plugins_apart=minor >= 37,  # pull request 135437
+        # Pull request 133784, of 1.35.
+        devices_of_none_are_inactive=gate("DRAExtendedResource") and minor >= 35,
+        empty_allocate_response=_since(_EMPTY_ALLOCATE_RESPONSE, minor),
+        resource_health=gate("ResourceHealthStatus"),
+        pod_resources_get=gate("KubeletPodResourcesGet"),
+        pod_resources_of_claims=gate("KubeletPodResourcesDynamicResources"),
+        pod_resources_of_active=gate("KubeletPodResourcesListUseActivePods"),
+        pod_resources_of_sidecars=gate("SidecarContainers") and minor >= 29,
+        pod_resources_of_shares=minor >= 35,
+        pod_resources_limited=minor >= 28,
+        resource_health_message=gate("ResourceHealthStatusMessage"),
+        fine_grained_authorization=gate("KubeletFineGrainedAuthz"),
+        refuses_by_subresources=minor >= 32,
+        swap_metrics=minor >= 29,
+        stable_resource_metrics=minor >= 29,
+        wiping_delay_seconds=30.0 if minor >= 33 else 0.0,
+    )

@@ -1,0 +1,174 @@
+"""The Node object as its kubelet fills it in (pkg/kubelet/kubelet_node_status.go, nodestatus/setters.go).
+
+Pure.
+"""
+
+import hashlib
+import platform
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apimachinery.quota.names import is_extended
+from kubeskew.kubelet.device_managers import PluginCapacity
+from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.node.config import NodeConfig
+
+Object = dict[str, Any]
+
+NOT_READY_TAINT = "node.kubernetes.io/not-ready"
+
+# type: (status, reason, message) while all is well.
+_PRESSURES = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+}
+_READY = ("True", "KubeletReady", "kubelet is posting ready status")
+
+OWNED_FIELDS = ("capacity", "allocatable", "conditions", "addresses", "daemonEndpoints", "nodeInfo")
+
+
+def architecture() -> str:
+    """As Go names it."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def host_ip(node_name: str) -> str:
+    """A loopback address of the node's own."""
+    digest = hashlib.sha256(node_name.encode()).digest()
+    return f"127.{1 + digest[0] % 250}.{digest[1]}.{1 + digest[2] % 250}"
+
+
+def initial_node(config: NodeConfig, status: Object) -> Object:
+    """What the kubelet registers."""
+    default_labels = {
+        "beta.kubernetes.io/arch": architecture(),
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": architecture(),
+        "kubernetes.io/hostname": config.name,
+        "kubernetes.io/os": "linux",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": config.name,
+            "labels": {**default_labels, **config.labels},
+            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+        },
+        "spec": {"taints": [*map(dict, config.taints), {"key": NOT_READY_TAINT, "effect": "NoSchedule"}]},
+        "status": status,
+    }
+
+
+def node_status(
+    config: NodeConfig,
+    behaviour: Behaviour,
+    present: Mapping[str, Any],
+    plugins: PluginCapacity,
+    *,
+    not_ready: str,
+    port: int,
+    now: datetime,
+) -> Object:
+    """The kubelet's part of the node's status. `not_ready` says why the node is not; empty if it is."""
+    capacity = {
+        **(present.get("capacity") or {}),  # what an administrator put there stays
+        **_resources(config),
+        **{name: str(count) for name, count in plugins.capacity.items()},
+        # Not taken away: so one can tell what plugins gave from what the cluster has as a whole.
+        **dict.fromkeys(plugins.removed, "0"),
+    }
+    return {
+        "capacity": capacity,
+        "allocatable": {
+            **_allocatable_elsewhere(present, capacity),
+            **capacity,
+            **{name: str(count) for name, count in plugins.allocatable.items()},
+        },
+        "conditions": _conditions(present, not_ready, now),
+        "addresses": [
+            {"type": "InternalIP", "address": host_ip(config.name)},
+            {"type": "Hostname", "address": config.name},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        "nodeInfo": _node_info(config.name, behaviour),
+    }
+
+
+def _allocatable_elsewhere(present: Mapping[str, Any], capacity: Mapping[str, str]) -> dict[str, str]:
+    """What is allocatable without being there: nothing of extended resources."""
+    known = (present.get("allocatable") or {}).items()
+    return {name: amount for name, amount in known if name not in capacity and not is_extended(name)}
+
+
+def without_extended_resources(node: Object) -> Object:
+    """The status of a node that was made anew: without plugins (reconcileExtendedResource)."""
+    status = node.get("status") or {}
+    zeros = {name: "0" for name in status.get("capacity") or {} if is_extended(name)}
+    return {
+        **status,
+        **{field: {**(status.get(field) or {}), **zeros} for field in ("capacity", "allocatable") if zeros},
+    }
+
+
+def _resources(config: NodeConfig) -> dict[str, str]:
+    default = {"ephemeral-storage": "100Gi", "hugepages-1Gi": "0", "hugepages-2Mi": "0"}
+    amounts = {**default, **config.capacity}
+    return {name: Quantity.parse(amount).canonical() for name, amount in amounts.items()}
+
+
+def _conditions(present: Mapping[str, Any], not_ready: str, now: datetime) -> list[Object]:
+    before = {condition["type"]: condition for condition in present.get("conditions") or []}
+    ready = ("False", "KubeletNotReady", not_ready) if not_ready else _READY
+    found = []
+    for kind, (status, reason, message) in {**_PRESSURES, "Ready": ready}.items():
+        known = before.get(kind) or {}
+        unchanged = known.get("status") == status and known.get("lastTransitionTime")
+        found.append(
+            {
+                "type": kind,
+                "status": status,
+                "lastHeartbeatTime": timestamp(now),
+                "lastTransitionTime": known["lastTransitionTime"] if unchanged else timestamp(now),
+                "reason": reason,
+                "message": message,
+            }
+        )
+    return found
+
+
+def _node_info(name: str, behaviour: Behaviour) -> Object:
+    version = behaviour.version.git_version
+    machine = uuid.UUID(bytes=hashlib.sha256(name.encode()).digest()[:16], version=4)
+    boot = uuid.UUID(bytes=hashlib.sha256(f"{name} boot".encode()).digest()[:16], version=4)
+    return {
+        "machineID": machine.hex,
+        "systemUUID": str(machine),
+        "bootID": str(boot),
+        "kernelVersion": platform.release(),
+        "osImage": "kubeskew fake node",
+        "containerRuntimeVersion": "containerd://2.1.0+kubeskew",
+        "kubeletVersion": version,
+        "kubeProxyVersion": version if behaviour.kube_proxy_version else "",
+        "operatingSystem": "linux",
+        "architecture": architecture(),
+    }
+
+
+def without_heartbeats(status: Mapping[str, Any]) -> Object:
+    """For comparing: what makes a status worth writing before its five minutes are over."""
+    conditions = [
+        {name: value for name, value in condition.items() if name != "lastHeartbeatTime"}
+        for condition in status.get("conditions") or []
+    ]
+    return {**status, "conditions": conditions}
+
+
+def event_subject(name: str) -> Object:
+    """The node as the kubelet's events name it: by its name for a uid, by which `kubectl describe` asks."""
+    return {"kind": "Node", "metadata": {"name": name, "uid": name}}

@@ -1,0 +1,190 @@
+"""Starts a pod's containers, and holds back those that crash: back-off, devices, events."""
+
+import hashlib
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.cdi.injecting import injected
+from kubeskew.kubelet.containers.images import has_unknown_programs
+from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.program import Program, program_of
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.shell import interpreter
+from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, InjectionError, combined
+from kubeskew.kubelet.pods.next_steps import Steps, should_restart
+from kubeskew.kubelet.pods.services import NodeServices
+from kubeskew.kubelet.status.container_status import Waiting
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+_RETRY_SECONDS = 10.0
+START_FAILED = 128  # the exit code of a container whose program could not be started
+_KINDS = {
+    "spec.containers": "container",
+    "spec.initContainers": "init_container",
+    "spec.ephemeralContainers": "ephemeral_container",
+}
+
+
+class ContainerStarter:
+    """The starts of one pod."""
+
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
+        self.next_try: datetime | None = None  # when a container that is held back may start
+        self._failed: dict[str, tuple[datetime, Waiting]] = {}  # container → when it is tried again, why
+        self._announced: dict[str, str] = {}  # container → id of the attempt whose back-off was told
+
+    async def start(self, pod: Object, sandbox: Sandbox, steps: Steps) -> tuple[bool, dict[str, Waiting]]:
+        """(whether any was started, why the others are held back)."""
+        self.next_try = None
+        started = False
+        held_back: dict[str, Waiting] = {}
+        for spec in steps.start:
+            started |= await self._start(pod, sandbox, spec, held_back)
+        for spec, ended in steps.restart:
+            waiting = self._back_off(pod, spec, ended)
+            if waiting is not None:
+                held_back[spec["name"]] = waiting
+                continue
+            assert ended.ends_at is not None  # noqa: S101 - it ended
+            self._services.backoff.restarted(_key(pod, spec), ended.ends_at)
+            self._services.metrics.restarted_containers.inc()
+            started |= await self._start(pod, sandbox, spec, held_back)
+        return started, held_back
+
+    def _back_off(self, pod: Object, spec: Object, ended: Container) -> Waiting | None:
+        """Why the container may not run again yet."""
+        assert ended.ends_at is not None  # noqa: S101 - it ended
+        backoff, key = self._services.backoff, _key(pod, spec)
+        until = backoff.waits_until(key, ended.ends_at)
+        if until is None:
+            return None
+        self._try_again_at(until)
+        where = f"container={spec['name']} pod={pod_spec.full_name(pod)}"
+        if self._announced.get(spec["name"]) != ended.id:
+            self._announced[spec["name"]] = ended.id
+            message = f"Back-off restarting failed container {spec['name']} in pod {pod_spec.full_name(pod)}"
+            self._tell(pod, spec, "Warning", "BackOff", message)
+        text = f"back-off {go_duration(backoff.seconds(key))} restarting failed {where}"
+        return Waiting("CrashLoopBackOff", text)
+
+    async def _start(
+        self, pod: Object, sandbox: Sandbox, spec: Object, held_back: dict[str, Waiting]
+    ) -> bool:
+        services, name = self._services, spec["name"]
+        texts, image = services.behaviour.events, spec.get("image") or ""
+        if (known := self._still_failing(name)) is not None:
+            held_back[name] = known
+            return False
+        kind = _KINDS[pod_spec.field_path(pod, name).partition("{")[0]]
+        services.metrics.started_containers.labels(kind).inc()  # attempts, as upstream's
+        self._tell_image(pod, spec, image)
+        try:
+            devices = await self._devices(pod, spec)
+            env = await self._environment(pod, sandbox, spec)
+        except (DeviceError, ConfigError) as error:
+            refused = isinstance(error, InjectionError)
+            reason = "CreateContainerError" if refused else "CreateContainerConfigError"
+            services.metrics.started_containers_errors.labels(kind, reason).inc()
+            held_back[name] = Waiting(reason, str(error))
+            until = services.clock.now() + timedelta(seconds=_RETRY_SECONDS)
+            self._failed[name] = until, held_back[name]
+            self._try_again_at(until)
+            self._tell(pod, spec, "Warning", "Failed", f"Error: {error}")
+            return False
+        failure = start_failure(spec, image)
+        container = services.runtime.start_container(
+            sandbox,
+            name,
+            image,
+            Program(0.0, START_FAILED, is_fixed=True) if failure else program_of(pod, spec),
+            env={**devices.default_env, **env, **devices.env},
+            devices=devices,
+            spec=spec,
+            failure=failure,
+        )
+        self._tell(pod, spec, "Normal", "Created", texts.created.format(name=name))
+        if failure:
+            services.metrics.started_containers_errors.labels(kind, "RunContainerError").inc()
+            self._tell(pod, spec, "Warning", "Failed", f"Error: {failure}")
+            if should_restart(pod, spec, container, services.behaviour):
+                held_back[name] = Waiting("RunContainerError", failure)
+            return True
+        self._tell(pod, spec, "Normal", "Started", texts.started.format(name=name))
+        return True
+
+    async def _devices(self, pod: Object, spec: Object) -> ContainerDevices:
+        """Of claims and of device plugins; raises DeviceError."""
+        services = self._services
+        claimed = services.devices.for_container(pod, spec)
+        asked = combined(claimed, await services.plugins.for_container(pod, spec))
+        return combined(asked, injected(services.cdi, asked.cdi_ids))
+
+    def _still_failing(self, name: str) -> Waiting | None:
+        """Why a container could not be made, until it is tried again."""
+        failed = self._failed.get(name)
+        if failed is None or self._services.clock.now() >= failed[0]:
+            return None
+        self._try_again_at(failed[0])
+        return failed[1]
+
+    def _tell_image(self, pod: Object, spec: Object, image: str) -> None:
+        """Before anything else, at every try: an image is there, or comes at once if it must be pulled."""
+        texts = self._services.behaviour.events
+        if spec.get("imagePullPolicy") != "Always":
+            self._tell(pod, spec, "Normal", "Pulled", texts.pulled.format(image=image))
+            return
+        self._tell(pod, spec, "Normal", "Pulling", f'Pulling image "{image}"')
+        took, size = pull_of(image)
+        self._tell(pod, spec, "Normal", "Pulled", texts.fetched.format(image=image, took=took, size=size))
+
+    async def _environment(self, pod: Object, sandbox: Sandbox, spec: Object) -> dict[str, str]:
+        """Raises ConfigError. What only a program can see is fetched if there is one that is understood."""
+        contents = self._services.contents
+        env = await contents.environment(pod, spec, sandbox.ip)
+        argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
+        if argv and interpreter.knows(argv[0]) and interpreter.looks_around(argv):
+            env = {**await contents.service_links(pod), **env}
+            self._services.runtime.set_volumes(sandbox.pod_uid, await contents.volumes(pod))
+        return env
+
+    def _try_again_at(self, moment: datetime) -> None:
+        self.next_try = moment if self.next_try is None else min(self.next_try, moment)
+
+    def _tell(self, pod: Object, spec: Object, kind: str, reason: str, message: str) -> None:
+        where = pod_spec.field_path(pod, spec["name"])
+        self._services.recorder.event(pod, kind, reason, message, field_path=where)
+
+
+def start_failure(spec: Object, image: str) -> str:
+    """What containerd says of a program that is not in the image; empty where it is, or may be."""
+    argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
+    name = argv[0] if argv else ""
+    if not name or interpreter.knows(name) or has_unknown_programs(image) or "$" in name:
+        return ""
+    why = f"stat {name}: no such file or directory" if "/" in name else "executable file not found in $PATH"
+    return (
+        "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+        f'runc create failed: unable to start container process: exec: "{name}": {why}: unknown'
+    )
+
+
+def _key(pod: Object, spec: Object) -> str:
+    return f"{pod_spec.uid_of(pod)}/{spec['name']}"
+
+
+def pull_of(image: str) -> tuple[str, int]:
+    """(how long, how many bytes): what is told of a pull, always the same for an image."""
+    digest = hashlib.sha256(image.encode()).digest()
+    return f"{200 + digest[0] * 3}ms", int.from_bytes(digest[1:5]) % 100_000_000 + 2_000_000
+
+
+def go_duration(seconds: float) -> str:
+    """As Go prints a duration of whole seconds: `10s`, `1m20s`, `5m0s`."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,0 +1,206 @@
+"""The pods of one node.
+
+Follows the API, admits new pods, runs one worker per pod, cleans up after lost ones.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.allocation.admission import Rejection, admit
+from kubeskew.kubelet.allocation.resizing import Judge
+from kubeskew.kubelet.containers.sandbox import Sandbox
+from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.pods.pod_worker import PodWorker
+from kubeskew.kubelet.pods.services import NodeServices
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+
+class PodManager:
+    """Starts with `start`, once the informer has synced.
+
+    Ends with `stop`, which leaves all containers running.
+    """
+
+    def __init__(self, informer: Informer, services: NodeServices, node: Callable[[], Object]) -> None:
+        self._informer = informer
+        self._services = services
+        self._node = node
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._started = False
+        self._waiting: set[str] = set()  # pods that are not admitted yet
+        self._arrivals: asyncio.Queue[PodWorker | None] = asyncio.Queue()  # None: all that were there are in
+        self._admitting: asyncio.Task[None] | None = None
+
+    def active_uids(self) -> set[str]:
+        """Pods that use the node: neither ended nor rejected."""
+        return {uid for uid, worker in self._workers.items() if worker.active}
+
+    def pods(self) -> list[Object]:
+        """All that the kubelet knows, each with its newest status."""
+        statuses = self._services.statuses
+        return [{**one.pod, "status": statuses.current(one.pod)} for one in self._workers.values()]
+
+    def active_pods(self) -> list[Object]:
+        """Those that use the node, each with its newest status."""
+        active = self.active_uids()
+        return [pod for pod in self.pods() if pod_spec.uid_of(pod) in active]
+
+    async def load(self, pod: Object) -> None:
+        """Have the files of the pod's volumes, for those who look inside its containers."""
+        if pod["spec"].get("volumes"):
+            volumes = await self._services.contents.volumes(pod)
+            self._services.runtime.set_volumes(pod_spec.uid_of(pod), volumes)
+
+    def _wake(self, uid: str) -> None:
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.wake()
+
+    def wake(self, uids: Collection[str]) -> None:
+        """Have these pods looked at again."""
+        for uid in uids:
+            self._wake(uid)
+
+    async def start(self) -> None:
+        """Take over the pods that are there: oldest first, as they were admitted before."""
+        self._informer.add_handler(self._added, self._updated, self._deleted)
+        self._informer.start()
+        await self._informer.synced()
+        self._started = True
+        self._services.runtime.on_end = self._wake
+        for pod in sorted(self._informer.list(), key=_age):
+            self._add(pod)
+        self._arrivals.put_nowait(None)
+        self._admitting = asyncio.create_task(self._admit_all(), name="pod admission")
+        for sandbox in self._services.runtime.sandboxes():
+            if sandbox.pod_uid not in self._workers:
+                log.info("pod %s/%s went while no kubelet ran", sandbox.namespace, sandbox.name)
+                self._end_orphan(sandbox)
+
+    async def stop(self) -> None:
+        """Stop working; nothing happens to the containers."""
+        self._started = False
+        await self._informer.stop()
+        admitting = [self._admitting] if self._admitting is not None else []
+        tasks = [*admitting, *self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- news from the API
+
+    def _added(self, pod: Object) -> None:
+        if self._started:
+            self._add(pod)
+
+    def _updated(self, _old: Object, pod: Object) -> None:
+        if not self._started:
+            return
+        worker = self._workers.get(pod_spec.uid_of(pod))
+        if worker is not None:
+            worker.update(pod)
+        else:
+            self._add(pod)
+
+    def _deleted(self, pod: Object) -> None:
+        worker = self._workers.get(pod_spec.uid_of(pod))
+        if worker is not None:
+            worker.remove()
+
+    def _add(self, pod: Object) -> None:
+        uid = pod_spec.uid_of(pod)
+        if uid in self._workers:
+            return
+        self._forget_namesakes(pod)
+        worker = PodWorker(pod, self._services)
+        worker.judge = Judge(
+            lambda wanted: self._verdict(wanted, alone=False),
+            lambda wanted: self._verdict(wanted, alone=True),
+        )
+        self._workers[uid] = worker
+        if worker.active and not pod_spec.is_deleted(pod):
+            self._waiting.add(uid)
+            self._arrivals.put_nowait(worker)
+        else:
+            self._run(worker)
+
+    def _forget_namesakes(self, pod: Object) -> None:
+        """A pod of the same name means that the one before it is gone, even if we were not told."""
+        name = (pod_spec.namespace_of(pod), pod_spec.name_of(pod))
+        for worker in self._workers.values():
+            if (pod_spec.namespace_of(worker.pod), pod_spec.name_of(worker.pod)) == name:
+                worker.remove()
+
+    async def _admit_all(self) -> None:
+        """One pod after the other, in the order in which they came."""
+        while True:
+            worker = await self._arrivals.get()
+            if worker is None:
+                self._services.plugins.sources_ready()
+                continue
+            try:
+                await self._admit(worker)
+            except Exception:
+                log.exception("cannot admit pod %s", pod_spec.full_name(worker.pod))
+            self._waiting.discard(worker.uid)
+            self._run(worker)
+
+    async def _admit(self, worker: PodWorker) -> None:
+        if worker.gone or pod_spec.is_deleted(worker.pod):
+            return  # nothing of it has begun
+        rejection = await self._without_devices(worker.pod) or self._verdict(worker.pod, alone=False)
+        if rejection is not None:
+            log.warning("pod %s: %s", pod_spec.full_name(worker.pod), rejection.message)
+            worker.reject(rejection.reason, rejection.message)
+
+    async def _without_devices(self, pod: Object) -> Rejection | None:
+        """Give the pod the devices of plugins that it asks for; why that cannot be done."""
+        try:
+            await self._services.plugins.admit(pod)
+        except DeviceError as error:
+            return Rejection(
+                "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
+            )
+        return None
+
+    def _verdict(self, pod: Object, *, alone: bool) -> Rejection | None:
+        """What the node says of a pod beside the others on it, or if it were alone."""
+        workers = () if alone else self._workers.values()
+        uid = pod_spec.uid_of(pod)
+        besides = self._waiting | {uid}
+        others = [one.pod for one in workers if one.active and one.uid not in besides]
+        left = self._services.behaviour.left_to_dra
+        plugged = self._services.plugins.allocated_for(pod)
+        return admit(pod, self._node(), others, left_to_dra=left, plugged=plugged)
+
+    def _end_orphan(self, sandbox: Sandbox) -> None:
+        """Stop what runs of a pod that the API no longer has."""
+        metadata = {"uid": sandbox.pod_uid, "namespace": sandbox.namespace, "name": sandbox.name}
+        worker = PodWorker(
+            {"metadata": metadata, "spec": {}, "kind": "Pod", "apiVersion": "v1"}, self._services
+        )
+        worker.remove()
+        self._run(worker)
+
+    def _run(self, worker: PodWorker) -> None:
+        uid = worker.uid
+        self._workers[uid] = worker
+        task = asyncio.create_task(worker.run(), name=f"pod {pod_spec.full_name(worker.pod)}")
+        self._tasks[uid] = task
+        task.add_done_callback(lambda _: self._ended(uid))
+
+    def _ended(self, uid: str) -> None:
+        self._workers.pop(uid, None)
+        self._tasks.pop(uid, None)
+
+
+def _age(pod: Object) -> tuple[str, str]:
+    return pod["metadata"].get("creationTimestamp") or "", pod_spec.name_of(pod)

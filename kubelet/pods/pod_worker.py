@@ -1,0 +1,281 @@
+"""One pod's life on its node: a task that brings what runs in line with what is wanted, again and again.
+
+Three states, as upstream's pod workers: *running* (start and restart containers), *terminating* (stop
+them, give devices back) and *terminated* (report the end; delete the object if it was to be deleted). A
+pod goes through them once, in this order.
+"""
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.allocation.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
+from kubeskew.kubelet.allocation.resizing import Judge, Resizer
+from kubeskew.kubelet.containers.pod_volumes import ConfigError
+from kubeskew.kubelet.containers.sandbox import Sandbox
+from kubeskew.kubelet.device_managers import DeviceError
+from kubeskew.kubelet.pods.container_starter import ContainerStarter
+from kubeskew.kubelet.pods.next_steps import next_change, next_steps
+from kubeskew.kubelet.pods.pod_killer import PodKiller
+from kubeskew.kubelet.pods.probing import Prober
+from kubeskew.kubelet.pods.services import NodeServices
+from kubeskew.kubelet.status.container_status import Waiting
+from kubeskew.kubelet.status.pod_status import View, pod_status, rejected_status
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
+_VOLUME_RETRY_SECONDS = 2.0  # upstream's waits begin at 0.5 s and double
+_DEADLINE = "Pod was active on the node longer than the specified deadline"
+
+
+class PodWorker:
+    """Drives one pod.
+
+    `update` and `remove` tell it what the API says; `run` ends when nothing is left of it.
+    """
+
+    def __init__(self, pod: Object, services: NodeServices) -> None:
+        self.pod = pod
+        self._services = services
+        self._wake = asyncio.Event()
+        self._gone = False  # the object is deleted
+        self._rejected = False
+        self._done = pod_spec.phase_of(pod) in pod_spec.TERMINAL_PHASES
+        self._killed = False  # terminating has begun
+        self._settled = False  # containers stopped, devices back, the end reported
+        self._finished = False  # the object's deletion is under way
+        self._reason = self._message = ""
+        known = (pod.get("status") or {}).get("startTime")
+        self._start_time: str = known or timestamp(services.clock.now())
+        self._starter = ContainerStarter(services)
+        self._killer = PodKiller(services)
+        self._resizer = Resizer()
+        self._prober = Prober(services.runtime, services.clock, services.recorder, self.wake)
+        self.judge: Judge | None = None  # what the node says of the pod's resources
+        self._held_back: dict[str, Waiting] = {}
+        services.statuses.observe(pod)
+
+    # -- from the API
+
+    @property
+    def uid(self) -> str:
+        return pod_spec.uid_of(self.pod)
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod takes from the node's resources."""
+        return not (self._rejected or self._done or self._settled)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the pod's object is deleted."""
+        return self._gone
+
+    def update(self, pod: Object) -> None:
+        self.pod = pod
+        self._services.statuses.observe(pod)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Look again now."""
+        self._wake.set()
+
+    def remove(self) -> None:
+        """The object is gone from the API."""
+        self._gone = True
+        self._services.statuses.forget(self.uid)
+        self._wake.set()
+
+    def reject(self, reason: str, message: str) -> None:
+        """The node does not take the pod (before `run`)."""
+        self._rejected = self._done = True
+        services = self._services
+        services.metrics.admission_rejections.labels(reason).inc()
+        services.recorder.event(self.pod, "Warning", reason, message)
+        services.statuses.put(self.pod, rejected_status(self.pod, reason, message, services.clock.now()))
+
+    # -- the loop
+
+    async def run(self) -> None:
+        """Until the pod's object is gone and nothing of it is left on the node."""
+        try:
+            while not (self._gone and self._settled):
+                try:
+                    delay = await self._sync()
+                except Exception:
+                    log.exception("cannot sync pod %s", pod_spec.full_name(self.pod))
+                    delay = RETRY_SECONDS
+                await self._pause(delay)
+        finally:
+            self._prober.stop()
+        self._services.runtime.remove_sandbox(self.uid)
+        self._services.backoff.forget(self.uid)
+
+    async def _pause(self, seconds: float | None) -> None:
+        """Until `seconds` have passed (None: for ever) or there is news."""
+        if self._gone and self._settled:
+            return
+        if seconds is None or seconds > 0:
+            waiting = asyncio.ensure_future(self._wake.wait())
+            sleeping = None if seconds is None else asyncio.ensure_future(self._services.clock.sleep(seconds))
+            tasks = [waiting] if sleeping is None else [waiting, sleeping]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+        self._wake.clear()
+
+    async def _sync(self) -> float | None:
+        """One step; seconds until the next look, None if only news matters."""
+        if self._settled:
+            self._finish()
+            return None
+        if self._done or self._killed or self._gone or pod_spec.is_deleted(self.pod):
+            return await self._terminate()
+        return await self._keep_running()
+
+    # -- running
+
+    async def _keep_running(self) -> float | None:
+        services = self._services
+        sandbox = services.runtime.sandbox(self.uid)
+        now = services.clock.now()
+        if self._past_deadline(now):
+            self._reason, self._message = "DeadlineExceeded", _DEADLINE
+            services.recorder.event(self.pod, "Normal", self._reason, self._message)
+            self._killed = True
+            return 0
+        if self._services.behaviour.resizes:
+            self._resize(sandbox, now)
+        if sandbox is not None:
+            current = {**self.pod, "status": services.statuses.current(self.pod)}
+            self._prober.follow(current, sandbox)
+        if sandbox is None or not self._is_replacing(sandbox):
+            status = self._status(sandbox, now)
+            if status["phase"] in pod_spec.TERMINAL_PHASES:
+                # Not reported before everything has stopped: something may still use the pod's devices.
+                self._killed = True
+                return 0
+            services.statuses.put(self.pod, status)
+        if sandbox is None:
+            return await self._prepare_sandbox()
+        started = await self._run_containers(sandbox, now)
+        return 0 if started else self._until_next(sandbox, now)
+
+    def _resize(self, sandbox: Sandbox | None, now: datetime) -> None:
+        """Give the containers what the pod wants by now, if the node has it."""
+        for name in self._resizer.resize(self.pod, self.judge):
+            container = sandbox.latest(name) if sandbox is not None else None
+            if sandbox is not None and container is not None and container.running(now):
+                self._killer.replace(self.pod, sandbox, container, "resize requires restart")
+
+    def _is_replacing(self, sandbox: Sandbox) -> bool:
+        """Whether a container is to be started anew: upstream stops and starts it in one step."""
+        latest = (sandbox.latest(spec["name"]) for spec in pod_spec.containers(self.pod))
+        return any(one is not None and one.id in self._killer.replaced for one in latest)
+
+    def _past_deadline(self, now: datetime) -> bool:
+        limit = self._deadline()
+        return limit is not None and now >= limit
+
+    def _deadline(self) -> datetime | None:
+        seconds = self.pod["spec"].get("activeDeadlineSeconds")
+        if seconds is None:
+            return None
+        return parse_timestamp(self._start_time) + timedelta(seconds=int(seconds))
+
+    async def _prepare_sandbox(self) -> float:
+        """Make a sandbox if devices and volumes can be had; seconds until the next look."""
+        services = self._services
+        try:
+            await services.contents.check(self.pod)
+        except ConfigError as error:
+            services.recorder.event(self.pod, "Warning", "FailedMount", str(error))
+            return _VOLUME_RETRY_SECONDS
+        try:
+            await services.devices.prepare(self.pod)
+        except DeviceError as error:
+            message = f"Failed to prepare dynamic resources: {error}"
+            services.recorder.event(self.pod, "Warning", "FailedPrepareDynamicResources", message)
+            log.warning("pod %s: %s", pod_spec.full_name(self.pod), message)
+            return RETRY_SECONDS
+        if not (self._gone or pod_spec.is_deleted(self.pod)):
+            services.metrics.started_pods.inc()
+            services.runtime.run_sandbox(self.pod)
+        return 0
+
+    async def _run_containers(self, sandbox: Sandbox, now: datetime) -> bool:
+        """Start what is due; whether anything changed for the status."""
+        steps = next_steps(self.pod, sandbox, now, self._services.behaviour, self._killer.replaced)
+        for container in steps.replace:
+            self._killer.replace(self.pod, sandbox, container)
+        started, held_back = await self._starter.start(self.pod, sandbox, steps)
+        stopped = any(not container.running(now) for container in steps.replace)
+        changed = started or stopped or held_back != self._held_back
+        self._held_back = held_back
+        return changed
+
+    def _until_next(self, sandbox: Sandbox, now: datetime) -> float | None:
+        moments = [next_change(sandbox, now), self._starter.next_try, self._deadline()]
+        if self._resizer.pending is not None:
+            moments.append(now + timedelta(seconds=RESIZE_RETRY_SECONDS))
+        soonest = min((moment for moment in moments if moment is not None), default=None)
+        return None if soonest is None else max(0.001, (soonest - now).total_seconds())
+
+    def _status(self, sandbox: Sandbox | None, now: datetime, *, ended: bool = False) -> Object:
+        view = View(
+            now=now,
+            host_ip=self._services.host_ip,
+            start_time=self._start_time,
+            held_back=self._held_back if not ended else {},
+            ended=ended,
+            reason=self._reason if ended else "",
+            message=self._message if ended else "",
+            pending_resize=None if ended else self._resizer.pending,
+            unready=frozenset(self._prober.unready),
+            unstarted=frozenset(self._prober.unstarted),
+        )
+        pod = self._resizer.allocated(self.pod)
+        current = {**pod, "status": self._services.statuses.current(self.pod)}
+        status = pod_status(current, sandbox, view, self._services.behaviour)
+        self._services.plugins.add_health(self.pod, status)
+        self._services.devices.add_health(self.pod, status)
+        return status
+
+    # -- the end
+
+    async def _terminate(self) -> float | None:
+        """Stop the containers, give the devices back, report."""
+        services = self._services
+        self._killed = True
+        self._prober.stop()
+        sandbox = services.runtime.sandbox(self.uid)
+        if sandbox is not None:
+            remaining = self._killer.kill(self.pod, sandbox)
+            if remaining > 0:
+                return remaining
+        try:
+            if not self._done:  # else it has given back what it had, or never had anything
+                await services.devices.unprepare(self.pod)
+        except DeviceError as error:
+            log.warning("pod %s: %s", pod_spec.full_name(self.pod), error)
+            return RETRY_SECONDS
+        if sandbox is not None:
+            services.runtime.stop_sandbox(sandbox)
+        if not self._done and not self._gone:
+            status = self._status(sandbox, services.clock.now(), ended=True)
+            services.statuses.put(self.pod, status)
+        self._settled = True
+        return 0
+
+    def _finish(self) -> None:
+        if pod_spec.is_deleted(self.pod) and not self._gone and not self._finished:
+            self._finished = True
+            self._services.statuses.finish(self.pod)

@@ -1,0 +1,190 @@
+"""Probes that run a command in a container (pkg/kubelet/prober, 1.36); all others succeed."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.containers.container_process import run_program
+from kubeskew.kubelet.containers.execution.driving import drive
+from kubeskew.kubelet.containers.execution.process import BytesInput
+from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.containers.sandbox import Container, Sandbox
+from kubeskew.kubelet.containers.shell import interpreter
+
+Object = dict[str, Any]
+
+_MOST_OUTPUT = 10 << 10
+_TIMED_OUT = -1
+
+
+async def run_in_container(
+    runtime: FakeRuntime,
+    clock: Clock,
+    sandbox: Sandbox,
+    container: Container,
+    argv: list[str],
+    seconds: float,
+) -> tuple[int, str]:
+    """(exit code, output) of a command; a negative code after so many seconds without an end."""
+    inside = runtime.inside(sandbox, container)
+    inside.advance()
+    output = bytearray()
+    files = runtime.recording(inside)
+    process = inside.process(BytesInput(), output.extend, output.extend, tty=False, files=files)
+
+    async def receive() -> bytes:
+        return b""
+
+    async def flush() -> None:
+        runtime.keep_files(inside)
+
+    running = asyncio.ensure_future(drive(run_program(process, argv), clock, receive, flush))
+    waiting = asyncio.ensure_future(clock.sleep(seconds))
+    both: set[asyncio.Future[Any]] = {running, waiting}
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        code = running.result() if running.done() else _TIMED_OUT
+    finally:
+        running.cancel()
+        waiting.cancel()
+    return code, output[:_MOST_OUTPUT].decode("utf-8", "replace")
+
+
+def command_of(handler: Object | None) -> list[str]:
+    """The command of a probe, where the fake containers have it; empty for any other."""
+    argv: list[str] = ((handler or {}).get("exec") or {}).get("command") or []
+    return argv if argv and interpreter.knows(argv[0]) else []
+
+
+class Prober:
+    """The probes of one pod. `changed` is told when a container became ready, unready or started."""
+
+    def __init__(
+        self, runtime: FakeRuntime, clock: Clock, recorder: EventRecorder, changed: Callable[[], None]
+    ) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._recorder = recorder
+        self._changed = changed
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by container id
+        self.unready: set[str] = set()  # names of containers
+        self.unstarted: set[str] = set()
+
+    def follow(self, pod: Object, sandbox: Sandbox) -> None:
+        """Probe what runs and is not probed yet."""
+        now = self._clock.now()
+        for spec in [*pod_spec.containers(pod), *pod_spec.init_containers(pod)]:
+            container = sandbox.latest(spec["name"])
+            if container is None or container.id in self._tasks or not container.running(now):
+                continue
+            probes = {
+                kind: command_of(spec.get(f"{kind}Probe")) for kind in ("startup", "readiness", "liveness")
+            }
+            if not any(probes.values()) or not self._runtime.inside(sandbox, container).setting.runs_here:
+                continue
+            was_ready = _was_ready(pod, container)
+            self.unready.discard(spec["name"])
+            self.unstarted.discard(spec["name"])
+            if (probes["readiness"] or probes["startup"]) and not was_ready:
+                self.unready.add(spec["name"])
+            if probes["startup"] and not was_ready:
+                self.unstarted.add(spec["name"])
+            work = self._probe(pod, sandbox, container, spec, probes)
+            self._tasks[container.id] = asyncio.create_task(work, name=f"probes of {spec['name']}")
+
+    def stop(self) -> None:
+        """Probe no more."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+
+    async def _probe(
+        self, pod: Object, sandbox: Sandbox, container: Container, spec: Object, probes: dict[str, list[str]]
+    ) -> None:
+        name = spec["name"]
+
+        def loop(kind: str, verdict: Callable[[bool], bool]) -> Coroutine[Any, Any, None]:
+            return self._loop(pod, sandbox, container, (kind, spec[f"{kind}Probe"], probes[kind]), verdict)
+
+        def started(succeeds: bool) -> bool:
+            if not succeeds:
+                self._restart(pod, sandbox, container, "startup")
+            else:
+                self.unstarted.discard(name)
+                if not probes["readiness"]:
+                    self.unready.discard(name)
+            return False
+
+        def ready(succeeds: bool) -> bool:
+            (self.unready.discard if succeeds else self.unready.add)(name)
+            return True
+
+        def alive(succeeds: bool) -> bool:
+            if not succeeds:
+                self._restart(pod, sandbox, container, "liveness")
+            return succeeds
+
+        if name in self.unstarted:
+            await loop("startup", started)
+        others = [("readiness", ready), ("liveness", alive)]
+        await asyncio.gather(*(loop(kind, verdict) for kind, verdict in others if probes[kind]))
+
+    async def _loop(
+        self,
+        pod: Object,
+        sandbox: Sandbox,
+        container: Container,
+        asked: tuple[str, Object, list[str]],
+        verdict: Callable[[bool], bool],
+    ) -> None:
+        """Ask again and again; `verdict` is told when a threshold is reached, and says whether to go on."""
+        kind, probe, argv = asked
+        clock = self._clock
+        begins = container.started_at + timedelta(seconds=probe.get("initialDelaySeconds") or 0)
+        await clock.sleep((begins - clock.now()).total_seconds())
+        last, count = True, 0
+        told: bool | None = None
+        while container.running(clock.now()):
+            seconds = float(probe.get("timeoutSeconds") or 1)
+            code, output = await run_in_container(self._runtime, clock, sandbox, container, argv, seconds)
+            if not container.running(clock.now()):
+                return
+            succeeds = code == 0
+            count = count + 1 if succeeds == last else 1
+            last = succeeds
+            if not succeeds:
+                why = (
+                    output
+                    if code >= 0
+                    else f"command timed out: {' '.join(argv)!r} timed out after {seconds:g}s"
+                )
+                text = f"{kind.capitalize()} probe failed: {why}"
+                self._tell(pod, container, "Warning", "Unhealthy", text)
+            threshold = probe.get("successThreshold") or 1 if succeeds else probe.get("failureThreshold") or 3
+            if count >= threshold and told != succeeds:
+                told = succeeds
+                goes_on = verdict(succeeds)
+                self._changed()
+                if not goes_on:
+                    return
+            await clock.sleep(float(probe.get("periodSeconds") or 10))
+
+    def _restart(self, pod: Object, sandbox: Sandbox, container: Container, kind: str) -> None:
+        text = f"Container {container.name} failed {kind} probe, will be restarted"
+        self._tell(pod, container, "Normal", "Killing", text)
+        self._runtime.stop_container(sandbox, container, pod_spec.grace_seconds(pod))
+
+    def _tell(self, pod: Object, container: Container, kind: str, reason: str, text: str) -> None:
+        where = pod_spec.field_path(pod, container.name)
+        self._recorder.event(pod, kind, reason, text, field_path=where)
+
+
+def _was_ready(pod: Object, container: Container) -> bool:
+    """Whether the pod's status says that this very container is ready: another kubelet found that."""
+    status = pod.get("status") or {}
+    listed = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
+    return any(one.get("containerID") == container.container_id and one.get("ready") for one in listed)

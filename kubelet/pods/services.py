@@ -1,0 +1,33 @@
+"""What a pod worker works with: the parts of one node's kubelet, passed as one value."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubeskew.apimachinery.client.recorder import EventRecorder
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.kubelet.containers.pod_volumes import PodContents
+from kubeskew.kubelet.containers.runtime import FakeRuntime
+from kubeskew.kubelet.device_managers import DevicePlugins, PodDevices
+from kubeskew.kubelet.features import Behaviour
+from kubeskew.kubelet.metrics import KubeletMetrics
+from kubeskew.kubelet.pods.backoff import CrashBackoff
+from kubeskew.kubelet.status.status_manager import StatusWriter
+
+
+@dataclass(frozen=True, slots=True)
+class NodeServices:
+    """One node's."""
+
+    node_name: str
+    host_ip: str
+    clock: Clock
+    behaviour: Behaviour
+    runtime: FakeRuntime
+    statuses: StatusWriter
+    recorder: EventRecorder
+    backoff: CrashBackoff
+    devices: PodDevices
+    plugins: DevicePlugins
+    cdi: Path  # the directory of CDI specs
+    metrics: KubeletMetrics
+    contents: PodContents

@@ -1,0 +1,142 @@
+"""Writes pod statuses to the API server, in the background: the newest wins, one write per pod at a time.
+
+Also the last act of a pod's life: the DELETE that takes the object away once its containers are gone
+(pkg/kubelet/status/status_manager.go, syncPod).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.kubelet import pod_spec
+from kubeskew.kubelet.status.patch import status_patch
+
+log = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+
+# The last one for all that follow. Upstream tries every 10 s, but its servers are away for longer.
+_RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known and wanted of one pod."""
+
+    pod: Object  # as the server last showed it
+    wanted: Object | None = None
+    sent: Object | None = None
+    finished: bool = False  # delete the object when the status is written
+    task: asyncio.Task[None] | None = None
+
+
+class StatusWriter:
+    """The statuses of one node's pods."""
+
+    def __init__(self, client: APIClient, clock: Clock, owned: Sequence[str]) -> None:
+        self._client = client
+        self._owned = owned
+        self._clock = clock
+        self._entries: dict[str, _Entry] = {}
+
+    def observe(self, pod: Object) -> None:
+        """The server shows the pod like this now."""
+        entry = self._entries.get(pod_spec.uid_of(pod))
+        if entry is not None:
+            entry.pod = pod
+
+    def put(self, pod: Object, status: Object) -> None:
+        """Have the pod's status written, unless that is what was written last."""
+        entry = self._entry(pod)
+        entry.wanted = status
+        if status != entry.sent:
+            self._wake(entry)
+
+    def finish(self, pod: Object) -> None:
+        """Delete the pod's object once its newest status is written."""
+        entry = self._entry(pod)
+        entry.finished = True
+        self._wake(entry)
+
+    def forget(self, uid: str) -> None:
+        """The pod's object is gone."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None and entry.task is not None and entry.task is not asyncio.current_task():
+            entry.task.cancel()
+
+    def current(self, pod: Object) -> Object:
+        """The status as it is or will be at the server."""
+        entry = self._entries.get(pod_spec.uid_of(pod))
+        written = entry.wanted if entry is not None else None
+        return {**(pod.get("status") or {}), **(written or {})}
+
+    async def close(self) -> None:
+        """Stop writing; what is not written is written by the next kubelet."""
+        tasks = [entry.task for entry in self._entries.values() if entry.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _entry(self, pod: Object) -> _Entry:
+        return self._entries.setdefault(pod_spec.uid_of(pod), _Entry(pod))
+
+    def _wake(self, entry: _Entry) -> None:
+        if entry.task is None or entry.task.done():
+            name = f"status of {pod_spec.full_name(entry.pod)}"
+            entry.task = asyncio.create_task(self._write(entry), name=name)
+
+    async def _write(self, entry: _Entry) -> None:
+        """Until the server has what is wanted."""
+        tries = 0
+        while self._open(entry):
+            try:
+                if entry.wanted is not None and entry.wanted != entry.sent:
+                    await self._patch(entry, entry.wanted)
+                else:
+                    await self._delete(entry)
+                    entry.finished = False
+            except CONNECTION_ERRORS as error:
+                log.debug("status of %s not written yet: %s", pod_spec.full_name(entry.pod), error)
+            except StatusError as error:
+                if error.code == 404 or _other_uid(error):
+                    return  # the object is gone, or another pod has its name
+                log.warning("status of %s: %s", pod_spec.full_name(entry.pod), error)
+            else:
+                tries = 0
+                continue
+            await self._clock.sleep(_RETRY_SECONDS[min(tries, len(_RETRY_SECONDS) - 1)])
+            tries += 1
+
+    @staticmethod
+    def _open(entry: _Entry) -> bool:
+        return entry.finished or (entry.wanted is not None and entry.wanted != entry.sent)
+
+    async def _patch(self, entry: _Entry, wanted: Object) -> None:
+        changes = status_patch(entry.pod.get("status") or {}, wanted, self._owned)
+        if changes:
+            metadata = entry.pod["metadata"]
+            body = {"metadata": {"uid": metadata["uid"]}, "status": changes}
+            entry.pod = await self._client.patch(
+                PODS, metadata["name"], metadata["namespace"], body, STRATEGIC_PATCH, subresource="status"
+            )
+        entry.sent = wanted
+
+    async def _delete(self, entry: _Entry) -> None:
+        metadata = entry.pod["metadata"]
+        await self._client.delete(
+            PODS,
+            metadata["name"],
+            metadata["namespace"],
+            grace_period=0,
+            preconditions={"uid": metadata["uid"]},
+        )
+
+
+def _other_uid(error: StatusError) -> bool:
+    return error.code in {409, 422} and "uid" in error.message.lower()
