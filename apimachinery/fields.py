@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.labels import SelectorError
-from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.memoizing import remembered
 
 _TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)(?P<value>.*)", re.DOTALL)
 _SPECIAL = {"\\": "\\\\", ",": "\\,", "=": "\\="}

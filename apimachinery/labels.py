@@ -9,7 +9,7 @@ from typing import Any
 from kubeskew.apimachinery import label_syntax
 from kubeskew.apimachinery.go_text import quoted
 from kubeskew.apimachinery.label_requirements import EQUAL, ORDERED, Operator, Requirement, SelectorError
-from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.memoizing import remembered
 
 __all__ = [
     "EVERYTHING",

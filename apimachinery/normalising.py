@@ -16,8 +16,8 @@ from typing import Any, Final
 from kubeskew.apimachinery import shapes
 from kubeskew.apimachinery.clock import micro_timestamp, timestamp
 from kubeskew.apimachinery.go_numbers import as_written, number
+from kubeskew.apimachinery.memoizing import remembered
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.remembering import remembered
 from kubeskew.apimachinery.schema import JSON, Field, Kind, Schema
 
 Normaliser = Callable[[Any, list[str]], Any]  # (value, names of unknown fields met: appended to)

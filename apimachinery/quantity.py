@@ -14,7 +14,7 @@ from functools import total_ordering
 from typing import Any
 
 from kubeskew.apimachinery import quantity_arithmetic as arithmetic
-from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.memoizing import remembered
 
 WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_SUFFIX = "unable to parse quantity's suffix"

@@ -17,8 +17,8 @@ from kubeskew.apiserver.aggregation.local import built_in
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.reconciling import must_be_replaced, reconciled
 from kubeskew.apiserver.fairness import defaults
+from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.options import ServerOptions
-from kubeskew.apiserver.request import Handler, Request
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import known_object
@@ -116,7 +116,7 @@ async def _tolerant(dispatch: Handler, request: Request, reason: str) -> bool:
 
 
 def _request(method: str, path: str, obj: Object | None) -> Request:
-    from kubeskew.apiserver import request_info
+    from kubeskew.apiserver.http import request_info
 
     body = b"" if obj is None else orjson.dumps(obj)
     request = Request.of(method, path, {"user-agent": "kube-apiserver"}, body)

@@ -20,8 +20,8 @@ from kubeskew.apimachinery.component import (
     version_option,
 )
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.accounts import ISSUER
 from kubeskew.apiserver.options import ServerOptions
+from kubeskew.apiserver.serviceaccount import ISSUER
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _FILES = frozenset(
@@ -234,8 +234,8 @@ def _path(path: str | None) -> str:
 
 
 async def _main(options: ServerOptions, world: World) -> None:
+    from kubeskew.apiserver.http.self_signed import CertificateFilesError
     from kubeskew.apiserver.server import serve
-    from kubeskew.apiserver.serving.self_signed import CertificateFilesError
     from kubeskew.apiserver.storage.failures import StorageError
 
     stop = asyncio.Event()

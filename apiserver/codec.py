@@ -13,10 +13,10 @@ from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import Object, internal
 from kubeskew.apimachinery.normalising import WrongShape, normalise
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
-from kubeskew.apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
-from kubeskew.apiserver.definitions.model import CustomResource
-from kubeskew.apiserver.encoding import encode, loads
-from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
+from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.storage.encoding import encode, loads
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
 from kubeskew.apiserver.webhooks.client import WebhookClient

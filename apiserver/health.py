@@ -5,7 +5,7 @@ Source: k8s.io/apiserver/pkg/server/healthz/healthz.go, 1.36.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kubeskew.apiserver.request import Response, text
+from kubeskew.apiserver.http.request import Response, text
 
 Check = Callable[[], bool]
 PROBES = ("healthz", "livez", "readyz")

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Gauge, Metric
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.http.request_info import RequestInfo
 
 # k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, 1.36.
 _SECONDS = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubeskew.apiserver.accounts import ISSUER
+from kubeskew.apiserver.serviceaccount import ISSUER
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from kubeskew.apiserver.filters.deadlines import with_deadline
 from kubeskew.apiserver.filters.fairness import Fairness, with_fairness
 from kubeskew.apiserver.filters.impersonating import with_impersonation
 from kubeskew.apiserver.filters.in_flight import with_max_in_flight
-from kubeskew.apiserver.filters.panics import with_panic_recovery
+from kubeskew.apiserver.filters.recovery import with_panic_recovery
 from kubeskew.apiserver.filters.request_infos import with_request_info
 from kubeskew.apiserver.filters.warning_headers import with_warnings
+from kubeskew.apiserver.http.request import Handler
 from kubeskew.apiserver.metrics import RequestMetrics
-from kubeskew.apiserver.request import Handler
 
 
 def build(

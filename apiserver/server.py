@@ -9,12 +9,13 @@ from pathlib import Path
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.component import World, settle_memory
 from kubeskew.apiserver import bootstrap, hooks, pipeline
-from kubeskew.apiserver.accounts.keys import AccountKeys
 from kubeskew.apiserver.admission.chain import admission_chain
-from kubeskew.apiserver.admission.policies.type_checking import TypeChecking
+from kubeskew.apiserver.admission.policy.type_checking import TypeChecking
 from kubeskew.apiserver.aggregation.availability import Availability
 from kubeskew.apiserver.aggregation.local import LocalServices
 from kubeskew.apiserver.aggregation.registered import registered
+from kubeskew.apiserver.apiextensions.controllers import DefinitionControllers
+from kubeskew.apiserver.apiextensions.table import composed
 from kubeskew.apiserver.authentication import TokenSource
 from kubeskew.apiserver.authentication.accounts import AccountTokens
 from kubeskew.apiserver.authentication.authorities import Authorities
@@ -24,19 +25,18 @@ from kubeskew.apiserver.authentication.tokens import TokenFile
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.codec import Codec
-from kubeskew.apiserver.definitions.controllers import DefinitionControllers
-from kubeskew.apiserver.definitions.table import composed
 from kubeskew.apiserver.filters.fairness import Fairness
-from kubeskew.apiserver.handlers.dispatching import Dispatcher, is_served
-from kubeskew.apiserver.handlers.paths import Paths
+from kubeskew.apiserver.handlers.dispatch import Dispatcher, is_served
 from kubeskew.apiserver.health import HealthChecks
+from kubeskew.apiserver.http.listener import Front, tls_context
+from kubeskew.apiserver.http.request import Handler, Lifetime, Request, Response
+from kubeskew.apiserver.http.self_signed import serving_pair
 from kubeskew.apiserver.metrics import FlowMetrics, RequestMetrics
 from kubeskew.apiserver.nodes.connections import NodeConnections
 from kubeskew.apiserver.options import ServerOptions
-from kubeskew.apiserver.request import Handler, Lifetime, Request, Response
+from kubeskew.apiserver.routes.paths import Paths
+from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.services import Services
-from kubeskew.apiserver.serving.listener import Front, tls_context
-from kubeskew.apiserver.serving.self_signed import serving_pair
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.storage.records import ComponentEvent
 from kubeskew.apiserver.wakeups import Wakeups

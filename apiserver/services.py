@@ -8,20 +8,20 @@ from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.accounts.keys import AccountKeys
 from kubeskew.apiserver.admission import AdmissionChain
 from kubeskew.apiserver.aggregation.registered import Registered
+from kubeskew.apiserver.apiextensions.table import ComposedTable
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.background import Background
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.list_cache import Listed
+from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.codec import Codec, Form
-from kubeskew.apiserver.definitions.table import ComposedTable
-from kubeskew.apiserver.derived import Derived
-from kubeskew.apiserver.generations import Generations
-from kubeskew.apiserver.listed import Listed
+from kubeskew.apiserver.http.request import Lifetime
 from kubeskew.apiserver.metrics import RequestMetrics
 from kubeskew.apiserver.registry.registry import Registry
-from kubeskew.apiserver.request import Lifetime
+from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.webhooks.client import WebhookClient
 from kubeskew.apiserver.webhooks.endpoints import ServiceResolver

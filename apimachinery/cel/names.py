@@ -5,7 +5,7 @@ Source: k8s.io/apiserver/pkg/cel/escaping.go, 1.36.
 
 import re
 
-from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.memoizing import remembered
 
 _RESERVED = frozenset(
     [

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from kubeskew.apimachinery.cel.errors import EvaluationError
-from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.memoizing import remembered
 
 _GO = {
     "missing ]": "missing closing ]",

@@ -15,8 +15,8 @@ from kubeskew.apimachinery.defaulting.context import (
     struct,
 )
 from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.memoizing import remembered
 from kubeskew.apimachinery.quantity import Quantity
-from kubeskew.apimachinery.remembering import remembered
 
 FILE_MODE = 0o644
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -15,7 +15,7 @@ import orjson
 
 from kubeskew.apimachinery import go_json
 from kubeskew.apimachinery.go_text import quoted
-from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.memoizing import remembered
 
 Path = tuple[str, ...]
 

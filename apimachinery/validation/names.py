@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kubeskew.apimachinery.remembering import remembered
+from kubeskew.apimachinery.memoizing import remembered
 
 NameCheck = Callable[[str, bool], list[str]]
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from kubeskew.apimachinery.errors import Object, StatusError, forbidden
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.user import User
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"

@@ -8,33 +8,34 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apiserver.admission import AdmissionChain, Plugin, optional
-from kubeskew.apiserver.admission.certificates import (
+from kubeskew.apiserver.admission import AdmissionChain, Plugin
+from kubeskew.apiserver.admission.escalation import Escalation
+from kubeskew.apiserver.admission.plugins import optional
+from kubeskew.apiserver.admission.plugins.certificates import (
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
 )
-from kubeskew.apiserver.admission.claim_resize import PersistentVolumeClaimResize
-from kubeskew.apiserver.admission.default_classes import DefaultIngressClass, DefaultStorageClass
-from kubeskew.apiserver.admission.default_tolerations import DefaultTolerationSeconds
-from kubeskew.apiserver.admission.escalation import Escalation
-from kubeskew.apiserver.admission.limit_ranger import LimitRanger
-from kubeskew.apiserver.admission.mutating_policies import MutatingAdmissionPolicy
-from kubeskew.apiserver.admission.mutating_webhooks import MutatingAdmissionWebhook
-from kubeskew.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from kubeskew.apiserver.admission.node_restriction import NodeRestriction
-from kubeskew.apiserver.admission.owner_references import OwnerReferencesPermissionEnforcement
+from kubeskew.apiserver.admission.plugins.claim_resize import PersistentVolumeClaimResize
+from kubeskew.apiserver.admission.plugins.default_classes import DefaultIngressClass, DefaultStorageClass
+from kubeskew.apiserver.admission.plugins.default_tolerations import DefaultTolerationSeconds
+from kubeskew.apiserver.admission.plugins.limit_ranger import LimitRanger
+from kubeskew.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from kubeskew.apiserver.admission.plugins.node_restriction import NodeRestriction
+from kubeskew.apiserver.admission.plugins.owner_references import OwnerReferencesPermissionEnforcement
+from kubeskew.apiserver.admission.plugins.priority import Priority
+from kubeskew.apiserver.admission.plugins.resource_quota import ResourceQuota
+from kubeskew.apiserver.admission.plugins.runtime_class import RuntimeClass
+from kubeskew.apiserver.admission.plugins.service_account import ServiceAccount
+from kubeskew.apiserver.admission.plugins.storage_protection import StorageObjectInUseProtection
+from kubeskew.apiserver.admission.plugins.taint_nodes import TaintNodesByCondition
+from kubeskew.apiserver.admission.plugins.topology_labels import PodTopologyLabels
+from kubeskew.apiserver.admission.plugins.trust_bundles import ClusterTrustBundleAttest
 from kubeskew.apiserver.admission.podsecurity.plugin import PodSecurity
-from kubeskew.apiserver.admission.priority import Priority
-from kubeskew.apiserver.admission.resource_quota import ResourceQuota
-from kubeskew.apiserver.admission.runtime_class import RuntimeClass
-from kubeskew.apiserver.admission.service_account import ServiceAccount
-from kubeskew.apiserver.admission.storage_protection import StorageObjectInUseProtection
-from kubeskew.apiserver.admission.taint_nodes import TaintNodesByCondition
-from kubeskew.apiserver.admission.topology_labels import PodTopologyLabels
-from kubeskew.apiserver.admission.trust_bundles import ClusterTrustBundleAttest
-from kubeskew.apiserver.admission.validating_policies import ValidatingAdmissionPolicy
-from kubeskew.apiserver.admission.validating_webhooks import ValidatingAdmissionWebhook
+from kubeskew.apiserver.admission.policy.mutating import MutatingAdmissionPolicy
+from kubeskew.apiserver.admission.policy.validating import ValidatingAdmissionPolicy
+from kubeskew.apiserver.admission.webhook.mutating import MutatingAdmissionWebhook
+from kubeskew.apiserver.admission.webhook.validating import ValidatingAdmissionWebhook
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.services import Services

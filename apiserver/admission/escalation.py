@@ -20,7 +20,7 @@ from kubeskew.apiserver.authorization.bindings import (
 )
 from kubeskew.apiserver.authorization.covering import compact, printed, uncovered
 from kubeskew.apiserver.authorization.rules import Rule, rules_of
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import MASTERS_GROUP
 
 _EVERYTHING = (Rule(("*",), ("*",), ("*",), (), ()), Rule(("*",), (), (), (), ("*",)))

@@ -6,9 +6,9 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/{create,rest}.go (ConnectResourc
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apiserver import parameters
 from kubeskew.apiserver.admission import CONNECT, CREATE, Attributes
-from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.http import parameters
+from kubeskew.apiserver.http.request import Request
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.services import Scope

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import Object, StatusError
 from kubeskew.apiserver.aggregation.registered import RESOURCE, Remote
-from kubeskew.apiserver.encoding import dumps, loads
+from kubeskew.apiserver.http.request import Handler, Request
+from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.nodes.exchange import DialError
-from kubeskew.apiserver.request import Handler, Request
-from kubeskew.apiserver.request_info import parse
+from kubeskew.apiserver.storage.encoding import dumps, loads
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import known_object

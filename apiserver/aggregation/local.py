@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import Object, StatusError
 from kubeskew.apiserver.aggregation.registered import GROUP, RESOURCE
-from kubeskew.apiserver.encoding import dumps
-from kubeskew.apiserver.request import Handler, Request
-from kubeskew.apiserver.request_info import parse
+from kubeskew.apiserver.http.request import Handler, Request
+from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import known_object

@@ -15,10 +15,10 @@ from urllib.parse import quote, urlencode
 
 from kubeskew.apiserver.aggregation.registered import Remote
 from kubeskew.apiserver.filters.deadlines import MAX_SECONDS
+from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.nodes.answers import Answer, Headers
 from kubeskew.apiserver.nodes.exchange import Address, DialError, send
-from kubeskew.apiserver.nodes.passing import framing, is_upgrade, passed_on, streamed, switched
-from kubeskew.apiserver.request import Request, Response, text
+from kubeskew.apiserver.nodes.upgrade_proxy import framing, is_upgrade, passed_on, streamed, switched
 from kubeskew.apiserver.user import User
 from kubeskew.apiserver.webhooks import failures
 from kubeskew.apiserver.webhooks.endpoints import ResolutionError

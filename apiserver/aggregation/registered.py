@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apiserver.definitions.ordering import version_order
-from kubeskew.apiserver.derived import Derived
+from kubeskew.apiserver.apiextensions.ordering import version_order
+from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.storage.interfaces import Store
 
 RESOURCE = "apiservices.apiregistration.k8s.io"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.user import User
 
 

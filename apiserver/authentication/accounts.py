@@ -13,11 +13,11 @@ from kubeskew.apimachinery.clock import Clock, parse_timestamp
 from kubeskew.apimachinery.errors import GroupResource, Object, not_found
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.web_tokens import Token, WrongTokenError, verified
-from kubeskew.apiserver.accounts import group_names, user_name
-from kubeskew.apiserver.accounts.issuing import PRIVATE
-from kubeskew.apiserver.accounts.keys import AccountKeys
 from kubeskew.apiserver.authentication import Identity, TokenError
-from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.serviceaccount import group_names, user_name
+from kubeskew.apiserver.serviceaccount.issuing import PRIVATE
+from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import object_of

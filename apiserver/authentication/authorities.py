@@ -6,8 +6,8 @@ The transport takes certificates of both. A proxy's certificate makes nobody a c
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kubeskew.apiserver.generations import Generations
-from kubeskew.apiserver.request import Peer
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.http.request import Peer
 
 if TYPE_CHECKING:
     from cryptography import x509

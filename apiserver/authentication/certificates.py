@@ -4,8 +4,8 @@ import math
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.authentication.authorities import Authorities, Authority
-from kubeskew.apiserver.generations import Generations
-from kubeskew.apiserver.request import Peer, Request
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.http.request import Peer, Request
 from kubeskew.apiserver.user import User, authenticated
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"

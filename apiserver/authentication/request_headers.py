@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.authentication.authorities import Authorities, Authority
-from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.user import User, authenticated
 
 

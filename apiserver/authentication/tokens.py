@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from kubeskew.apimachinery import base64url
 from kubeskew.apiserver.authentication import Identity, TokenError
-from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.user import User, authenticated
 
 WEBSOCKET_TOKEN = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - what stands before a token

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kubeskew.apiserver.authentication import Authenticator, Identity, TokenError, TokenSource
 from kubeskew.apiserver.authentication.tokens import bearer_token, websocket_token
-from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.user import ANONYMOUS, UNAUTHENTICATED_GROUP, User
 
 ANONYMOUS_USER = User(ANONYMOUS, groups=(UNAUTHENTICATED_GROUP,))

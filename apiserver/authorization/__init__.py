@@ -8,7 +8,7 @@ import html
 from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, forbidden
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User
 
 

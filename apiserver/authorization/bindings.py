@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apiserver.authorization.rules import Rule, rules_of
-from kubeskew.apiserver.following import Following
+from kubeskew.apiserver.caching.change_tracker import Following
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import known_object

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apiserver.authorization.references import Reference, references, volume_secrets
-from kubeskew.apiserver.following import Following
+from kubeskew.apiserver.caching.change_tracker import Following
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import known_object

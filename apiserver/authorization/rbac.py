@@ -10,8 +10,8 @@ from typing import NamedTuple
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.authorization.bindings import Bindings, Grant
 from kubeskew.apiserver.authorization.rules import Rule
-from kubeskew.apiserver.generations import Generations
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User
 
 _USERS = 2_000  # pairs of user and namespace, twice

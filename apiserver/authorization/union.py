@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/authorization/union/union.go and authorizerfactory/
 from collections.abc import Sequence
 
 from kubeskew.apiserver.authorization import Authorizer, Decision, Rules
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import MASTERS_GROUP, User
 
 _ALLOWED = Decision(True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apiserver.request import Headers
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.http.request import Headers
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User
 
 _ACCOUNT = "system:serviceaccount:"

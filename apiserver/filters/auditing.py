@@ -2,9 +2,9 @@
 
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apiserver import statuses
+from kubeskew.apiserver.http import statuses
+from kubeskew.apiserver.http.request import Handler, Request, Response
 from kubeskew.apiserver.metrics import RequestMetrics
-from kubeskew.apiserver.request import Handler, Request, Response
 
 _ID_MAX = 64  # characters of a client's own id; as upstream
 

@@ -2,7 +2,7 @@
 
 from kubeskew.apimachinery import errors
 from kubeskew.apiserver.authentication import Authenticator
-from kubeskew.apiserver.request import Handler, Request, Response
+from kubeskew.apiserver.http.request import Handler, Request, Response
 
 
 def with_authentication(handler: Handler, authenticator: Authenticator) -> Handler:

@@ -1,8 +1,8 @@
 """Ask whether the user may do this."""
 
-from kubeskew.apiserver import statuses
 from kubeskew.apiserver.authorization import Authorizer, refusal
-from kubeskew.apiserver.request import Handler, Request, Response
+from kubeskew.apiserver.http import statuses
+from kubeskew.apiserver.http.request import Handler, Request, Response
 
 
 def with_authorization(handler: Handler, authorizer: Authorizer) -> Handler:

@@ -6,15 +6,15 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 from functools import partial
 
 from kubeskew.apimachinery.errors import Object, StatusError
-from kubeskew.apiserver import statuses
-from kubeskew.apiserver.derived import Derived, Read
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.store_cache import Derived, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow
 from kubeskew.apiserver.fairness.defaults import GROUP
 from kubeskew.apiserver.fairness.levels import Levels, RejectedError
-from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.http import statuses
+from kubeskew.apiserver.http.request import Handler, Request, Response, text
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.metrics import FlowMetrics
-from kubeskew.apiserver.request import Handler, Request, Response, text
-from kubeskew.apiserver.request_info import RequestInfo
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.unreadable import stored_object
 from kubeskew.apiserver.user import User

@@ -12,11 +12,11 @@ from urllib.parse import unquote
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.validation import names
-from kubeskew.apiserver.accounts import USER_PREFIX, group_names
 from kubeskew.apiserver.authorization import Authorizer, refusal
-from kubeskew.apiserver.request import Handler, Request, Response
-from kubeskew.apiserver.request_info import RequestInfo
-from kubeskew.apiserver.statuses import internal_error
+from kubeskew.apiserver.http.request import Handler, Request, Response
+from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.http.statuses import internal_error
+from kubeskew.apiserver.serviceaccount import USER_PREFIX, group_names
 from kubeskew.apiserver.user import ANONYMOUS, MASTERS_GROUP, UNAUTHENTICATED_GROUP, User, authenticated
 
 _HEADER, _EXTRA = "impersonate-", "impersonate-extra-"

@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/server/filters/maxinflight.go, 1.36 (masters are never refused).
 """
 
-from kubeskew.apiserver.request import Handler, Request, Response, text
+from kubeskew.apiserver.http.request import Handler, Request, Response, text
 from kubeskew.apiserver.user import MASTERS_GROUP
 
 

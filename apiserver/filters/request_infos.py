@@ -3,9 +3,9 @@
 Source: k8s.io/apiserver/pkg/endpoints/filters/requestinfo.go, 1.36.
 """
 
-from kubeskew.apiserver import request_info
-from kubeskew.apiserver.request import Handler, Request, Response
-from kubeskew.apiserver.statuses import internal_error
+from kubeskew.apiserver.http import request_info
+from kubeskew.apiserver.http.request import Handler, Request, Response
+from kubeskew.apiserver.http.statuses import internal_error
 
 
 def with_request_info(handler: Handler) -> Handler:

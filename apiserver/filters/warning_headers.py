@@ -7,8 +7,8 @@ from itertools import accumulate
 from unicodedata import category
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apiserver import statuses
-from kubeskew.apiserver.request import Handler, Request, Response
+from kubeskew.apiserver.http import statuses
+from kubeskew.apiserver.http.request import Handler, Request, Response
 
 _MOST = 4 * 1024  # characters of all texts; beyond, each is cut, and they are told until they are as many
 _CUT = 256

@@ -16,11 +16,11 @@ from kubeskew.apimachinery.patching.merge_patch import apply_merge_patch
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apimachinery.structural import Structural
-from kubeskew.apiserver import bodies
-from kubeskew.apiserver.encoding import dumps
-from kubeskew.apiserver.media_types import JSON_PATCH
-from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.http import bodies
+from kubeskew.apiserver.http.media_types import JSON_PATCH
+from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.encoding import dumps
 
 _IGNORE, _STRICT, _WARN = "Ignore", "Strict", "Warn"
 _SCHEME = 'scheme "pkg/api/legacyscheme/scheme.go:30"'

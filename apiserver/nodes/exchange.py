@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.streaming import Pipe
+from kubeskew.apiserver.http.request import BodyBrokenError
 from kubeskew.apiserver.nodes.answers import Answer, read_answer
-from kubeskew.apiserver.request import BodyBrokenError
 
 _HEAD_LIMIT = 1 << 18
 _HEAD_SECONDS = 30.0

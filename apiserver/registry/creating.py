@@ -11,13 +11,13 @@ from kubeskew.apimachinery.errors import Object, StatusError
 from kubeskew.apimachinery.go_numbers import parse_uint
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.authorization import refusal
-from kubeskew.apiserver.beside import beside
-from kubeskew.apiserver.encoding import dumps, loads
+from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry import checks
 from kubeskew.apiserver.registry.owner_references import deduplicate
 from kubeskew.apiserver.registry.registry import Registry
 from kubeskew.apiserver.registry.writes import Write, Written
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.storage.encoding import dumps, loads
 from kubeskew.apiserver.storage.failures import ConflictError
 from kubeskew.apiserver.storage.records import Change, Entry, Verb
 from kubeskew.apiserver.unreadable import UnreadableError, decoded

@@ -12,8 +12,8 @@ import orjson
 
 from kubeskew.apimachinery.errors import Object, StatusError
 from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.apiextensions.conversion import webhook_of
 from kubeskew.apiserver.codec import Codec
-from kubeskew.apiserver.definitions.conversion import webhook_of
 
 _Made = TypeVar("_Made")
 _Key = tuple[str, bytes]

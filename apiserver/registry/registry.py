@@ -22,15 +22,15 @@ from kubeskew.apimachinery.managedfields import FieldSet
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.validation.names import path_segment
 from kubeskew.apiserver.admission import Attributes
-from kubeskew.apiserver.beside import beside
-from kubeskew.apiserver.definitions.instances import InstanceStatusStrategy, InstanceStrategy
-from kubeskew.apiserver.definitions.model import CustomResource
-from kubeskew.apiserver.encoding import loads
-from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.apiextensions.instances import InstanceStatusStrategy, InstanceStrategy
+from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.registry.field_managers import field_manager
 from kubeskew.apiserver.registry.strategies import strategy_of
 from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.storage.encoding import loads
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import GATE, UnreadableError, corrupt, failed_list, object_of, stored_path
 

@@ -26,8 +26,8 @@ from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apimachinery.validation import names, object_meta, structural
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization import Decision
-from kubeskew.apiserver.encoding import copied
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.user import User
 
 

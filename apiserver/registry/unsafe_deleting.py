@@ -7,10 +7,10 @@ pkg/endpoints/handlers/delete.go, 1.36; what 1.37 does otherwise is from its cor
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
 from kubeskew.apiserver import admission
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.registry import Registry
 from kubeskew.apiserver.registry.settling import settle
 from kubeskew.apiserver.registry.writes import Write, Written
-from kubeskew.apiserver.request_info import RequestInfo
 from kubeskew.apiserver.storage.records import Change, Entry, Verb
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 

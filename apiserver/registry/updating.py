@@ -11,7 +11,7 @@ from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
 from kubeskew.apimachinery.go_numbers import parse_uint
 from kubeskew.apiserver import admission
-from kubeskew.apiserver.beside import beside
+from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.registry import checks, creating, manager_versions
 from kubeskew.apiserver.registry.owner_references import deduplicate
 from kubeskew.apiserver.registry.registry import Registry

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import orjson
 
 from kubeskew.apiserver.storage.checksums import entry_sum, event_sum, row_state_sum
-from kubeskew.apiserver.storage.deciding import Decision, Outcome, State, after, decide
+from kubeskew.apiserver.storage.compare_and_swap import Decision, Outcome, State, after, decide
 from kubeskew.apiserver.storage.failures import DamageError
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, Entry, Key, Verb
 from kubeskew.apiserver.storage.statements import Row, Session, entry_row, event_row

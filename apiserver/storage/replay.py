@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from kubeskew.apiserver.storage.checksums import as_bytes
-from kubeskew.apiserver.storage.deciding import after
+from kubeskew.apiserver.storage.compare_and_swap import after
 from kubeskew.apiserver.storage.records import Entry, Event, Key
 
 

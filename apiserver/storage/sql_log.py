@@ -14,7 +14,7 @@ from typing import Self
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apiserver.storage import verifying
 from kubeskew.apiserver.storage.committing import commit
-from kubeskew.apiserver.storage.deciding import Outcome, check
+from kubeskew.apiserver.storage.compare_and_swap import Outcome, check
 from kubeskew.apiserver.storage.failures import CompactedError, DamageError, FutureRevisionError, StorageError
 from kubeskew.apiserver.storage.guarding import FileGuard
 from kubeskew.apiserver.storage.metadata import Metadata

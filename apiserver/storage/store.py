@@ -12,13 +12,13 @@ from itertools import chain
 from typing import Self
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apiserver.storage.deciding import after as state_after
+from kubeskew.apiserver.storage.compare_and_swap import after as state_after
+from kubeskew.apiserver.storage.event_window import Window
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
 from kubeskew.apiserver.storage.interfaces import Log
+from kubeskew.apiserver.storage.object_index import Matches, Shelves, overlay, page
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key, Page
-from kubeskew.apiserver.storage.shelves import Matches, Shelves, overlay, page
 from kubeskew.apiserver.storage.watching import Cursor, Watches
-from kubeskew.apiserver.storage.window import Window
 
 TAIL_SECONDS = 0.02  # how often to look for other servers' writes
 CATCH_UP_EVENTS = 1000  # per read of the log

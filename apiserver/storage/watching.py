@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
+from kubeskew.apiserver.storage.event_window import Window, size
 from kubeskew.apiserver.storage.failures import CompactedError, SlowWatcherError
 from kubeskew.apiserver.storage.records import Event, Key
-from kubeskew.apiserver.storage.window import Window, size
 
 PENDING_EVENTS_MAX = 10_000  # of one watch, applied and not yet taken
 PENDING_BYTES_MAX = 64 << 20  # of their values, those before the events included

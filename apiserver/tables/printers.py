@@ -12,7 +12,7 @@ from types import MappingProxyType
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import GroupKind, Object
 from kubeskew.apimachinery.resources import Column, Resource
-from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.tables import (
     control,
     core,

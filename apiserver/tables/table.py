@@ -9,7 +9,7 @@ from datetime import datetime
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupKind, Object
 from kubeskew.apimachinery.resources import Column, Resource
-from kubeskew.apiserver.partial_metadata import partial
+from kubeskew.apiserver.http.partial_metadata import partial
 from kubeskew.apiserver.tables.printers import Printer, printer_for
 from kubeskew.apiserver.tables.subjects import Subject
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from kubeskew.apimachinery import decoding
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import Object, StatusError
-from kubeskew.apiserver.encoding import dumps
+from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.webhooks import failures
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError, ServiceResolver
 from kubeskew.apiserver.webhooks.trust import shown_by, trusting

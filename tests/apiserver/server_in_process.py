@@ -9,8 +9,8 @@ from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.http.request import Peer, Request, Response
 from kubeskew.apiserver.options import ServerOptions
-from kubeskew.apiserver.request import Peer, Request, Response
 from kubeskew.apiserver.server import APIServer
 from kubeskew.apiserver.storage.records import Change, Event
 from kubeskew.apiserver.storage.sql_log import SQLLog

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from server_in_process import MAPS, config_map
 
-from kubeskew.apiserver.generations import Generations
-from kubeskew.apiserver.request import Request
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.http.request import Request
 
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -281,7 +281,7 @@ async def test_large_bodies_leave_room(api, monkeypatch):
     """A large body is read in a thread, so that other requests go on."""
     import asyncio
 
-    from kubeskew.apiserver import bodies
+    from kubeskew.apiserver.http import bodies
 
     used: list[Any] = []
 
@@ -303,7 +303,7 @@ async def test_broken_body(server):
     """A body that breaks off is 400 (nobody may be there to read that), and no trace."""
     from server_in_process import ADMIN
 
-    from kubeskew.apiserver.request import BodyBrokenError
+    from kubeskew.apiserver.http.request import BodyBrokenError
 
     async def broken(limit: int) -> bytes:
         raise BodyBrokenError("Connection lost")

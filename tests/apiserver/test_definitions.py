@@ -12,7 +12,7 @@ from server_in_process import Caller
 from webhook_server import hook_server
 
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apiserver.definitions.model import CustomResource
+from kubeskew.apiserver.apiextensions.model import CustomResource
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "test.example.com"

@@ -3,7 +3,7 @@
 from server_in_process import Caller, close_server, config_map, open_server
 
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apiserver.derived import Derived
+from kubeskew.apiserver.caching.store_cache import Derived
 
 
 async def test_a_derived_value_is_made_anew_only_when_its_resource_changed() -> None:

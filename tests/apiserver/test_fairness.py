@@ -10,9 +10,9 @@ from kubeskew.apiserver.fairness.classifying import Classifier
 from kubeskew.apiserver.fairness.defaults import schemas
 from kubeskew.apiserver.fairness.levels import Levels, RejectedError
 from kubeskew.apiserver.filters.fairness import Fairness
+from kubeskew.apiserver.http.request import Peer, Request, text
+from kubeskew.apiserver.http.request_info import parse
 from kubeskew.apiserver.metrics import FlowMetrics
-from kubeskew.apiserver.request import Peer, Request, text
-from kubeskew.apiserver.request_info import parse
 from kubeskew.apiserver.user import User
 
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"

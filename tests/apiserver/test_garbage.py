@@ -5,9 +5,9 @@ import gc
 import pytest
 from server_in_process import MAPS, config_map
 
-from kubeskew.apiserver import garbage as module
-from kubeskew.apiserver.beside import beside
-from kubeskew.apiserver.garbage import LARGE, Garbage
+from kubeskew.apiserver.caching import gc_control as module
+from kubeskew.apiserver.caching.gc_control import LARGE, Garbage
+from kubeskew.apiserver.caching.offload import beside
 
 
 @pytest.fixture

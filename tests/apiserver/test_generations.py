@@ -1,6 +1,6 @@
 """The bounded memory that the server's caches are."""
 
-from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.caching.generations import Generations
 
 
 def test_what_was_put_is_found():

@@ -12,9 +12,9 @@ from kubeskew.apimachinery.catalogue.table import Catalogue
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
-from kubeskew.apiserver import listed
+from kubeskew.apiserver.caching import list_cache
+from kubeskew.apiserver.caching.list_cache import Listed
 from kubeskew.apiserver.codec import Codec
-from kubeskew.apiserver.listed import Listed
 from kubeskew.apiserver.storage.records import Entry, Key
 
 
@@ -68,7 +68,7 @@ class Lists:
 @pytest.fixture
 def lists(monkeypatch: pytest.MonkeyPatch) -> Lists:
     """A thousand pods, of which about ten make a run."""
-    monkeypatch.setattr(listed, "_RUN_BYTES", 600)
+    monkeypatch.setattr(list_cache, "_RUN_BYTES", 600)
     made = Lists()
     for number in range(1000):
         made.put(f"pod-{number:04}")

@@ -8,7 +8,7 @@ import uvloop
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 from until import until
 
-from kubeskew.apiserver.handlers import watching
+from kubeskew.apiserver.handlers import watch as handlers_watch
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ async def test_watch_too_old(api, five):
 
 async def test_bookmark_before_the_end(api, monkeypatch):
     """A watch that takes bookmarks has one shortly before its end, and events after it all the same."""
-    monkeypatch.setattr(watching, "_LAST_BOOKMARK", 0.7)
+    monkeypatch.setattr(handlers_watch, "_LAST_BOOKMARK", 0.7)
     target = f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=1"
     events = []
     async for kind, _ in api.watch(target):
@@ -313,7 +313,7 @@ def test_bookmarks_on_the_loop_of_the_components(monkeypatch, last):
 
     uvloop gives no timer, but a bare handle, for a moment that is less than half a millisecond ahead.
     """
-    monkeypatch.setattr(watching, "_LAST_BOOKMARK", last)
+    monkeypatch.setattr(handlers_watch, "_LAST_BOOKMARK", last)
 
     async def seen() -> list[list[str]]:
         server = await open_server()
@@ -359,7 +359,7 @@ async def test_a_long_beginning_comes_in_pieces(api, five, monkeypatch, accept):
     """What there is when a watch begins comes whole, but not at once: others have their turn in between."""
     store = api.server.services.store
     monkeypatch.setattr(
-        watching, "_PIECE", 1 + max(len(one.value) for one in store.list("configmaps").entries)
+        handlers_watch, "_PIECE", 1 + max(len(one.value) for one in store.list("configmaps").entries)
     )
     response = await api.raw("GET", f"{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=1", accept=accept)
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from server_in_process import MAPS, Caller, config_map
 
-from kubeskew.apiserver.yaml_text import to_yaml
+from kubeskew.apiserver.http.yaml_text import to_yaml
 
 _META = "g=meta.k8s.io;v=v1"
 _TABLE = f"application/json;as=Table;{_META}"

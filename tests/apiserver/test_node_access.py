@@ -3,7 +3,7 @@
 import pytest
 from server_in_process import Caller
 
-from kubeskew.apiserver.request import Peer
+from kubeskew.apiserver.http.request import Peer
 
 PODS = "/api/v1/namespaces/default/pods"
 SECRETS = "/api/v1/namespaces/default/secrets"

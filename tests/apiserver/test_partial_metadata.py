@@ -1,6 +1,6 @@
 """Metadata alone, of objects with annotations that upstream's internal types have as fields."""
 
-from kubeskew.apiserver.partial_metadata import partial
+from kubeskew.apiserver.http.partial_metadata import partial
 
 _TEMPLATE = "deprecated.daemonset.template.generation"
 

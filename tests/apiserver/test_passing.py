@@ -6,10 +6,10 @@ import tracemalloc
 import pytest
 
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apiserver.http.listener import Front
+from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.nodes.exchange import Address
-from kubeskew.apiserver.nodes.passing import pass_on, streamed
-from kubeskew.apiserver.request import Request, Response, text
-from kubeskew.apiserver.serving.listener import Front
+from kubeskew.apiserver.nodes.upgrade_proxy import pass_on, streamed
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -7,9 +7,9 @@ import pytest
 from server_in_process import ADMIN, MAPS, Caller, close_server, config_map, open_server
 
 from kubeskew.apiserver import pipeline
-from kubeskew.apiserver.authors import component_of
 from kubeskew.apiserver.filters import deadlines
-from kubeskew.apiserver.request import Peer
+from kubeskew.apiserver.http.request import Peer
+from kubeskew.apiserver.storage.authors import component_of
 
 
 def test_order():
@@ -184,8 +184,8 @@ async def test_the_servers_own_deadline(api, monkeypatch):
 async def test_in_flight():
     """Beyond the limit readers are told to come again; masters are not."""
     from kubeskew.apiserver.filters.in_flight import with_max_in_flight
-    from kubeskew.apiserver.request import Request, text
-    from kubeskew.apiserver.request_info import parse
+    from kubeskew.apiserver.http.request import Request, text
+    from kubeskew.apiserver.http.request_info import parse
     from kubeskew.apiserver.user import User
 
     nested = []

@@ -16,8 +16,8 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.streaming import spdy
 from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.nodes.passing import passed_on
-from kubeskew.apiserver.request import Peer, Request, Upgrade
+from kubeskew.apiserver.http.request import Peer, Request, Upgrade
+from kubeskew.apiserver.nodes.upgrade_proxy import passed_on
 from kubeskew.kubelet.containers.program import program_of
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.features import behaviour_of

@@ -8,7 +8,7 @@ from randomness import SEED
 from server_in_process import MAPS, Caller, close_server, config_map, open_server
 from until import until
 
-from kubeskew.apiserver.handlers import watching
+from kubeskew.apiserver.handlers import watch as handlers_watch
 
 NAMESPACED = "/api/v1/namespaces/default"
 
@@ -89,7 +89,7 @@ async def test_a_watch_from_now_begins_after_what_is_acknowledged(tmp_path):
 
 async def test_no_bookmark_is_older_than_where_the_watch_began(api, server, monkeypatch):
     """A watch from a revision that is still to come has no progress to report before it."""
-    monkeypatch.setattr(watching, "BOOKMARK_SECONDS", 0.0)
+    monkeypatch.setattr(handlers_watch, "BOOKMARK_SECONDS", 0.0)
     ahead = server.services.store.revision + 2
     target = f"{MAPS}?watch=true&resourceVersion={ahead}&timeoutSeconds=10&allowWatchBookmarks=true"
     first = asyncio.ensure_future(anext(api.watch(target)))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kubeskew.apiserver import request_info
-from kubeskew.apiserver.request import parse_query
+from kubeskew.apiserver.http import request_info
+from kubeskew.apiserver.http.request import parse_query
 
 CASES = [
     ("GET", "/api/v1/pods", "list", "", "v1", "pods", "", "", ""),

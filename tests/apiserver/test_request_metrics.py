@@ -1,7 +1,7 @@
 """What the server counts of its requests, as a scraper reads it."""
 
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.metrics import RequestMetrics
-from kubeskew.apiserver.request_info import RequestInfo
 
 GET = RequestInfo(True, "/", "get", "", "v1", "pods", "", "default", "a")
 LABELS = (

@@ -3,7 +3,7 @@
 import pytest
 from server_in_process import Caller, close_server, open_server
 
-from kubeskew.apiserver.request import Peer
+from kubeskew.apiserver.http.request import Peer
 
 AUTHENTICATION = "/apis/authentication.k8s.io/v1"
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"

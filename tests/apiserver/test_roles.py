@@ -3,11 +3,11 @@
 import pytest
 from server_in_process import ADMIN, Caller, close_server, open_server
 
-from kubeskew.apiserver.accounts import USER_PREFIX
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.rules import Rule
-from kubeskew.apiserver.request import Peer
-from kubeskew.apiserver.request_info import parse
+from kubeskew.apiserver.http.request import Peer
+from kubeskew.apiserver.http.request_info import parse
+from kubeskew.apiserver.serviceaccount import USER_PREFIX
 
 GROUP = "rbac.authorization.k8s.io"
 RBAC = f"/apis/{GROUP}/v1"

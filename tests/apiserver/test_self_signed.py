@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from server_in_process import close_server, open_server
 
+from kubeskew.apiserver.http.self_signed import CertificateFilesError, self_signed, serving_pair
 from kubeskew.apiserver.options import ServerOptions
-from kubeskew.apiserver.serving.self_signed import CertificateFilesError, self_signed, serving_pair
 
 NOW = datetime(2026, 11, 23, 10, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ import pytest
 from until import until
 
 from kubeskew.apimachinery.clock import SystemClock
-from kubeskew.apiserver.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, text
-from kubeskew.apiserver.serving.listener import Front
+from kubeskew.apiserver.http.listener import Front
+from kubeskew.apiserver.http.request import BodyBrokenError, Request, Response, Tunnel, Upgrade, text
 
 HEAD = "Host: x\r\n"
 

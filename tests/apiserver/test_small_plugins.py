@@ -8,7 +8,7 @@ from server_in_process import Caller, close_server, open_server
 from webhook_server import CERTIFICATE
 
 from kubeskew.apiserver.admission.chain import flag_errors
-from kubeskew.apiserver.request import Peer
+from kubeskew.apiserver.http.request import Peer
 
 NAMESPACE = "/api/v1/namespaces/default"
 PODS, CLAIMS = f"{NAMESPACE}/pods", f"{NAMESPACE}/persistentvolumeclaims"

@@ -9,7 +9,7 @@ from server_in_process import MAPS, config_map
 
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel.patience import ImpatienceError, patience
-from kubeskew.apiserver import beside
+from kubeskew.apiserver.caching import offload
 from kubeskew.apiserver.tables.json_path import JSONPath, JSONPathError
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -114,7 +114,7 @@ async def test_selectors_of_devices(api):
 
 async def test_selectors_over_many_objects(api, monkeypatch):
     """Holding objects against thousands of conditions is done in turns, and gives the same page."""
-    monkeypatch.setattr(beside, "_TURN_SECONDS", 0.0005)  # however fast the machine
+    monkeypatch.setattr(offload, "_TURN_SECONDS", 0.0005)  # however fast the machine
     for n in range(60):
         await api.post(MAPS, config_map(f"m-{n:02}", labels={"a": str(n % 2)}))
     terms = ",".join(f"a!=v{n}" for n in range(4_000))

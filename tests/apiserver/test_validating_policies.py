@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from server_in_process import MAPS, Caller, config_map
 
-from kubeskew.apiserver.request import Peer
+from kubeskew.apiserver.http.request import Peer
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 RULE = {"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"]}

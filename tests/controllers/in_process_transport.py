@@ -11,8 +11,8 @@ from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.http.request import Peer, Request
 from kubeskew.apiserver.options import ServerOptions
-from kubeskew.apiserver.request import Peer, Request
 from kubeskew.apiserver.server import APIServer
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore

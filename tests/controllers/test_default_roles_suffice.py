@@ -17,8 +17,8 @@ from kubeskew.apimachinery.gates import FeatureGates, GateError
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles
 from kubeskew.apiserver.authorization.rules import Rule
+from kubeskew.apiserver.http.request import Peer, Request
 from kubeskew.apiserver.options import ServerOptions
-from kubeskew.apiserver.request import Peer, Request
 from kubeskew.apiserver.server import APIServer
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore

@@ -7,7 +7,7 @@ against. Every append is a transaction of its own.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kubeskew.apiserver.storage.deciding import State, check, decide
+from kubeskew.apiserver.storage.compare_and_swap import State, check, decide
 from kubeskew.apiserver.storage.failures import CompactedError, FutureRevisionError, StorageError
 from kubeskew.apiserver.storage.records import EMPTY_REVISION, Change, ComponentEvent, Entry, Event, Key, Verb
 from kubeskew.apiserver.storage.replay import fold

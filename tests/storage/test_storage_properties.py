@@ -9,13 +9,13 @@ from memory_log import MemoryLog
 from randomness import examples
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
+from kubeskew.apiserver.storage.event_window import Window
 from kubeskew.apiserver.storage.failures import CompactedError, ConflictError
 from kubeskew.apiserver.storage.records import Change, Entry, Event, Key
 from kubeskew.apiserver.storage.replay import digest, encoded, fold
 from kubeskew.apiserver.storage.sql_log import SQLLog
 from kubeskew.apiserver.storage.store import CachedStore
 from kubeskew.apiserver.storage.watching import covers
-from kubeskew.apiserver.storage.window import Window
 
 KEYS = [pod("a"), pod("b"), pod("a", "other"), Key("nodes", "", "a")]
 OPERATIONS = st.tuples(

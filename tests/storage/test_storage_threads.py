@@ -8,8 +8,8 @@ import pytest
 from randomness import SEED
 from storage_cases import pod
 
+from kubeskew.apiserver.storage.object_index import STEP, Shelves, page
 from kubeskew.apiserver.storage.records import Entry
-from kubeskew.apiserver.storage.shelves import STEP, Shelves, page
 
 
 def entry(name: str, revision: int, namespace: str = "default") -> Entry:

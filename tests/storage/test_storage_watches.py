@@ -7,12 +7,12 @@ import pytest
 from storage_cases import CLOCK, create, delete, every_event, pod, update
 
 from kubeskew.apiserver.storage import watching
+from kubeskew.apiserver.storage.event_window import Window
 from kubeskew.apiserver.storage.failures import CompactedError, SlowWatcherError
 from kubeskew.apiserver.storage.interfaces import Log
 from kubeskew.apiserver.storage.records import Event, Key
 from kubeskew.apiserver.storage.store import CachedStore
 from kubeskew.apiserver.storage.watching import Cursor
-from kubeskew.apiserver.storage.window import Window
 
 
 async def take(watch: Cursor, count: int) -> list[Event]:

@@ -12,7 +12,7 @@ from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError, Expression
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
-from kubeskew.apiserver.beside import patiently
+from kubeskew.apiserver.caching.offload import patiently
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.services import Services

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apiserver.admission import Attributes
-from kubeskew.apiserver.admission.dynamic import reviews
 from kubeskew.apiserver.admission.dynamic.matching import Invocation, namespace_object
+from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.authorization import Authorizer
-from kubeskew.apiserver.beside import at_home
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.caching.offload import at_home
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import AUTHENTICATED_GROUP, User
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
-from kubeskew.apiserver.definitions.conversion import Converter, pruned, relabelled, webhook_of
+from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.services import Services

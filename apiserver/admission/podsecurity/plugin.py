@@ -10,7 +10,7 @@ from kubeskew.apimachinery.errors import GroupKind, Object, internal, invalid
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
 from kubeskew.apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy
-from kubeskew.apiserver.generations import Generations
+from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 

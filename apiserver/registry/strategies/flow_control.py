@@ -9,7 +9,6 @@ from typing import ClassVar
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import GroupResource, Object
 from kubeskew.apimachinery.field import FieldError
-from kubeskew.apiserver.encoding import copied
 from kubeskew.apiserver.registry.strategies.checked import OwnRules
 from kubeskew.apiserver.registry.strategies.shared import Counted
 from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
@@ -18,6 +17,7 @@ from kubeskew.apiserver.registry.validation.flow_control import (
     priority_level_errors,
     status_errors,
 )
+from kubeskew.apiserver.storage.encoding import copied
 
 _GROUP = "flowcontrol.apiserver.k8s.io"
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from kubeskew.apimachinery.errors import GroupResource, Object
 from kubeskew.apimachinery.field import FieldError
-from kubeskew.apiserver.admission.policies import checking
+from kubeskew.apiserver.admission.policy import checking
 from kubeskew.apiserver.registry.strategies.shared import CountedConditional
 from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.registry.validation.admission_policies import (

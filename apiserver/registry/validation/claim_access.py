@@ -11,11 +11,11 @@ from typing import Any
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
-from kubeskew.apiserver.accounts import USER_PREFIX
 from kubeskew.apiserver.authorization import refusal
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.strategy import StrategyContext
 from kubeskew.apiserver.registry.validation.claim_status import kept_devices
-from kubeskew.apiserver.request_info import RequestInfo
+from kubeskew.apiserver.serviceaccount import USER_PREFIX
 
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, forbidden
+from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.strategy import StrategyContext
-from kubeskew.apiserver.request_info import RequestInfo
 from kubeskew.apiserver.user import User
 
 _GROUP = "admissionregistration.k8s.io"

@@ -1,0 +1,83 @@
+"""Only who may approve or sign for a signer does; masters are not made by certificate.
+
+Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/{approval,signing,subjectrestriction}, 1.36.
+"""
+
+from typing import ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.user import MASTERS_GROUP, User
+
+_GROUP = "certificates.k8s.io"
+_REQUESTS = frozenset({f"certificatesigningrequests.{_GROUP}"})
+_CLIENT = "kubernetes.io/kube-apiserver-client"
+
+
+class _ForSigner(Plugin):
+    """Asks the authorizer about a verb on a signer."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def may(self, user: User, verb: str, signer: str) -> bool:
+        """Whether the user may do this for the signer, or for every one of its domain."""
+        names = (signer, f"{signer.split('/', maxsplit=1)[0]}/*")
+        return any(
+            self._authorizer.authorize(
+                user, RequestInfo(True, "", verb, _GROUP, "*", "signers", name=name)
+            ).allowed
+            for name in names
+        )
+
+
+class CertificateApproval(_ForSigner):
+    operations = frozenset({UPDATE})
+    resources: ClassVar[frozenset[str]] = _REQUESTS
+    subresources: ClassVar[frozenset[str]] = frozenset({"approval"})
+
+    async def validate(self, attributes: Attributes) -> None:
+        signer = _signer(attributes.old)
+        if not self.may(attributes.user, "approve", signer):
+            raise attributes.refuse(f'user not permitted to approve requests with signerName "{signer}"')
+
+
+class CertificateSigning(_ForSigner):
+    operations = frozenset({UPDATE})
+    resources: ClassVar[frozenset[str]] = _REQUESTS
+    subresources: ClassVar[frozenset[str]] = frozenset({"status"})
+
+    async def validate(self, attributes: Attributes) -> None:
+        new, old = ((obj or {}).get("status") or {} for obj in (attributes.object, attributes.old))
+        if all((new.get(name) or None) == (old.get(name) or None) for name in ("certificate", "conditions")):
+            return
+        signer = _signer(attributes.old)
+        if not self.may(attributes.user, "sign", signer):
+            raise attributes.refuse(f'user not permitted to sign requests with signerName "{signer}"')
+
+
+class CertificateSubjectRestriction(Plugin):
+    resources: ClassVar[frozenset[str]] = _REQUESTS
+
+    async def validate(self, attributes: Attributes) -> None:
+        spec = (attributes.object or {}).get("spec") or {}
+        if spec.get("signerName") != _CLIENT:
+            return
+        from kubeskew.apimachinery.certificate_requests import (  # cryptography is slow
+            RequestError,
+            parse_request,
+        )
+
+        try:
+            request = parse_request(spec.get("request") or "")
+        except RequestError as error:
+            raise attributes.refuse(f"failed to parse CSR: {error}") from None
+        if MASTERS_GROUP in request.organizations:
+            why = f"use of {_CLIENT} signer with {MASTERS_GROUP} group is not allowed"
+            raise attributes.refuse(why)
+
+
+def _signer(obj: Object | None) -> str:
+    return str(((obj or {}).get("spec") or {}).get("signerName") or "")

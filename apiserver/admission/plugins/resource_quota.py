@@ -1,0 +1,171 @@
+"""Nothing is written that would use more than a namespace's quotas allow.
+
+Writes of one namespace that come together are decided together, in their order, and charged with one change
+per quota. That change is made only to the quota that was looked at: whoever was faster makes us look again.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota (admission.go, controller.go), 1.36.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.quota.amounts import amounts
+from kubeskew.apimachinery.quota.checking import Asked, QuotaError, check
+from kubeskew.apimachinery.quota.evaluators import Evaluator
+from kubeskew.apimachinery.quota.registry import IGNORED, Evaluators
+from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.plugins.quota_status import write_used
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import object_of
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.services import Services
+
+_RESOURCE = "resourcequotas"
+_CLAIMS = "resourceclaims.resource.k8s.io"
+_ATTEMPTS = 4
+_REMEMBERED = 1000
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """A write that waits for its decision."""
+
+    attributes: Attributes
+    asked: Asked
+    evaluator: Evaluator
+    decided: asyncio.Future[None]
+
+    def admit(self) -> None:
+        if not self.decided.done():
+            self.decided.set_result(None)
+
+    def refuse(self, error: Exception) -> None:
+        if not self.decided.done():
+            self.decided.set_exception(error)
+
+
+class ResourceQuota(Plugin):
+    """Looks at every write in a namespace that has quotas."""
+
+    operations = frozenset({CREATE, UPDATE})
+    subresources = None
+
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        self._store = services.store
+        world = services.world
+        self._evaluators = Evaluators(world.gates, world.clock, claim_facts(services))
+        self._parsed: Generations[int, Object] = Generations(_REMEMBERED)
+        self._waiting: dict[str, list[_Waiter]] = {}
+        self._deciding: dict[str, asyncio.Task[None]] = {}
+
+    async def validate(self, attributes: Attributes) -> None:
+        namespace, new = attributes.namespace, attributes.object
+        resource = attributes.resource
+        if not namespace or new is None or not resource.namespaced or resource.storage_resource in IGNORED:
+            return
+        if not self._store.list(_RESOURCE, namespace, limit=1).entries:
+            return
+        evaluator = self._evaluators.of(resource.group_resource)
+        asked = Asked(attributes.operation, attributes.subresource, new, attributes.old)
+        if not evaluator.handles(asked.operation, asked.subresource, new, asked.old):
+            return
+        decided = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(attributes, asked, evaluator, decided)
+        self._waiting.setdefault(namespace, []).append(waiter)
+        if namespace not in self._deciding:
+            task = asyncio.create_task(self._decide_all(namespace), name=f"quota of {namespace}")
+            self._deciding[namespace] = task
+        await decided
+
+    async def _decide_all(self, namespace: str) -> None:
+        """Decide what waits, and what has come meanwhile, until nothing waits."""
+        try:
+            while waiting := self._waiting.pop(namespace, []):
+                try:
+                    await self._decide(namespace, waiting)
+                except Exception as error:
+                    for waiter in waiting:
+                        waiter.refuse(error)
+        finally:
+            del self._deciding[namespace]
+
+    async def _decide(self, namespace: str, waiting: Sequence[_Waiter]) -> None:
+        names: Collection[str] | None = None  # of the quotas still to be charged; None: all
+        error: StatusError | None = None
+        for _ in range(_ATTEMPTS):
+            before = self._quotas(namespace, names)
+            after, waiting = _fit(before, waiting)
+            names, error = set(), None
+            for old, new in zip(before, after, strict=True):
+                if _differ(old, new):
+                    try:
+                        await write_used(self._services, old, new["status"]["used"])
+                    except StatusError as refused:
+                        names.add(old["metadata"]["name"])
+                        error = refused
+            if error is None:
+                break
+            await self._store.refresh()
+        for waiter in waiting:
+            waiter.refuse(error) if error else waiter.admit()
+
+    def _quotas(self, namespace: str, names: Collection[str] | None) -> list[Object]:
+        entries = self._store.list(_RESOURCE, namespace).entries
+        return [self._parse(entry) for entry in entries if names is None or entry.key.name in names]
+
+    def _parse(self, entry: Entry) -> Object:
+        found = self._parsed.get(entry.revision)
+        if found is None:
+            found = object_of(entry)
+            self._parsed.put(entry.revision, found)
+        return found
+
+
+def _fit(quotas: list[Object], waiting: Sequence[_Waiter]) -> tuple[list[Object], list[_Waiter]]:
+    """The quotas with everything that fits, and the writes that wait for these to be stored.
+
+    What does not fit is refused; what changes no quota, or is a dry run, is admitted.
+    """
+    charged = []
+    for waiter in waiting:
+        try:
+            after = check(quotas, waiter.asked, waiter.evaluator)
+        except QuotaError as error:
+            waiter.refuse(waiter.attributes.refuse(str(error)))
+            continue
+        if waiter.attributes.dry_run or not any(map(_differ, quotas, after)):
+            waiter.admit()
+        else:
+            charged.append(waiter)
+            quotas = after
+    return quotas, charged
+
+
+def _differ(one: Object, other: Object) -> bool:
+    """Whether two states of a quota tell of different use."""
+    if one is other:
+        return False
+    return amounts(one["status"].get("used")) != amounts(other["status"].get("used"))
+
+
+def claim_facts(services: "Services") -> ClaimFacts:
+    """What the use of claims depends on, from the store."""
+    store, read = services.store, services.codec.current
+    classes = Derived(store, ["deviceclasses.resource.k8s.io"], DeviceClasses.of, read)
+
+    def pod(namespace: str, name: str) -> Object | None:
+        entry = store.get(Key("pods", namespace, name))
+        return read(entry.value, entry.revision) if entry else None
+
+    def claims(namespace: str) -> list[Object]:
+        return [read(entry.value, entry.revision) for entry in store.list(_CLAIMS, namespace).entries]
+
+    return ClaimFacts(classes.get, pod, claims)

@@ -1,0 +1,202 @@
+"""A pod runs as a service account that exists, and gets its token and pull secrets.
+
+Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go, 1.36.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.plugins.pod_secrets import secret_names
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import object_of
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.services import Services
+
+DEFAULT = "default"
+MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+VOLUME_PREFIX = "kube-api-access-"
+MIRROR = "kubernetes.io/config.mirror"
+_ENFORCED = "kubernetes.io/enforce-mountable-secrets"
+_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+_SECONDS = 3607  # one hour and a sign: a token of it may be used for longer, with a warning
+_REMEMBERED = 1000
+_LOOK_UPS = 10  # for the default account, which a controller makes
+_PAUSE = (0.1, 0.2)  # between them, seconds
+
+
+class ServiceAccount(Plugin):
+    """Fills in a new pod; limits the secrets it refers to where its account says so."""
+
+    operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"pods"})
+    subresources = frozenset({"", "ephemeralcontainers"})
+
+    def __init__(self, services: "Services") -> None:
+        self._store = services.store
+        self._clock = services.world.clock
+        self._entropy = services.world.entropy
+        self._parsed: Generations[int, Object] = Generations(_REMEMBERED)
+
+    async def admit(self, attributes: Attributes) -> None:
+        pod = attributes.object
+        if pod is None or attributes.operation != CREATE or attributes.subresource:
+            return
+        if not _is_mirror(pod):
+            spec = pod["spec"]
+            name = spec["serviceAccountName"] = spec.get("serviceAccountName") or DEFAULT
+            spec["serviceAccount"] = name  # the old name of the field, which v1 repeats
+            account = await self._account(attributes, name)
+            if _mounts(account, spec):
+                self._mount(spec)
+            secrets = account.get("imagePullSecrets")
+            if secrets and not spec.get("imagePullSecrets"):
+                spec["imagePullSecrets"] = [
+                    {"name": one["name"]} if one.get("name") else {} for one in secrets
+                ]
+            _check_secrets(attributes, account, created=True)
+        else:
+            _check_mirror(attributes, pod)
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod = attributes.object
+        created = attributes.operation == CREATE and not attributes.subresource
+        if pod is None or not (created or attributes.subresource == "ephemeralcontainers"):
+            return
+        if created and _is_mirror(pod):
+            _check_mirror(attributes, pod)
+            return
+        name = pod["spec"].get("serviceAccountName") or ""
+        if not name:
+            pod_name = f"{attributes.namespace}/{pod['metadata'].get('name') or ''}"
+            raise attributes.refuse(f"no service account specified for pod {pod_name}")
+        _check_secrets(attributes, await self._account(attributes, name), created=created)
+
+    async def _account(self, attributes: Attributes, name: str) -> Object:
+        """The account; looked for again, as it may be under way. Raises 403."""
+        key = Key("serviceaccounts", attributes.namespace, name)
+        least, most = _PAUSE
+        pause = 0.0
+        for attempt in range(_LOOK_UPS if name == DEFAULT else 1):
+            entry = self._store.get(key)
+            if entry is None:
+                if attempt:
+                    pause = pause or least + (most - least) * self._entropy.random()
+                    await self._clock.sleep(pause)
+                await self._store.refresh()
+                entry = self._store.get(key)
+            if entry is not None:
+                return self._parse(entry)
+        why = not_found(GroupResource("", "serviceaccount"), name).message
+        raise attributes.refuse(f"error looking up service account {attributes.namespace}/{name}: {why}")
+
+    def _parse(self, entry: Entry) -> Object:
+        found = self._parsed.get(entry.revision)
+        if found is None:
+            found = object_of(entry)
+            self._parsed.put(entry.revision, found)
+        return found
+
+    def _mount(self, spec: Object) -> None:
+        """Mount the token where nothing else is mounted, making the volume if any container needs it."""
+        volumes: list[Object] = spec.get("volumes") or []
+        present = next((one["name"] for one in volumes if one.get("name", "").startswith(VOLUME_PREFIX)), "")
+        name = present or VOLUME_PREFIX + self._entropy.suffix()
+        needed = False
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+            mounts = container.get("volumeMounts") or []
+            if not any(mount.get("mountPath") == MOUNT_PATH for mount in mounts):
+                container["volumeMounts"] = [
+                    *mounts,
+                    {"name": name, "readOnly": True, "mountPath": MOUNT_PATH},
+                ]
+                needed = True
+        if needed and not present:
+            spec["volumes"] = [*volumes, {"name": name, "projected": _token_volume()}]
+
+
+def _token_volume() -> Object:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": _SECONDS, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+        "defaultMode": 0o644,
+    }
+
+
+def _is_mirror(pod: Object) -> bool:
+    return MIRROR in (pod["metadata"].get("annotations") or {})
+
+
+def _mounts(account: Object, spec: Object) -> bool:
+    """Whether the token is mounted: as the pod says, else the account, else yes."""
+    for holder in (spec, account):
+        wanted = holder.get("automountServiceAccountToken")
+        if wanted is not None:
+            return bool(wanted)
+    return True
+
+
+def _check_mirror(attributes: Attributes, pod: Object) -> None:
+    """A mirror pod has no account and no secrets: its node runs it from a file."""
+    spec = pod["spec"]
+    if spec.get("serviceAccountName"):
+        raise attributes.refuse("a mirror pod may not reference service accounts")
+    if next(secret_names(spec), None) is not None:
+        raise attributes.refuse("a mirror pod may not reference secrets")
+    for volume in spec.get("volumes") or ():
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if source.get("serviceAccountToken") is not None:
+                raise attributes.refuse("a mirror pod may not use ServiceAccountToken volume projections")
+
+
+def _check_secrets(attributes: Attributes, account: Object, *, created: bool) -> None:
+    """Raise 403 if the account limits the secrets of its pods, and this one refers to another."""
+    pod = attributes.object
+    if pod is not None and (account["metadata"].get("annotations") or {}).get(_ENFORCED) in _TRUE:
+        problem = next(_unlisted(account, pod["spec"], created=created), "")
+        if problem:
+            raise attributes.refuse(problem)
+
+
+def _unlisted(account: Object, spec: Object, *, created: bool) -> Iterator[str]:
+    """Secrets that a pod refers to and its account does not."""
+    name = account["metadata"]["name"]
+    listed = {one.get("name") for one in account.get("secrets") or ()}
+    end = f"is not allowed because service account {name} does not reference that secret"
+    if not created:
+        yield from _unlisted_in(spec, "ephemeralContainers", "ephemeral container", listed, end)
+        return
+    for volume in spec.get("volumes") or ():
+        secret = (volume.get("secret") or {}).get("secretName") or ""
+        if volume.get("secret") is not None and secret not in listed:
+            yield f'volume with secret.secretName="{secret}" {end}'
+    yield from _unlisted_in(spec, "initContainers", "init container", listed, end)
+    yield from _unlisted_in(spec, "containers", "container", listed, end)
+    pulled = {one.get("name") for one in account.get("imagePullSecrets") or ()}
+    for position, one in enumerate(spec.get("imagePullSecrets") or ()):
+        if one.get("name") not in pulled:
+            yield (
+                f'imagePullSecrets[{position}].name="{one.get("name") or ""}" is not allowed because service '
+                f"account {name} does not reference that imagePullSecret"
+            )
+
+
+def _unlisted_in(spec: Object, field: str, what: str, listed: set[str | None], end: str) -> Iterator[str]:
+    for container in spec.get(field) or ():
+        start = f"{what} {container.get('name') or ''} with"
+        for variable in container.get("env") or ():
+            reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
+            if reference is not None and reference.get("name") not in listed:
+                secret = f'secret.secretName="{reference.get("name") or ""}"'
+                yield f"{start} envVar {variable.get('name') or ''} referencing {secret} {end}"
+        for source in container.get("envFrom") or ():
+            reference = source.get("secretRef")
+            if reference is not None and reference.get("name") not in listed:
+                yield f'{start} envFrom referencing secret.secretName="{reference.get("name") or ""}" {end}'

@@ -1,0 +1,102 @@
+"""Compiling the expressions of webhooks and policies when they are written, to tell what is wrong with them.
+
+An expression that the old object has too was accepted before: it may use what is newer.
+Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apiserver.admission.dynamic import expressions
+from kubeskew.apiserver.admission.dynamic.expressions import Expression
+from kubeskew.apiserver.admission.policy import mutations
+from kubeskew.apiserver.admission.policy.compiling import Compiler
+from kubeskew.apiserver.registry.validation.admission_policies import Checks, VariableCheck
+from kubeskew.apiserver.registry.validation.admission_rules import ExpressionCheck
+
+
+def faults(expression: Expression, path: str) -> Iterator[FieldError]:
+    """What the compiler says."""
+    if expression.compiled() is None:
+        why = expression.compile_error.removeprefix("compilation error: ")
+        yield invalid(path, expression.source, why)
+
+
+def condition_check(minor: int, known: frozenset[str], *, params: bool = False) -> ExpressionCheck:
+    """The check of matchConditions; `known` expressions were there before."""
+
+    def check(source: str, path: str) -> Iterator[FieldError]:
+        from kubeskew.apimachinery.cel import types
+
+        environment = expressions.environment(minor, params=params, stored=source in known)
+        yield from faults(Expression(source, environment, (types.BOOL,)), path)
+
+    return check
+
+
+def policy_checks(minor: int, spec: Object, old: Object | None) -> Checks:
+    """The checks of a policy's expressions; `old` is the spec it had, None for a new one."""
+    from kubeskew.apimachinery.cel import types
+
+    params = spec.get("paramKind") is not None
+    known = frozenset(_expressions(old or {}))
+    compiler = Compiler(minor, params=params)
+
+    def check(results: Sequence[Any], *, authorizer: bool = True) -> ExpressionCheck:
+        def run(source: str, path: str) -> Iterator[FieldError]:
+            stored = source in known
+            made = compiler.expression(source, results, authorizer=authorizer, stored=stored)
+            yield from faults(made, path)
+
+        return run
+
+    def mutation(kind: str) -> ExpressionCheck:
+        def run(source: str, path: str) -> Iterator[FieldError]:
+            stored = source in known
+            yield from faults(mutations.expression(compiler, kind, source, stored=stored), path)
+
+        return run
+
+    return Checks(
+        condition=condition_check(minor, known, params=params),
+        validation=check((types.BOOL,)),
+        message=check((types.STRING,), authorizer=False),
+        annotation=check((types.STRING, types.NULL)),
+        mutation={kind: mutation(kind) for kind in mutations.KINDS},
+        variable=_variable_check(compiler, known),
+    )
+
+
+def _variable_check(compiler: Compiler, known: frozenset[str]) -> VariableCheck:
+    def run(name: str, source: str, path: str) -> Iterator[FieldError]:
+        expression = compiler.expression(source, stored=source in known)
+        yield from faults(expression, path)
+        compiler.declare(name, expression)
+
+    return run
+
+
+def webhook_expressions(obj: Object) -> frozenset[str]:
+    """The match conditions of a webhook configuration."""
+    return frozenset(
+        (condition.get("expression") or "").strip()
+        for hook in obj.get("webhooks") or ()
+        for condition in hook.get("matchConditions") or ()
+    )
+
+
+def _expressions(spec: Object) -> Iterator[str]:
+    for condition in spec.get("matchConditions") or ():
+        yield (condition.get("expression") or "").strip()
+    for variable in spec.get("variables") or ():
+        yield variable.get("expression") or ""
+    for validation in spec.get("validations") or ():
+        yield validation.get("expression") or ""
+        yield validation.get("messageExpression") or ""
+    for annotation in spec.get("auditAnnotations") or ():
+        yield annotation.get("valueExpression") or ""
+    for mutation in spec.get("mutations") or ():
+        for name in ("applyConfiguration", "jsonPatch"):
+            yield (mutation.get(name) or {}).get("expression") or ""

@@ -1,0 +1,193 @@
+"""MutatingAdmissionPolicies: change objects by CEL, by an apply configuration or a JSON patch.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,mutating/dispatcher}.go, 1.36.
+"""
+
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kubeskew.apimachinery.errors import Object, StatusError, forbidden
+from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.dynamic import expressions
+from kubeskew.apiserver.admission.dynamic.conditions import Conditions
+from kubeskew.apiserver.admission.dynamic.expressions import BudgetSpentError
+from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, Invocation
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.policy.compiling import Compiler, declare_all
+from kubeskew.apiserver.admission.policy.model import Binding, Policies, Policy
+from kubeskew.apiserver.admission.policy.mutations import JSON_PATCH, Mutation, MutationError, schema_of
+from kubeskew.apiserver.admission.policy.parameters import ConfigurationError, collect, param_resource
+from kubeskew.apiserver.admission.webhook.mutating import Reinvoked
+from kubeskew.apiserver.caching.offload import patiently
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.services import Services
+
+_NAME = "MutatingAdmissionPolicy"
+
+
+class _Evaluator:
+    """A policy's conditions, variables and mutations."""
+
+    def __init__(self, services: "Services", spec: Object) -> None:
+        params = spec.get("paramKind") is not None
+        fails = spec.get("failurePolicy") != "Ignore"
+        listed = spec.get("matchConditions") or ()
+        self.conditions = Conditions(services, listed, fails=fails, params=params)
+        self.compiler = Compiler(services.world.version.minor, params=params)
+        declare_all(self.compiler, spec.get("variables") or [])
+        self.mutations = [Mutation(self.compiler, one) for one in spec.get("mutations") or ()]
+
+
+class _Fault(NamedTuple):
+    """What went wrong with a policy; `binding` is empty where no binding is concerned."""
+
+    policy: Policy[_Evaluator]
+    binding: str
+    message: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.binding:
+            bound = f"policy '{self.policy.name}' with binding '{self.binding}'"
+            return f"{bound} denied request: {self.message}"
+        return f'policy "{self.policy.name}" denied request: {self.message}'
+
+
+class _Call(NamedTuple):
+    """One policy to be applied with one parameter."""
+
+    policy: Policy[_Evaluator]
+    binding: Binding
+    invocation: Invocation
+    param: Object | None
+
+    @property
+    def key(self) -> str:
+        metadata = (self.param or {}).get("metadata") or {}
+        return f"{self.policy.name}/{self.binding.name}/{metadata.get('namespace')}/{metadata.get('name')}"
+
+
+class MutatingAdmissionPolicy(Plugin):
+    """Applies every policy that is bound and matches, by name; some again when others changed the object."""
+
+    operations = frozenset({CREATE, UPDATE})
+    subresources = None
+
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        self._policies: Policies[_Evaluator] = Policies(
+            services, "mutatingadmissionpolicies", lambda spec: _Evaluator(services, spec)
+        )
+
+    async def admit(self, attributes: Attributes) -> None:
+        if not self._services.world.gates.enabled(_NAME):
+            return
+        policies = self._policies.all()
+        if not policies or attributes.resource.storage_resource in EXEMPT:
+            return
+        versioned, faults = Versioned(self._services, attributes), list[_Fault]()
+        calls = [call for policy in policies for call in await self._calls(policy, attributes, faults)]
+        if calls:
+            await self._apply_all(calls, versioned, faults)
+        _refuse(attributes, [fault for fault in faults if not fault.policy.ignores_failures])
+
+    async def _calls(
+        self, policy: Policy[_Evaluator], attributes: Attributes, faults: list[_Fault]
+    ) -> list[_Call]:
+        """How the policy is to be applied; what is wrong with it goes to `faults`."""
+        services = self._services
+        try:
+            invocation = policy.criteria.match(attributes, services.table, services.store)
+            if invocation is None:
+                return []
+            resource = param_resource(services, policy.spec.get("paramKind"))
+        except (StatusError, ConfigurationError) as error:
+            faults.append(_Fault(policy, "", f"failed to configure policy: {error}"))
+            return []
+        calls: list[_Call] = []
+        for binding in policy.bindings:
+            criteria, reference = binding.criteria, binding.spec.get("paramRef")
+            try:
+                if criteria is not None and not criteria.match(attributes, services.table, services.store):
+                    continue
+                params = await collect(services, resource, reference, attributes.namespace)
+            except (StatusError, ConfigurationError) as error:
+                faults.append(_Fault(policy, binding.name, f"failed to configure binding: {error}"))
+                continue
+            calls += [_Call(policy, binding, invocation, param) for param in params]
+        return calls
+
+    async def _apply_all(self, calls: list[_Call], versioned: Versioned, faults: list[_Fault]) -> None:
+        attributes = versioned.attributes
+        notes: Reinvoked = attributes.reinvocation.notes.setdefault(_NAME, Reinvoked())
+        again = attributes.reinvocation.again
+        if again and notes.last != attributes.object:
+            notes.require()
+        patched = False
+        for call in calls:
+            if not await self._holds(call, versioned, faults) or (again and call.key not in notes.due):
+                continue
+            before = copy.deepcopy(attributes.object)
+            patched |= await self._apply(call, versioned, faults)
+            if attributes.object != before:
+                notes.require()
+            if call.policy.spec.get("reinvocationPolicy") == "IfNeeded":
+                notes.eligible.add(call.key)
+        if patched:  # even if nothing changed: who wants to be called again is, the last policy too
+            notes.require()
+            attributes.reinvocation.wanted = True
+        notes.last = copy.deepcopy(attributes.object)
+
+    async def _holds(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
+        """Whether the policy's conditions hold; what is wrong with them goes to `faults`."""
+        bound = await self._bindings(call, versioned)
+        evaluator = await patiently(lambda: call.policy.evaluator)
+        holds, error = await patiently(lambda: evaluator.conditions.decide(bound))
+        if error:
+            faults.append(_Fault(call.policy, call.binding.name, error, "Invalid"))
+        return holds
+
+    async def _apply(self, call: _Call, versioned: Versioned, faults: list[_Fault]) -> bool:
+        """Apply one policy's mutations, in order; whether one of them succeeded."""
+        patched = False
+        for mutation in call.policy.evaluator.mutations:
+            try:
+                patched |= await self._mutate(mutation, call, versioned)
+            except (MutationError, BudgetSpentError) as failure:
+                faults.append(_Fault(call.policy, call.binding.name, str(failure), "Invalid"))
+        return patched
+
+    async def _mutate(self, mutation: Mutation, call: _Call, versioned: Versioned) -> bool:
+        """Whether there was an object to change."""
+        current = await versioned.object(call.invocation)
+        if current is None:
+            return False
+        schema = schema_of(self._services, call.invocation.kind)
+        bound, bind = await self._bindings(call, versioned), call.policy.evaluator.compiler.bind
+        outcome, _ = await patiently(lambda: mutation.expression.evaluate(bind(bound), expressions.BUDGET))
+        if outcome.error:
+            raise MutationError(outcome.error)
+        changed = mutation.apply(outcome.value, current, schema)
+        await versioned.replace(call.invocation, changed, strict=mutation.kind == JSON_PATCH)
+        return True
+
+    async def _bindings(self, call: _Call, versioned: Versioned) -> dict[str, Any]:
+        services, attributes, invocation = self._services, versioned.attributes, call.invocation
+        objects = await versioned.object(invocation), await versioned.old(invocation)
+        bound = expressions.bindings(services, attributes, invocation, objects)
+        bound["namespaceObject"] = expressions.namespace_value(services, attributes)
+        return {**bound, "params": call.param}
+
+
+def _refuse(attributes: Attributes, faults: list[_Fault]) -> None:
+    """Raise 403 with every fault as a cause; the first is the message."""
+    if not faults:
+        return
+    metadata = (attributes.object or {}).get("metadata") or {}
+    name = attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+    error = forbidden((attributes.requested or attributes.resource).group_resource, name, "")
+    error.message, error.reason = str(faults[0]), faults[0].reason or error.reason
+    causes = [{"message": str(fault)} for fault in faults]
+    error.details = {**(error.details or {}), "causes": causes}
+    raise error

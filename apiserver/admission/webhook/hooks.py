@@ -1,0 +1,140 @@
+"""Webhooks as their configurations list them, and calling one.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{accessors.go,generic,mutating,validating}, 1.36.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.admission.dynamic.conditions import Conditions
+from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, REVIEWS, Criteria, Invocation
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.webhook import reviews
+from kubeskew.apiserver.admission.webhook.reviews import ReviewError, Verdict, WrongTypeError
+from kubeskew.apiserver.caching.store_cache import Derived
+from kubeskew.apiserver.webhooks.client import CallError, ConfigError
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.services import Services
+
+log = logging.getLogger(__name__)
+
+_GROUP = "admissionregistration.k8s.io"
+_DEFAULT_SECONDS = 10
+
+
+class CallingError(Exception):
+    """A webhook that could not be asked, or whose answer makes no sense: failurePolicy decides."""
+
+
+@dataclass(slots=True)
+class Hook:
+    """One webhook. `uid` tells it from every other of its kind, `name` is the one people know."""
+
+    uid: str
+    name: str
+    spec: Object
+    criteria: Criteria
+    conditions: Conditions
+
+    @property
+    def ignores_failures(self) -> bool:
+        return bool(self.spec.get("failurePolicy") == "Ignore")
+
+
+class Hooks:
+    """The webhooks of one kind of configuration, by the configurations' names, and how they are called."""
+
+    def __init__(self, services: "Services", plural: str, *, mutating: bool) -> None:
+        self._services = services
+        self._mutating = mutating
+        virtual = services.world.gates.enabled("ExcludeAdmissionWebhookVirtualResources")
+        self._exempt = EXEMPT | REVIEWS if virtual else EXEMPT
+        self._hooks = Derived(services.store, [f"{plural}.{_GROUP}"], self._make, services.codec.current)
+
+    def _make(self, configurations: list[Object]) -> tuple[Hook, ...]:
+        made: list[Hook] = []
+        for configuration in sorted(configurations, key=lambda one: one["metadata"]["name"]):
+            seen: dict[str, int] = {}
+            for spec in configuration.get("webhooks") or ():
+                name = spec.get("name") or ""
+                number = seen[name] = seen.get(name, -1) + 1
+                uid = f"{configuration['metadata']['name']}/{name}/{number}"
+                made.append(self._hook(uid, spec))
+        return tuple(made)
+
+    def _hook(self, uid: str, spec: Object) -> Hook:
+        conditions = Conditions(
+            self._services,
+            spec.get("matchConditions") or (),
+            fails=spec.get("failurePolicy") != "Ignore",
+        )
+        return Hook(uid, spec.get("name") or "", spec, Criteria(spec.get("rules") or (), spec), conditions)
+
+    def concerned(self, attributes: Attributes) -> tuple[Hook, ...]:
+        """Every webhook, in the order in which they are asked; none about what is exempt."""
+        hooks = self._hooks.get()
+        return () if hooks and attributes.resource.storage_resource in self._exempt else hooks
+
+    async def invocation(self, hook: Hook, attributes: Attributes, versioned: Versioned) -> Invocation | None:
+        """As what the webhook is to see the request, None if it does not concern it."""
+        found = hook.criteria.match(attributes, self._services.table, self._services.store)
+        if found is None or not await hook.conditions.hold(attributes, found, versioned):
+            return None
+        return found
+
+    async def call(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> Verdict:
+        """Ask; hands on warnings and annotations. Raises CallingError, and 400 for an impossible dry run."""
+        attributes, spec = versioned.attributes, hook.spec
+        if attributes.dry_run and spec.get("sideEffects") not in {"None", "NoneOnDryRun"}:
+            raise reviews.dry_run_unsupported(hook.name)
+        uid = self._services.world.entropy.uid()
+        try:
+            version = reviews.version_of(spec.get("admissionReviewVersions") or [])
+        except ReviewError as error:
+            raise _failed(hook, f"could not create admission objects: {error}") from None
+        objects = await versioned.object(invocation), await versioned.old(invocation)
+        asked = reviews.review(version, uid, attributes, invocation, objects)
+        answer = await self._post(hook, asked)
+        try:
+            verdict = reviews.verdict(answer, version, uid, mutating=self._mutating)
+        except ReviewError as error:
+            raise _failed(hook, f"received invalid webhook response: {error}") from None
+        except WrongTypeError as error:
+            raise _failed(hook, f"failed to call webhook: {error}") from None
+        attributes.warnings.extend(verdict.warnings)
+        for key, value in verdict.annotations.items():
+            attributes.annotations[f"{hook.name}/{key}"] = value
+        return verdict
+
+    async def _post(self, hook: Hook, asked: Object) -> Object:
+        seconds = float(hook.spec.get("timeoutSeconds") or _DEFAULT_SECONDS)
+        try:
+            return await self._services.webhooks.post(hook.spec.get("clientConfig") or {}, asked, seconds)
+        except ConfigError as error:
+            raise _failed(hook, f"could not get REST client: {error}") from None
+        except CallError as error:
+            raise _failed(hook, f"failed to call webhook: {error}") from None
+
+
+def _failed(hook: Hook, why: str) -> CallingError:
+    return CallingError(f'failed calling webhook "{hook.name}": {why}')
+
+
+async def guarded(hook: Hook, ask: Callable[[], Awaitable[None]]) -> None:
+    """Run `ask`; a failing call is an error (500) or is overlooked, as the webhook's failurePolicy says."""
+    try:
+        await ask()
+    except CallingError as error:
+        if hook.ignores_failures:
+            log.warning("Failed calling webhook, failing open %s: %s", hook.name, error)
+            return
+        log.warning("Failed calling webhook, failing closed %s: %s", hook.name, error)
+        raise errors.internal(str(error)) from None
+    except StatusError:
+        raise

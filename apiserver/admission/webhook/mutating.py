@@ -1,0 +1,112 @@
+"""Webhooks that may change an object: asked one after the other, and some of them twice.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/{dispatcher,reinvocationcontext}.go, 1.36.
+"""
+
+import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.patching.json_patch import apply_json_patch
+from kubeskew.apimachinery.patching.values import PatchError
+from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.dynamic.matching import Invocation
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.webhook import reviews
+from kubeskew.apiserver.admission.webhook.hooks import CallingError, Hook, Hooks, guarded
+from kubeskew.apiserver.admission.webhook.reviews import Verdict
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.services import Services
+
+_NAME = "MutatingAdmissionWebhook"
+
+
+@dataclass(slots=True)
+class Reinvoked:
+    """Who asked to be called again if others change the object, and who is due."""
+
+    eligible: set[str] = field(default_factory=set)
+    due: set[str] = field(default_factory=set)
+    last: Object | None = None  # as the last round left the object
+
+    def require(self) -> None:
+        """Everybody eligible so far is due."""
+        self.due |= self.eligible
+        self.eligible.clear()
+
+
+class MutatingAdmissionWebhook(Plugin):
+    """Asks the webhooks of every MutatingWebhookConfiguration."""
+
+    operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
+    subresources = None
+
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        self._hooks = Hooks(services, "mutatingwebhookconfigurations", mutating=True)
+
+    async def admit(self, attributes: Attributes) -> None:
+        hooks = self._hooks.concerned(attributes)
+        if not hooks:
+            return
+        notes: Reinvoked = attributes.reinvocation.notes.setdefault(_NAME, Reinvoked())
+        again = attributes.reinvocation.again
+        if again and notes.last != attributes.object:
+            notes.require()
+        versioned = Versioned(self._services, attributes)
+        try:
+            for hook in hooks:
+                await self._ask(hook, versioned, notes, again=again)
+        finally:
+            notes.last = copy.deepcopy(attributes.object)
+
+    async def _ask(self, hook: Hook, versioned: Versioned, notes: Reinvoked, *, again: bool) -> None:
+        attributes = versioned.attributes
+        invocation = await self._hooks.invocation(hook, attributes, versioned)
+        if invocation is None or (again and hook.uid not in notes.due):
+            return
+        changed = False
+
+        async def ask() -> None:
+            nonlocal changed
+            changed = await self._apply(
+                hook, invocation, versioned, await self._hooks.call(hook, invocation, versioned)
+            )
+
+        try:
+            await guarded(hook, ask)
+        finally:
+            if changed:
+                notes.require()
+                attributes.reinvocation.wanted = True
+            if hook.spec.get("reinvocationPolicy") == "IfNeeded":
+                notes.eligible.add(hook.uid)
+
+    async def _apply(
+        self, hook: Hook, invocation: Invocation, versioned: Versioned, verdict: Verdict
+    ) -> bool:
+        """Do what the verdict says; whether the object changed. Raises the refusal, and 500."""
+        if not verdict.allowed:
+            raise reviews.denial(hook.name, verdict.status)
+        if not verdict.patch:
+            return False
+        operations = reviews.patch_operations(verdict.patch)
+        if not operations:
+            return False
+        current = await versioned.object(invocation)
+        if current is None:
+            raise errors.internal(
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported '
+                "for this operation"
+            )
+        if verdict.patch_type != "JSONPatch":
+            why = f'unsupported patch type "{verdict.patch_type}"'
+            raise CallingError(f'failed calling webhook "{hook.name}": {why}')
+        try:
+            patched = apply_json_patch(current, operations)
+        except PatchError as error:
+            raise errors.internal(error.why) from None
+        return await versioned.replace(invocation, patched)

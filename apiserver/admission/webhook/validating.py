@@ -1,0 +1,69 @@
+"""Webhooks that may refuse an object: asked all at once.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go, 1.36.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.dynamic.matching import Invocation
+from kubeskew.apiserver.admission.dynamic.versions import Versioned
+from kubeskew.apiserver.admission.webhook import reviews
+from kubeskew.apiserver.admission.webhook.hooks import Hook, Hooks, guarded
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.services import Services
+
+log = logging.getLogger(__name__)
+
+
+class ValidatingAdmissionWebhook(Plugin):
+    """Asks the webhooks of every ValidatingWebhookConfiguration; the first that refuses is heard."""
+
+    operations = frozenset({CREATE, UPDATE, DELETE, CONNECT})
+    subresources = None
+
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        self._hooks = Hooks(services, "validatingwebhookconfigurations", mutating=False)
+
+    async def validate(self, attributes: Attributes) -> None:
+        hooks = self._hooks.concerned(attributes)
+        if not hooks:
+            return
+        versioned = Versioned(self._services, attributes)
+        relevant: list[tuple[Hook, Invocation]] = []
+        for hook in hooks:
+            invocation = await self._hooks.invocation(hook, attributes, versioned)
+            if invocation is not None:
+                await versioned.object(invocation)  # converted once, before all ask for it
+                await versioned.old(invocation)
+                relevant.append((hook, invocation))
+        if relevant:
+            await self._ask_all(relevant, versioned)
+
+    async def _ask_all(self, relevant: list[tuple[Hook, Invocation]], versioned: Versioned) -> None:
+        """Ask everybody and wait for all; what came first among the refusals is raised."""
+        refusals: list[StatusError] = []
+
+        async def ask(hook: Hook, invocation: Invocation) -> None:
+            try:
+                await guarded(hook, lambda: self._ask(hook, invocation, versioned))
+            except StatusError as error:
+                refusals.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for hook, invocation in relevant:
+                group.create_task(ask(hook, invocation))
+        if refusals:
+            for error in refusals[1:]:
+                log.warning("another webhook refused too: %s", error.message)
+            raise refusals[0]
+
+    async def _ask(self, hook: Hook, invocation: Invocation, versioned: Versioned) -> None:
+        verdict = await self._hooks.call(hook, invocation, versioned)
+        if not verdict.allowed:
+            raise reviews.denial(hook.name, verdict.status)

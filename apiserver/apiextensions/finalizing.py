@@ -1,0 +1,129 @@
+"""The end of a definition: first all its objects go, then itself.
+
+Source: apiextensions-apiserver pkg/controller/finalizer/crd_finalizer.go, 1.36.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.apiextensions import conditions
+from kubeskew.apiserver.apiextensions.resource import Definition
+from kubeskew.apiserver.apiextensions.strategy import FINALIZER
+from kubeskew.apiserver.registry import deleting
+from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.storage.failures import StorageError
+from kubeskew.apiserver.storage.records import Author
+from kubeskew.apiserver.user import SERVER
+
+logger = logging.getLogger(__name__)
+
+_AGAIN_SECONDS = 0.25  # upstream polls every five
+_WAITED_SECONDS = 60.0
+_IN_PROGRESS = conditions.condition(
+    conditions.TERMINATING, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+)
+_COMPLETED = conditions.condition(
+    conditions.TERMINATING, "False", "InstanceDeletionCompleted", "removed all instances"
+)
+_NEVER = conditions.condition(
+    conditions.TERMINATING, "False", "NeverEstablished", "resource was never established"
+)
+_NOT_GONE = conditions.condition(
+    conditions.TERMINATING,
+    "True",
+    "InstanceDeletionCheck",
+    "could not confirm zero CustomResources remaining: timed out waiting for the condition",
+)
+
+WriteStatus = Callable[[Definition, Callable[[Object], None]], Awaitable[None]]
+
+
+def is_everyday(error: Exception) -> bool:
+    """Whether somebody else was faster: what he did comes as a change."""
+    return isinstance(error, StatusError) and error.code in {404, 409}
+
+
+class Finalizer:
+    """Finishes definitions that are being deleted."""
+
+    def __init__(self, services: Services, write_status: WriteStatus) -> None:
+        self._services = services
+        self._write_status = write_status
+
+    async def finish(self, name: str) -> None:
+        """Delete the objects of a definition and let go of it, again and again until that is done."""
+        clock = self._services.world.clock
+        began, told, failure = clock.monotonic(), False, ""
+        while (definition := self._services.table.stored.get().get(name)) is not None:
+            if FINALIZER not in (definition.obj["metadata"].get("finalizers") or ()):
+                return
+            try:
+                if await self._advance(definition):
+                    return
+                failure = ""
+                if not told and clock.monotonic() - began > _WAITED_SECONDS:
+                    told = True
+                    await self._tell(definition, _NOT_GONE)
+            except (StatusError, StorageError) as error:
+                if not is_everyday(error) and str(error) != failure:
+                    failure = str(error)
+                    await self._fail(definition, failure)
+            except Exception:  # whatever it is, the objects do not go by themselves
+                logger.exception("objects of definition %s cannot be deleted", name)
+            await clock.sleep(_AGAIN_SECONDS)
+
+    async def _advance(self, definition: Definition) -> bool:
+        """One round; True once the definition has been let go of."""
+        if (conditions.find(definition.obj, conditions.TERMINATING) or {}).get("reason") == (
+            "InstanceDeletionPending"
+        ):
+            await self._tell(definition, _IN_PROGRESS)
+            definition = self._services.table.stored.get()[definition.name]
+        if not definition.is_established:
+            await self._let_go(definition, _NEVER)
+            return True
+        await self._delete_objects(definition)
+        if self._services.store.list(definition.stored_as).entries:
+            return False
+        await self._let_go(definition, _COMPLETED)
+        return True
+
+    async def _delete_objects(self, definition: Definition) -> None:
+        services = self._services
+        registry = services.registry(definition.resource(definition.storage))
+        version = str(services.world.version)
+        author = Author(SERVER.name, "kube-apiserver", version, version, "")
+        for entry in services.store.list(definition.stored_as).entries:
+            try:
+                write = Write(SERVER, author, entry.key.namespace, requested=registry.resource)
+                await deleting.delete(registry, entry.key.name, {}, write)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+
+    async def _tell(self, definition: Definition, condition: Object) -> None:
+        now = self._services.world.clock.now()
+        await self._write_status(definition, lambda obj: conditions.put(obj, condition, now))
+
+    async def _fail(self, definition: Definition, why: str) -> None:
+        """Say in the definition why its objects are still there."""
+        logger.warning("objects of definition %s: %s", definition.name, why)
+        told = conditions.condition(
+            conditions.TERMINATING, "True", "InstanceDeletionFailed", f"could not issue all deletes: {why}"
+        )
+        with suppress(StatusError):
+            await self._tell(definition, told)
+
+    async def _let_go(self, definition: Definition, condition: Object) -> None:
+        now = self._services.world.clock.now()
+
+        def change(obj: Object) -> None:
+            conditions.put(obj, condition, now)
+            obj["metadata"]["finalizers"] = [
+                one for one in obj["metadata"].get("finalizers") or () if one != FINALIZER
+            ]
+
+        await self._write_status(definition, change)

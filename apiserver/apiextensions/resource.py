@@ -1,0 +1,175 @@
+"""The resources that one definition makes: one per version, built when first asked for.
+
+Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor), 1.36.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Subresource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural import Rules, Structural, to_schema
+from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.registry.strategy import ScalePaths
+from kubeskew.apiserver.storage.interfaces import Watch
+from kubeskew.apiserver.tables.custom import AGE, column_of
+from kubeskew.apiserver.tables.json_path import JSONPath, JSONPathError
+
+GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
+STORED_AS = f"{PLURAL}.{GROUP}"
+
+_ITEM_VERBS = frozenset({"get", "patch", "update"})
+_LAST_EVENTS_SECONDS = 0.1
+_TERMINATING_VERBS = frozenset({"delete", "deletecollection", "get", "list", "watch"})
+
+
+class Definition:
+    """What a stored definition says, with names as accepted."""
+
+    def __init__(self, obj: Object, revision: int, created: int, metadata: Schema, rules: Rules) -> None:
+        self.obj = obj
+        self.revision = revision  # at which the definition was read
+        self.created = created
+        self.spec: Object = obj["spec"]
+        self.status: Object = obj.get("status") or {}
+        self.name: str = obj["metadata"]["name"]
+        self.uid: str = obj["metadata"]["uid"]
+        self.group: str = self.spec["group"]
+        self.names: Object = self.status.get("acceptedNames") or {}
+        self.namespaced: bool = self.spec.get("scope") == "Namespaced"
+        self.versions: dict[str, Object] = {one["name"]: one for one in self.spec.get("versions") or []}
+        self.storage = next((name for name, one in self.versions.items() if one.get("storage")), "")
+        self._metadata = metadata
+        self._rules = rules
+        self._resources: dict[str, CustomResource] = {}
+        self.watches: dict[Watch, None] = {}  # of its objects; they end when the definition changes
+
+    def is_true(self, condition: str) -> bool:
+        """Whether the definition has that condition."""
+        listed = self.status.get("conditions") or []
+        return any(one.get("type") == condition and one.get("status") == "True" for one in listed)
+
+    @property
+    def is_established(self) -> bool:
+        return self.is_true("Established")
+
+    @property
+    def is_terminating(self) -> bool:
+        return self.is_true("Terminating")
+
+    @property
+    def is_served(self) -> bool:
+        """Whether requests are answered: a moment before discovery tells of the resource."""
+        return self.is_established or self.is_true("NamesAccepted")
+
+    @property
+    def plural(self) -> str:
+        plural: str = self.spec["names"]["plural"]
+        return plural
+
+    @property
+    def kind(self) -> str:
+        kind: str = self.names.get("kind") or self.spec["names"]["kind"]
+        return kind
+
+    @property
+    def stored_as(self) -> str:
+        return f"{self.plural}.{self.group}"
+
+    @property
+    def webhook(self) -> Object | None:
+        """The conversion webhook, None if versions differ in their name only."""
+        conversion = self.spec.get("conversion") or {}
+        return conversion.get("webhook") if conversion.get("strategy") == "Webhook" else None
+
+    def makes_same_as(self, other: "Definition") -> bool:
+        """Whether both make the same resources."""
+        return (self.uid, self.names, self.spec) == (other.uid, other.names, other.spec)
+
+    def follow(self, newer: "Definition") -> None:
+        """Take over what `newer`, which makes the same resources, says of its state."""
+        if newer.is_terminating != self.is_terminating:
+            self._resources = {}  # they have other verbs now
+        self.obj, self.status, self.revision = newer.obj, newer.status, newer.revision
+
+    def end_watches(self) -> None:
+        """Have watchers come again for what the resource is from now on; they get what happened first."""
+        for watch in self.watches:
+            asyncio.get_running_loop().call_later(_LAST_EVENTS_SECONDS, watch.close)
+
+    def resource(self, version: str) -> CustomResource:
+        """The resource in a version that the definition has, served or not."""
+        found = self._resources.get(version)
+        if found is None:
+            found = self._resources[version] = self._build(self.versions[version])
+        return found
+
+    def _build(self, version: Object) -> CustomResource:
+        names, name = self.names or self.spec["names"], version["name"]
+        structural = Structural.of((version.get("schema") or {}).get("openAPIV3Schema"), self._rules)
+        subresources = version.get("subresources") or {}
+        columns, paths = _columns(version.get("additionalPrinterColumns") or [AGE])
+        return CustomResource(
+            group=self.group,
+            version=name,
+            plural=self.plural,
+            singular=names.get("singular") or "",
+            kind=self.kind,
+            namespaced=self.namespaced,
+            verbs=_TERMINATING_VERBS if self.is_terminating else STANDARD_VERBS,
+            schema=to_schema(structural, self._metadata),
+            storage=GroupVersionKind(self.group, self.storage, self.kind),
+            storage_resource=self.stored_as,
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            subresources=self._subresources(name, subresources),
+            columns=columns,
+            custom=True,
+            structural=structural,
+            definition=self,
+            paths=paths,
+            selectable=tuple(
+                one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or ()
+            ),
+            scale=_scale(subresources.get("scale")),
+            warning=self._warning(version),
+            list_name=names.get("listKind") or f"{self.kind}List",
+        )
+
+    def _subresources(self, version: str, wanted: Object) -> dict[str, Subresource]:
+        found = {}
+        if wanted.get("status") is not None:
+            kind = GroupVersionKind(self.group, version, self.kind)
+            found["status"] = Subresource("status", kind, _ITEM_VERBS)
+        if wanted.get("scale") is not None:
+            kind = GroupVersionKind("autoscaling", "v1", "Scale")
+            found["scale"] = Subresource("scale", kind, _ITEM_VERBS)
+        return found
+
+    def _warning(self, version: Object) -> str:
+        if not version.get("deprecated"):
+            return ""
+        given: str | None = version.get("deprecationWarning")
+        return f"{self.group}/{version['name']} {self.kind} is deprecated" if given is None else given
+
+
+def _columns(given: Sequence[Object]) -> tuple[tuple[Column, ...], tuple[JSONPath, ...]]:
+    """The columns up to the first whose path cannot be read."""
+    paths = []
+    for one in given:
+        try:
+            paths.append(JSONPath(one["jsonPath"]))
+        except JSONPathError:
+            break
+    return tuple(map(column_of, given[: len(paths)])), tuple(paths)
+
+
+def _scale(given: Object | None) -> ScalePaths | None:
+    if given is None:
+        return None
+    return ScalePaths(
+        given["specReplicasPath"].removeprefix("."),
+        given["statusReplicasPath"].removeprefix("."),
+        (given.get("labelSelectorPath") or "").removeprefix("."),
+    )

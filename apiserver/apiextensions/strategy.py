@@ -1,0 +1,114 @@
+"""What is particular to CustomResourceDefinitions as objects.
+
+Source: apiextensions-apiserver pkg/registry/customresourcedefinition/{strategy,etcd}.go, 1.36.
+"""
+
+import copy
+from typing import ClassVar
+
+from kubeskew.apimachinery import structural
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.apiextensions import conditions, validation
+from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+_PENDING = conditions.condition(
+    conditions.TERMINATING,
+    "True",
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
+
+
+class DefinitionStatusStrategy(StatusStrategy):
+    """Nothing of the spec changes through it; metadata does, as upstream (its own controllers need that)."""
+
+    core_metadata = False
+    kept_metadata = ()
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if not (new.get("status") or {}).get("storedVersions"):
+            new["status"] = dict(new.get("status") or {})
+            _remember_storage(new)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return validation.validate_status(new)
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return ("metadata",), ("spec",)
+
+
+class DefinitionStrategy(Strategy):
+    """The server keeps the status, above all which versions may be stored."""
+
+    allow_unconditional_update = False
+    core_metadata = False
+    keeps_itself = True
+    weight = 16
+    status: ClassVar[type[Strategy]] = DefinitionStatusStrategy
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
+        _remember_storage(obj)
+        _drop_disabled(obj, None, ctx)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        new["status"] = copy.deepcopy(old.get("status") or {})
+        _remember_storage(new)
+        _drop_disabled(new, old, ctx)
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return True
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("status",),)
+
+    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
+        return [*metadata, *validation.validate(obj, structural.Rules.of(ctx.gates))]
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        faults = validation.validate_update(new, old, structural.Rules.of(ctx.gates))
+        return [*metadata, *faults]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return structural.warnings(obj, structural.Rules.of(ctx.gates))
+
+    def is_kept(self, obj: Object) -> bool:
+        """The first delete marks; from then on its finalizers keep a definition."""
+        return not obj["metadata"].get("deletionTimestamp")
+
+    def mark_deleted(self, obj: Object, ctx: StrategyContext) -> None:
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if conditions.is_true(obj, conditions.TERMINATING):
+            return
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+        conditions.put(obj, _PENDING, ctx.now)
+
+
+def _drop_disabled(new: Object, old: Object | None, ctx: StrategyContext) -> None:
+    """Selectable fields belong to a gate; they stay if the definition had some."""
+    if ctx.gates.enabled("CustomResourceFieldSelectors"):
+        return
+    if not any(version.get("selectableFields") for version in _versions(old or {})):
+        for version in _versions(new):
+            version.pop("selectableFields", None)
+
+
+def _versions(obj: Object) -> list[Object]:
+    return (obj.get("spec") or {}).get("versions") or []
+
+
+def _remember_storage(obj: Object) -> None:
+    """The version that is written now belongs to those that may be stored."""
+    for version in _versions(obj):
+        if version.get("storage"):
+            stored = obj["status"].setdefault("storedVersions", None) or []
+            if version["name"] not in stored:
+                obj["status"]["storedVersions"] = [*stored, version["name"]]
+            return
+    obj["status"].setdefault("storedVersions", None)

@@ -1,0 +1,127 @@
+"""What a server serves at a moment: the built-in resources and those of its definitions.
+
+Source: apiextensions-apiserver pkg/apiserver/customresource_{discovery_controller,handler}.go, and
+kube-aggregator (order of groups and versions), 1.36.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from kubeskew.apimachinery.catalogue.table import Catalogue
+from kubeskew.apimachinery.catalogue.types import OBJECT_META
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apimachinery.structural import Rules
+from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.ordering import version_order
+from kubeskew.apiserver.apiextensions.resource import Definition
+from kubeskew.apiserver.apiextensions.stored import StoredDefinitions
+from kubeskew.apiserver.storage.interfaces import Store
+
+
+class Snapshot:
+    """The table at one moment; it does not change."""
+
+    def __init__(self, builtin: Catalogue, definitions: Iterable[Definition], generation: int) -> None:
+        self.generation = generation
+        self._builtin = builtin
+        own = {(group, version) for group, versions in builtin.groups() for version in versions}
+        self._plurals: dict[tuple[str, str, str], Definition] = {}
+        self._kinds: dict[tuple[str, str, str], Definition] = {}
+        self._told: dict[tuple[str, str], list[Definition]] = {}
+        for one in definitions:
+            for name, version in one.versions.items():
+                if (one.group, name) not in own:
+                    self._add(one, name, served=bool(version.get("served")))
+        self._groups = self._merge()
+
+    def _add(self, definition: Definition, version: str, *, served: bool) -> None:
+        group = definition.group
+        if definition.is_served:
+            self._kinds[group, version, definition.kind] = definition
+            if served:
+                self._plurals[group, version, definition.plural] = definition
+        if definition.is_established and served:
+            self._told.setdefault((group, version), []).append(definition)
+
+    def _merge(self) -> list[tuple[str, list[str]]]:
+        """Built-in groups in their order, then the others by name."""
+        versions = {group: list(listed) for group, listed in self._builtin.groups()}
+        added: dict[str, list[str]] = {}
+        for group, version in self._told:
+            added.setdefault(group, []).append(version)
+        for group in sorted(added):
+            versions.setdefault(group, []).extend(sorted(added[group], key=version_order))
+        return list(versions.items())
+
+    def resource(self, group: str, version: str, plural: str) -> Resource | None:
+        found = self._builtin.resource(group, version, plural)
+        return found if found is not None else self.custom(group, version, plural)
+
+    def custom(self, group: str, version: str, plural: str) -> CustomResource | None:
+        """A custom resource alone."""
+        definition = self._plurals.get((group, version, plural))
+        return definition.resource(version) if definition else None
+
+    def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        found = self._builtin.by_kind(group, version, kind)
+        if found is not None:
+            return found
+        definition = self._kinds.get((group, version, kind))
+        return definition.resource(version) if definition else None
+
+    def defines(self, group: str, version: str) -> bool:
+        """Whether anything of a group and version is custom."""
+        return (group, version) in self._told
+
+    def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
+        return self._groups
+
+    def resources(self, group: str, version: str) -> Iterable[Resource]:
+        told = self._told.get((group, version))
+        if told is None:
+            return self._builtin.resources(group, version)
+        return [one.resource(version) for one in sorted(told, key=lambda one: one.plural)]
+
+
+class ComposedTable:
+    """The table as it is whenever it is asked; `now()` is the one to keep while making a document."""
+
+    def __init__(self, builtin: Catalogue, stored: StoredDefinitions) -> None:
+        self.builtin = builtin
+        self.stored = stored
+        self._snapshot = Snapshot(builtin, (), 0)
+
+    def now(self) -> Snapshot:
+        """The table at this moment."""
+        definitions = self.stored.get()
+        if self._snapshot.generation != self.stored.generation:
+            self._snapshot = Snapshot(self.builtin, definitions.values(), self.stored.generation)
+        return self._snapshot
+
+    def resource(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource, if it is served."""
+        found = self.builtin.resource(group, version, plural)
+        return found if found is not None else self.now().custom(group, version, plural)
+
+    def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        """The resource of a kind, whether its version is served or only known."""
+        return self.builtin.by_kind(group, version, kind) or self.now().by_kind(group, version, kind)
+
+    def groups(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Served groups in discovery order, each with its versions, the preferred first."""
+        return self.now().groups()
+
+    def resources(self, group: str, version: str) -> Iterable[Resource]:
+        """The resources of a served group and version, by plural."""
+        return self.now().resources(group, version)
+
+    def kind_schema(self, group: str, version: str, kind: str) -> Schema | None:
+        """The schema of any built-in kind, also of bodies that are no resource."""
+        return self.builtin.kind_schema(group, version, kind)
+
+
+def composed(builtin: Catalogue, store: Store, gates: FeatureGates) -> ComposedTable:
+    """The table of a server: what is built in, and what its store defines."""
+    metadata = builtin.definitions()[OBJECT_META]
+    return ComposedTable(builtin, StoredDefinitions(store, metadata, Rules.of(gates)))

@@ -1,0 +1,96 @@
+"""The items of lists as bytes, kept from one list to the next.
+
+Of a long list most is what it was when somebody asked for it last. So it is put together from runs of items,
+and only runs in which something has changed are made again: the objects of the others are not touched.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.offload import Turn
+from kubeskew.apiserver.codec import Codec, Form, form_of
+from kubeskew.apiserver.storage.encoding import list_items
+from kubeskew.apiserver.storage.records import Entry
+
+_RUN_BYTES = 1 << 19  # also what is written at once, and what a client that does not read may hold
+_RUNS_MAX = 10_000
+_KEPT_BYTES = 32 << 20  # of one generation
+_DECODED = 50  # objects that may have to be decoded, in one go
+
+
+class _Run(NamedTuple):
+    """`size` is that of its objects as they are stored."""
+
+    entries: Sequence[Entry]
+    items: bytes
+    size: int
+
+
+class Listed:
+    """Makes the items of lists, and remembers runs of them by the revision of their first entry."""
+
+    def __init__(self) -> None:
+        self._runs: Generations[tuple[int, Form], _Run] = Generations(
+            _RUNS_MAX, lambda _, run: len(run.items), _KEPT_BYTES
+        )
+
+    async def runs(
+        self, codec: Codec, resource: Resource, entries: Sequence[Entry], *, keep: bool
+    ) -> list[Callable[[], bytes]]:
+        """The items in runs, each item behind a comma: bytes once they are asked for.
+
+        A list that nobody reads thus holds little but what the store holds. What is made anew is remembered
+        if `keep`. Raises what decoding raises; others have their turn in between.
+        """
+        form, turn = form_of(resource), Turn()
+        found: list[Callable[[], bytes]] = []
+        start = 0
+        while start < len(entries):
+            key = entries[start].revision, form
+            run = self._runs.get(key)
+            if run is not None and run.entries == entries[start : start + len(run.entries)]:
+                found.append(partial(_items, run))
+                start += len(run.entries)
+                continue
+            same, size = self._next(form, entries, start)
+            served = await _served(codec, resource, same, turn)
+            make = partial(list_items, resource, served)
+            found.append(partial(self._kept, key, same, size, make) if keep else make)
+            start += len(same)
+        return found
+
+    def _kept(
+        self, key: tuple[int, Form], entries: Sequence[Entry], size: int, make: Callable[[], bytes]
+    ) -> bytes:
+        run = _Run(entries, make(), size)
+        self._runs.put(key, run)
+        return run.items
+
+    def _next(self, form: Form, entries: Sequence[Entry], start: int) -> tuple[Sequence[Entry], int]:
+        """A run and its size: until it is long enough, or before one that is known and does not fit in."""
+        size = len(entries[start].value)
+        for position in range(start + 1, len(entries)):
+            entry = entries[position]
+            known = self._runs.get((entry.revision, form))
+            if size + (len(entry.value) if known is None else known.size) > _RUN_BYTES:
+                return entries[start:position], size
+            size += len(entry.value)
+        return entries[start:], size
+
+
+def _items(run: _Run) -> bytes:
+    return run.items
+
+
+async def _served(
+    codec: Codec, resource: Resource, entries: Sequence[Entry], turn: Turn
+) -> list[tuple[bytes, int]]:
+    served: list[tuple[bytes, int]] = []
+    for start in range(0, len(entries), _DECODED):
+        if turn.is_over:
+            await turn.pass_on()
+        served += codec.served_all(resource, entries[start : start + _DECODED])
+    return served

@@ -1,0 +1,78 @@
+"""Long work done beside the event loop, so that other requests are served meanwhile."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from kubeskew.apimachinery.cel.patience import ImpatienceError, patience
+from kubeskew.apiserver.caching.gc_control import LARGE, garbage
+
+_Made = TypeVar("_Made")
+
+
+async def beside(size: int, work: Callable[[], _Made]) -> _Made:
+    """What `work` gives, done in a thread if it is about more than a few bytes; `size` is of the objects.
+
+    In a thread `work` may change what is its request's alone, and read what is replaced but never changed.
+    """
+    if size <= LARGE:
+        return work()
+    garbage.begin(size)
+    try:
+        return await asyncio.to_thread(work)
+    finally:
+        garbage.end(size)
+
+
+_PATIENCE = 50_000  # units of CEL's cost: some ten milliseconds
+
+
+async def patiently(work: Callable[[], _Made]) -> _Made:
+    """What `work` gives, which evaluates expressions and changes nothing.
+
+    It begins on the event loop; what takes long is begun again in a thread.
+    """
+    try:
+        with patience(_PATIENCE):
+            return work()
+    except ImpatienceError:
+        return await asyncio.to_thread(work)
+
+
+_WAIT_SECONDS = 10.0
+_TURN_SECONDS = 0.01
+
+
+def at_home(loop: asyncio.AbstractEventLoop, home: int, work: Callable[[], _Made]) -> _Made:
+    """What `work` gives on the event loop of thread `home`, for who may be in another thread."""
+    if threading.get_ident() == home:
+        return work()
+    found: concurrent.futures.Future[_Made] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except Exception as error:
+            found.set_exception(error)
+
+    loop.call_soon_threadsafe(run)
+    return found.result(_WAIT_SECONDS)
+
+
+class Turn:
+    """A short time on the event loop, for who goes through many things there."""
+
+    def __init__(self) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._end = self._now() + _TURN_SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        return self._now() > self._end
+
+    async def pass_on(self) -> None:
+        """Let others have theirs; then another begins."""
+        await asyncio.sleep(0)
+        self._end = self._now() + _TURN_SECONDS

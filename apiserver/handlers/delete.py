@@ -1,0 +1,146 @@
+"""DELETE of one object, and of a whole selection.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
+"""
+
+from kubeskew.apimachinery import decoding, errors, field
+from kubeskew.apimachinery.decoding import Parsed
+from kubeskew.apimachinery.errors import Object, is_reason
+from kubeskew.apimachinery.resources import GroupVersionKind
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.handlers.create import write_of
+from kubeskew.apiserver.handlers.list_objects import metadata_of, objects, page_of, unreadable_list
+from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry import deleting, unsafe_deleting
+from kubeskew.apiserver.registry.generic.selection import selection
+from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
+
+_KIND = GroupVersionKind("", "v1", "DeleteOptions")
+_BAD_SINCE = 35  # the first minor that takes options it cannot read for the client's fault (133358)
+# What upstream's scheme for options knows in every version, without a way to DeleteOptions.
+_UNVERSIONED = frozenset(
+    {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
+)
+_SCHEME = 'scheme "pkg/apis/meta/internalversion/scheme/register.go:27"'
+_NOT_MANY = "is not allowed with DELETECOLLECTION, try again after removing the option"
+_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+
+
+async def delete(request: Request, scope: Scope) -> Response:
+    """Delete by the options of body or query; answers the object, or a Status if it is gone at once."""
+    form = rendering.form_of(request)
+    unsafe = scope.registry.tells_corruption
+    options = parameters.delete_options(request, await _body(request, scope), unsafe=unsafe)
+    write = write_of(request, scope, dry_run=bool(options.get("dryRun")))
+    if options.get(UNSAFE):
+        await unsafe_deleting.delete(scope.registry, request.info.name, options, write)
+        return rendering.document(_success(scope, request.info.name), rendering.plain(form))
+    result = await deleting.delete(scope.registry, request.info.name, options, write)
+    asked_to_cascade = options.get("orphanDependents") is False
+    status = 202 if asked_to_cascade and not result.deleted else 200
+    if result.deleted and not scope.registry.strategy.returns_deleted_object:
+        return rendering.document(_gone(scope, result), rendering.plain(form), status)
+    obj = scope.services.codec.convert(result.obj, scope.resource)
+    return rendering.render(request, scope, obj, form, status)
+
+
+def _success(scope: Scope, name: str) -> Object:
+    """The Status where there is no object to show."""
+    head: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    return head | {"details": {"name": name, "kind": scope.resource.kind}, "code": 200}
+
+
+def _gone(scope: Scope, result: Written) -> Object:
+    metadata = result.obj["metadata"]
+    resource = scope.resource.group_resource
+    details = {
+        "name": metadata["name"],
+        "group": resource.group,
+        "kind": resource.resource,
+        "uid": metadata["uid"],
+    }
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {name: value for name, value in details.items() if value},
+    }
+
+
+def options_schema(scope: Scope) -> Schema:
+    """The tree of DeleteOptions."""
+    found = scope.services.definition(_OPTIONS)
+    if found is None:
+        raise errors.internal(f"there is no {_OPTIONS}")
+    return found
+
+
+async def _body(request: Request, scope: Scope) -> Object | None:
+    """The DeleteOptions in the body, None if there is none; raises 400, before 1.35 500."""
+    body = await bodies.read(request)
+    if not body:
+        return None
+    schema = options_schema(scope)
+    content_type = bodies.type_of(request, schema)
+    try:
+        return _decoded(scope, body, content_type, schema)
+    except ValueError as error:
+        if scope.services.world.version.minor < _BAD_SINCE:
+            raise errors.StatusError(500, "", str(error)) from None
+        raise errors.bad_request(str(error)) from None
+
+
+def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Object:
+    """DeleteOptions of any version; raises ValueError with what upstream's decoder says."""
+    try:
+        value = decoding.parse(body, content_type, schema).value
+    except ValueError as error:
+        raise ValueError(decoding.unreadable(error, content_type)) from None
+    if value is None:
+        return {}
+    why = decoding.fault_of_head(value) if isinstance(value, dict) else decoding.no_object(value)
+    if why is not None:
+        raise ValueError(why)
+    kind = value.get("kind") or _KIND.kind
+    if kind in _UNVERSIONED:
+        raise ValueError(f"converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion")
+    if kind != _KIND.kind:
+        version = value.get("apiVersion") or ("meta.k8s.io/v1" if scope.resource.custom else "v1")
+        raise ValueError(f'no kind "{kind}" is registered for version "{version}" in {_SCHEME}')
+    try:
+        return decoding.decode_value(Parsed(value), _KIND, schema, "Ignore").object
+    except errors.StatusError as error:
+        why = error.message.partition("cannot be handled as a DeleteOptions: ")[2]
+        raise ValueError(why or error.message) from None
+
+
+async def delete_collection(request: Request, scope: Scope) -> Response:
+    """Delete every selected object; answers the list of them as they were."""
+    form = rendering.form_of(request)
+    watch_list = scope.services.world.gates.enabled("WatchList")
+    options = parameters.list_options(request, watch=False, watch_list=watch_list)
+    wanted = await selection(request, scope.registry, options)
+    unsafe = scope.registry.tells_corruption
+    how = parameters.delete_options(request, await _body(request, scope), unsafe=unsafe)
+    if how.get(UNSAFE):
+        parameters.refuse("DeleteOptions", [field.invalid(UNSAFE, True, _NOT_MANY)])
+    write = write_of(request, scope, dry_run=bool(how.get("dryRun")))
+    write.collection = True
+    namespace = request.info.namespace or None
+    try:
+        page = await page_of(scope, namespace, options, wanted)
+        items, metadata = objects(scope, page.entries), metadata_of(scope, page, namespace, wanted)
+    except UnreadableError as error:
+        raise unreadable_list(scope, namespace, error) from None
+    for entry in page.entries:
+        write.namespace = entry.key.namespace
+        try:
+            await deleting.delete(scope.registry, entry.key.name, dict(how), write)
+        except errors.StatusError as error:
+            if not is_reason(error, "NotFound"):
+                raise
+    return rendering.document(rendering.convert_list(request, scope, items, metadata, form), form)

@@ -1,0 +1,196 @@
+"""PATCH: JSON, merge and strategic merge patches, and server-side apply.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kubeskew.apimachinery import decoding, errors, shapes
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.normalising import WrongShape
+from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.handlers import patched_objects, strategic_patch
+from kubeskew.apiserver.handlers.create import managed, write_of
+from kubeskew.apiserver.http import bodies, media_types, parameters, rendering
+from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from kubeskew.apiserver.http.parameters import WriteOptions
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.owner_references import deduplicate
+from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.services import Scope
+
+# Makes the new object, in the request's version, of the live one.
+Patcher = Callable[[Object], Object]
+_COPIED = 3 << 20  # bytes that copies may add, however short the patch
+
+
+async def patch(request: Request, scope: Scope) -> Response:
+    """Change the object as it is when the change is written."""
+    content_type = patch_type(request, scope)
+    form = rendering.form_of(request)
+    body = await bodies.read(request)
+    apply = content_type == APPLY_PATCH
+    options = parameters.patch_options(request, apply=apply)
+    write = write_of(request, scope, dry_run=options.dry_run)
+    codec, registry = scope.services.codec, scope.registry
+    config = await bodies.elsewhere(body, lambda: read_configuration(body)) if apply else None
+    patcher = _patcher(request, scope, body, content_type, options.field_validation)
+
+    async def transform(current: Object | None) -> Object:
+        if current is None and not apply:  # even of a kind that a PUT may create
+            raise errors.not_found(registry.named(write), request.info.name)
+        entry = scope.services.store.get(registry.key(request.info.namespace, request.info.name))
+        stored = len(entry.value) if entry is not None else 0
+        grown = _COPIED if content_type == JSON_PATCH and b"copy" in body else 0
+        return await beside(max(write.size, stored, grown), lambda: made(current))
+
+    def made(current: Object | None) -> Object:
+        live = codec.convert(current, scope.resource) if current is not None else None
+        if config is not None:
+            new = _applied(request, scope, live, config, write, options)
+        else:
+            new = _patched(request, scope, live or {}, patcher, write, options)
+        return codec.convert(new, registry.resource)
+
+    name = request.info.name
+    result = await updating.update(registry, name, transform, write, force_create=apply)
+    size = len(result.value or b"")
+    return await beside(size, lambda: rendering.written(request, scope, result, form))
+
+
+def patch_type(request: Request, scope: Scope) -> str:
+    """The patch's media type; raises 415. Custom resources have no strategic merge patch."""
+    known = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+    if not scope.resource.custom:
+        known.insert(2, STRATEGIC_PATCH)
+    content_type = request.headers.get("content-type", "").partition(";")[0]  # to the letter
+    if content_type not in known:
+        raise media_types.unsupported(known)
+    return content_type
+
+
+# --- the three patches -------------------------------------------------------------------------------------
+
+
+def _patcher(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Patcher:
+    """What makes the patched object as if it had been sent: decoded, defaulted."""
+
+    def strategic(live: Object) -> Object:
+        resource = scope.resource
+        found = strategic_patch.patched(live, body, resource.gvk, resource.schema, validation)
+        request.warnings.extend(found.warnings)
+        found.object.setdefault("metadata", {})
+        return scope.services.codec.default(found.object, resource)
+
+    def plain(live: Object) -> Object:
+        live = _sorted(live) if scope.resource.custom else live
+        value, told = patched_objects.patched(live, body, content_type, validation)
+        if scope.resource.custom and content_type == MERGE_PATCH:
+            value = _sorted(value)
+        return patched_objects.decoded(request, scope, value, validation, told)
+
+    return strategic if content_type == STRATEGIC_PATCH else plain
+
+
+def _patched(
+    request: Request, scope: Scope, live: Object, patcher: Patcher, write: Write, options: WriteOptions
+) -> Object:
+    """The patched object with its managers."""
+    new = patcher(live)
+    bodies.check_namespace(new, scope, request.info.namespace)
+    bodies.check_name(new, request.info.name)
+    if scope.resource.custom:
+        patched_objects.check_custom_kind(scope, new)
+    deduplicate(new, request.warnings)
+    return managed(request, scope, live, new, write, options.field_manager)
+
+
+def _sorted(value: Any) -> Any:
+    """A custom resource is a map upstream: it is patched, and told of, with its keys in order."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+# --- apply -------------------------------------------------------------------------------------------------
+
+
+class Configuration(NamedTuple):
+    """What is applied: what the client says and nothing more. `repeated` are YAML's strict errors."""
+
+    value: Object
+    repeated: Sequence[str]
+
+
+def read_configuration(body: bytes) -> Configuration:
+    """The configuration in the body of an apply; raises 400."""
+    try:
+        parsed = decoding.parse(body, APPLY_PATCH)
+    except ValueError as error:
+        raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+    if parsed.value is not None and not isinstance(parsed.value, dict):
+        found = shapes.found(parsed.value)
+        why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+    return Configuration(parsed.value or {}, parsed.duplicates)
+
+
+def check_repeated(request: Request, config: Configuration, validation: str) -> None:
+    """Tell of keys given twice, as the request wants it; this comes after the merge. Raises 400."""
+    for text in config.repeated if validation != "Ignore" else ():
+        if validation == "Strict":
+            raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
+        request.warnings.extend(decoding.lines([text]))
+
+
+def _applied(
+    request: Request,
+    scope: Scope,
+    live: Object | None,
+    config: Configuration,
+    write: Write,
+    options: WriteOptions,
+) -> Object:
+    try:
+        new = scope.registry.field_manager.apply(
+            live,
+            config.value,
+            options.field_manager,
+            bool(options.force),
+            scope.subresource,
+            timestamp(scope.services.world.clock.now()),
+            kind=scope.resource.kind,
+            api_version=scope.resource.api_version,
+            reset=scope.registry.reset_fields(write),
+        )
+    except WrongShape:  # met when the result is converted for managers of other versions
+        why = shapes.explain(config.value, scope.resource.schema)
+        raise patched_objects.unreadable(config.value, why) from None
+    check_repeated(request, config, options.field_validation)
+    obj = (
+        _defaulted(scope, live, new)
+        if scope.resource.custom
+        else patched_objects.decoded(request, scope, new, "Ignore")
+    )
+    uid = obj["metadata"].get("uid")
+    if live is None and uid:
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise errors.conflict(scope.resource.group_resource, request.info.name, why)
+    bodies.check_namespace(obj, scope, request.info.namespace)
+    bodies.check_name(obj, request.info.name)
+    return obj
+
+
+def _defaulted(scope: Scope, live: Object | None, merged: Object) -> Object:
+    """A custom resource as it was merged, nulls included: of a map nothing is read but the metadata."""
+    resource = scope.resource
+    metadata = dict(merged.get("metadata") or {})
+    metadata.pop("creationTimestamp", None)  # the server's say, whatever it is
+    if live is not None:
+        metadata["creationTimestamp"] = live["metadata"]["creationTimestamp"]
+    head = {"apiVersion": merged["apiVersion"], "kind": merged["kind"], "metadata": metadata}
+    found = patched_objects.decode(head, resource.gvk, resource.schema, "Ignore", (), resource.structural)
+    return scope.services.codec.default({**merged, **found.object}, resource)

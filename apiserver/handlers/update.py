@@ -1,0 +1,42 @@
+"""PUT of an object, or of one of its subresources that have the object as their body.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.handlers.create import managed, write_of
+from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.owner_references import deduplicate
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.encoding import copied
+
+
+async def update(request: Request, scope: Scope) -> Response:
+    """Replace what the client may replace. A resourceVersion or uid in the body is a precondition."""
+    form = rendering.form_of(request)
+    options = parameters.write_options(request, "UpdateOptions")
+    obj = await bodies.read_object(request, scope, options.field_validation)
+    bodies.check_namespace(obj, scope, request.info.namespace)
+    bodies.check_name(obj, request.info.name)
+    write = write_of(request, scope, dry_run=options.dry_run)
+    await beside(write.size, lambda: deduplicate(obj, write.warnings))
+    codec, registry = scope.services.codec, scope.registry
+
+    def made(current: Object | None) -> Object:
+        new = copied(obj)
+        if current is None:
+            bodies.wipe_system_metadata(new)
+        live = codec.convert(current, scope.resource) if current is not None else None
+        return codec.convert(
+            managed(request, scope, live, new, write, options.field_manager), registry.resource
+        )
+
+    async def transform(current: Object | None) -> Object:
+        return await beside(write.size, lambda: made(current))
+
+    uid = obj["metadata"].get("uid") or ""
+    result = await updating.update(registry, request.info.name, transform, write, uid=uid)
+    return await beside(write.size, lambda: rendering.written(request, scope, result, form))

@@ -1,0 +1,311 @@
+"""WATCH: a cursor over the log, filtered and encoded; an event is encoded once for all who see it alike.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/watch.go and pkg/storage/cacher, 1.36.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.codec import form_of
+from kubeskew.apiserver.handlers.list_objects import prepare
+from kubeskew.apiserver.http import media_types, parameters, rendering
+from kubeskew.apiserver.http.media_types import Accepted
+from kubeskew.apiserver.http.parameters import ListOptions
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry.generic.revisions import parse_cached_revision, too_old, wait
+from kubeskew.apiserver.registry.generic.selection import Selection, selection
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.encoding import dumps, event_bytes, loads, with_revision
+from kubeskew.apiserver.storage.failures import (
+    CompactedError,
+    FutureRevisionError,
+    SlowWatcherError,
+    StorageError,
+)
+from kubeskew.apiserver.storage.interfaces import Watch
+from kubeskew.apiserver.storage.records import Entry, Event, Verb
+from kubeskew.apiserver.unreadable import UnreadableError, deleted_unread
+
+MIN_SECONDS = 1800.0  # of a watch that names no timeout; up to twice that
+MAX_SECONDS = 10**8  # of a watch that asks for longer: an event loop's timers end somewhere
+BOOKMARK_SECONDS = 60.0
+_LAST_BOOKMARK = 2.0  # seconds before the end
+_PIECE = 1 << 19  # bytes of objects that are there already
+_END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
+_ADDED, _MODIFIED, _DELETED = "ADDED", "MODIFIED", "DELETED"
+_TYPES = {Verb.CREATE: _ADDED, Verb.UPDATE: _MODIFIED, Verb.DELETE: _DELETED}
+
+
+class Change(NamedTuple):
+    """What a watcher is told: the object that was `value` at `revision`, shown as of `shown`."""
+
+    type: str
+    value: bytes
+    revision: int
+    shown: int
+
+
+async def watch(request: Request, scope: Scope) -> Response:
+    """Everything that can be wrong with the request is said before the stream begins."""
+    form = rendering.form_of(request)
+    watch_list = scope.services.world.gates.enabled("WatchList")
+    options = parameters.list_options(request, watch=True, watch_list=watch_list)
+    wanted = await selection(request, scope.registry, options)
+    revision = parse_cached_revision(options.resource_version)
+    media_types.streamed(form)
+    if form.convert == "Table":
+        rendering.included(request)
+    encoder = Encoder(request, scope, form)
+    if options.send_initial_events and revision:
+        await wait(scope.services.store, revision)
+    elif options.send_initial_events or not options.resource_version:
+        await scope.services.store.refresh()
+    return Response(200, stream(scope, options, wanted, revision, encoder))
+
+
+async def stream(
+    scope: Scope, options: ListOptions, wanted: Selection, revision: int, encoder: "Encoder"
+) -> AsyncIterator[bytes]:
+    """The chunks of a watch; each holds whole lines."""
+    store, lifetime = scope.services.store, scope.services.lifetime
+    initial = options.send_initial_events or (revision == 0 and options.send_initial_events is None)
+    entries: list[Entry] = []
+    since = revision
+    try:
+        if initial:
+            await prepare(scope, wanted.namespace)
+            page = store.list(scope.resource.storage_resource, wanted.namespace, None, 0, wanted.filter)
+            entries, since = list(page.entries), page.revision
+        elif revision == 0:
+            since = store.revision
+        cursor = _open(scope, wanted, since)
+    except (CompactedError, StatusError) as error:
+        yield encoder.error(_status_of(error))
+        return
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _seconds(scope, options)
+    timer = loop.call_at(end, cursor.close)
+    others = _watches(scope)
+    lifetime.watches[cursor] = None
+    others[cursor] = None
+    try:
+        for found in _pieces(entries):
+            yield encoder.lines(Change(_ADDED, one.value, one.revision, one.revision) for one in found)
+            await asyncio.sleep(0)  # others have their turn
+        if options.send_initial_events and options.bookmarks:
+            yield encoder.bookmark(since, _END_OF_INITIAL)
+        reminder = _Reminder(cursor, end) if options.bookmarks else None
+        async for chunk in _follow(scope, wanted, cursor, since, encoder, reminder):
+            yield chunk
+    except SlowWatcherError:
+        return
+    except (CompactedError, StatusError, StorageError) as error:
+        yield encoder.error(_status_of(error))
+    finally:
+        timer.cancel()
+        lifetime.watches.pop(cursor, None)
+        others.pop(cursor, None)
+        cursor.close()
+
+
+def _status_of(error: CompactedError | StatusError | StorageError) -> StatusError:
+    """What ends a watch, as its last event tells it: an object that cannot be decoded is one of these."""
+    if isinstance(error, CompactedError):
+        return too_old(error)
+    if isinstance(error, UnreadableError):
+        return errors.internal(error.text)
+    return error if isinstance(error, StatusError) else errors.internal(str(error))
+
+
+def _pieces(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
+    """The entries in groups that end with the entry that makes them `_PIECE` bytes long."""
+    found: list[Entry] = []
+    size = 0
+    for entry in entries:
+        found.append(entry)
+        size += len(entry.value)
+        if size >= _PIECE:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
+
+
+class _Reminder:
+    """Wakes a watch when a bookmark is due: every minute, and shortly before the end (cache_watcher.go).
+
+    The timer says itself that it has fired: a loop fires a little early, and what uvloop gives for a moment
+    that is almost there knows no time.
+    """
+
+    def __init__(self, cursor: Watch, end: float) -> None:
+        self.is_due = False
+        self._cursor = cursor
+        self._last = end - _LAST_BOOKMARK
+        self._next = -math.inf  # loop time of the bookmark that is waited for
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.Handle | None = None
+        self.set()
+
+    def set(self) -> None:
+        """For the next bookmark, if there is to be another."""
+        now = self._loop.time()
+        self.is_due = False
+        self._timer = None
+        if now < self._last and self._next < self._last:
+            self._next = min(now + BOOKMARK_SECONDS, self._last)
+            self._timer = self._loop.call_at(self._next, self._fire)
+
+    def _fire(self) -> None:
+        self.is_due = True
+        self._cursor.request_progress()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+async def _follow(
+    scope: Scope,
+    wanted: Selection,
+    cursor: Watch,
+    since: int,
+    encoder: "Encoder",
+    reminder: _Reminder | None,
+) -> AsyncIterator[bytes]:
+    """The events of a cursor, and bookmarks when one is reminded of them."""
+    try:
+        async for batch in cursor:
+            await _prepare(scope, batch)
+            lines, failure = _lines(batch, since, wanted, encoder)
+            if lines:
+                yield lines
+            if failure is not None:
+                raise failure
+            if reminder is not None and reminder.is_due and cursor.revision >= since:
+                reminder.set()
+                yield encoder.bookmark(cursor.revision, {})
+    finally:
+        if reminder is not None:
+            reminder.cancel()
+
+
+async def _prepare(scope: Scope, batch: Iterable[Event]) -> None:
+    """Have a webhook convert the states that a batch tells of; nothing for most resources."""
+    codec = scope.services.codec
+    if codec.needs_webhook(scope.resource):
+        states = [(event.value, event.revision) for event in batch]
+        states += [(one.previous_value, one.previous) for one in batch if one.previous_value is not None]
+        await codec.prepare(scope.resource, states)
+
+
+def _lines(
+    batch: Iterable[Event], since: int, wanted: Selection, encoder: "Encoder"
+) -> tuple[bytes, StatusError | None]:
+    """What a batch is to a watcher, up to the first object that this server cannot decode."""
+    lines = bytearray()
+    for event in batch:
+        if event.revision > since:
+            try:
+                lines += encoder.lines(_changes(event, wanted))
+            except UnreadableError as error:
+                of_deletion = event.verb is Verb.DELETE and wanted.registry.tells_corruption
+                return bytes(lines), deleted_unread(error, event.revision) if of_deletion else error
+            except StatusError as error:
+                return bytes(lines), error
+    return bytes(lines), None
+
+
+def _watches(scope: Scope) -> dict[Watch, None]:
+    """The watches of a definition's objects, to which one of a custom resource belongs."""
+    resource = scope.resource
+    if isinstance(resource, CustomResource) and resource.definition is not None:
+        return resource.definition.watches
+    return {}
+
+
+def _open(scope: Scope, wanted: Selection, since: int) -> Watch:
+    """A cursor after `since`; one in the future begins now, and its events are held back until then."""
+    store, resource = scope.services.store, scope.resource.storage_resource
+    try:
+        return store.watch(resource, wanted.namespace, wanted.name or None, since)
+    except FutureRevisionError:
+        return store.watch(resource, wanted.namespace, wanted.name or None, store.revision)
+
+
+def _seconds(scope: Scope, options: ListOptions) -> float:
+    if options.timeout_seconds:
+        return float(min(options.timeout_seconds, MAX_SECONDS))
+    return MIN_SECONDS * (1.0 + scope.services.world.entropy.random())
+
+
+def _changes(event: Event, wanted: Selection) -> Iterable[Change]:
+    """What an event is to a watcher: with a selector, objects come and go as they begin or cease to match."""
+    revision = event.revision
+    if wanted.is_all:
+        return (Change(_TYPES[event.verb], event.value, revision, revision),)
+    was = event.previous_value is not None and wanted.matches(event.previous_value, event.previous)
+    if event.verb is Verb.DELETE:
+        return (Change(_DELETED, event.value, revision, revision),) if was else ()
+    if wanted.matches(event.value, revision):
+        return (Change(_MODIFIED if was else _ADDED, event.value, revision, revision),)
+    if was and event.previous_value is not None:
+        return (Change(_DELETED, event.previous_value, event.previous, revision),)
+    return ()
+
+
+class Encoder:
+    """Makes the lines of one watch."""
+
+    def __init__(self, request: Request, scope: Scope, form: Accepted) -> None:
+        self._request = request
+        self._scope = scope
+        self._form = form
+        self._kept = scope.services.encoded_events
+        self._first = True
+
+    def lines(self, changes: Iterable[Change]) -> bytes:
+        line = self._line if self._form.convert else self._plain_line
+        return b"".join([line(change) for change in changes])
+
+    def bookmark(self, revision: int, annotations: Object) -> bytes:
+        """A bookmark: an object of the kind that has nothing but a resourceVersion."""
+        metadata: Object = {"resourceVersion": str(revision)}
+        if annotations:
+            metadata["annotations"] = annotations
+        resource = self._scope.resource
+        obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        return event_bytes("BOOKMARK", dumps(self._converted(obj)))
+
+    def error(self, error: StatusError) -> bytes:
+        return event_bytes("ERROR", dumps(error.status()))
+
+    def _plain_line(self, change: Change) -> bytes:
+        key = change.shown, change.type, form_of(self._scope.resource)
+        line = self._kept.get(key)
+        if line is None:
+            line = event_bytes(change.type, self._object(change))
+            self._kept.put(key, line)
+        return line
+
+    def _line(self, change: Change) -> bytes:
+        return event_bytes(change.type, dumps(self._converted(loads(self._object(change)))))
+
+    def _object(self, change: Change) -> bytes:
+        codec = self._scope.services.codec
+        data = codec.served(self._scope.resource, change.value, change.revision)
+        return with_revision(data, change.shown)
+
+    def _converted(self, obj: Object) -> Object:
+        if self._form.convert != "Table":
+            return (
+                rendering.convert(self._request, self._scope, obj, self._form) if self._form.convert else obj
+            )
+        metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        first, self._first = self._first, False
+        return rendering.table(self._request, self._scope, [obj], self._form, metadata, header=first)

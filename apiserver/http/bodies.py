@@ -1,0 +1,110 @@
+"""Read a request's body and make an object of it."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kubeskew.apimachinery import decoding, errors, protobuf
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import Resource, Subresource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.caching.gc_control import garbage
+from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.http import media_types
+from kubeskew.apiserver.http.request import BodyBrokenError, BodyTooLargeError, Request
+from kubeskew.apiserver.services import Scope
+
+MAX_BYTES = 3 * 1024 * 1024
+_Made = TypeVar("_Made")
+
+# What the client cannot give a new object (rest.WipeObjectMetaSystemFields).
+_SYSTEM_METADATA = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+async def read(request: Request, limit: int = MAX_BYTES) -> bytes:
+    """The body; raises 413 beyond `limit` bytes, 400 if it breaks off."""
+    try:
+        body = await request.read_body(limit)
+    except BodyTooLargeError:
+        raise errors.entity_too_large(limit) from None
+    except BodyBrokenError as error:
+        raise errors.bad_request(f"the body cannot be read: {error}") from None
+    request.size = len(body)
+    garbage.begin(request.size)
+    return body
+
+
+async def elsewhere(body: bytes, work: Callable[[], _Made]) -> _Made:
+    """What `work` makes of `body`; where that takes long, other requests are served meanwhile."""
+    return await beside(len(body), work)
+
+
+async def read_object(request: Request, scope: Scope, validation: str) -> Object:
+    """The body as an object of the scope's kind: decoded, defaulted, in the version it was sent to."""
+    resource = scope.resource
+    content_type = type_of(request, None if resource.custom else resource.schema)
+    body = await read(request)
+    return await elsewhere(body, lambda: decode(request, scope, body, content_type, validation))
+
+
+def type_of(request: Request, schema: Schema | None) -> str:
+    """The media type of a body that is of a schema, None for custom resources; raises 415."""
+    content_type = request.headers.get("content-type", "")
+    if content_type == media_types.JSON:  # nearly always; the rest needs to know more
+        return content_type
+    readable = schema is not None and protobuf.is_known(schema)
+    return media_types.body_type(content_type, protobuf=readable)
+
+
+def decode(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Object:
+    """The object that `body` holds, with defaults; warnings go to the request. Raises 400."""
+    decoded = decoding.decode(body, content_type, scope.resource, scope.services.table, validation)
+    request.warnings.extend(decoded.warnings)
+    obj = decoded.object
+    obj.setdefault("metadata", {})
+    return scope.services.codec.default(obj, scope.resource)
+
+
+async def read_other(
+    request: Request, scope: Scope, target: Resource | Subresource, schema: Schema, validation: str
+) -> Object:
+    """The body as an object of another kind: of a subresource such as Scale or Binding."""
+    content_type = type_of(request, schema)
+    body = await read(request)
+    table = scope.services.table
+    decoded = await elsewhere(
+        body, lambda: decoding.decode(body, content_type, target, table, validation, schema)
+    )
+    request.warnings.extend(decoded.warnings)
+    return decoded.object
+
+
+def check_namespace(obj: Object, scope: Scope, namespace: str) -> None:
+    """Fill in the request's namespace, or raise 400 if the object names another."""
+    metadata = obj["metadata"]
+    if not scope.resource.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if not metadata.get("namespace"):
+        metadata["namespace"] = namespace
+    elif metadata["namespace"] != namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_name(obj: Object, name: str) -> None:
+    """Raise 400 if the object has no name, or another than the request."""
+    found = obj["metadata"].get("name") or ""
+    if not found:
+        why = f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        raise errors.bad_request(why)
+    if found != name:
+        raise errors.bad_request(
+            f"the name of the object ({found}) does not match the name on the URL ({name})"
+        )
+
+
+def wipe_system_metadata(obj: Object) -> None:
+    """Forget what only the server says of a new object."""
+    for name in _SYSTEM_METADATA:
+        obj["metadata"].pop(name, None)

@@ -1,0 +1,90 @@
+"""The listening side: which connections there are, how long they may be silent, and how they end."""
+
+import asyncio
+import ssl
+from email.utils import format_datetime
+
+from kubeskew.apimachinery.clock import Clock
+from kubeskew.apiserver.http.connection import Connection
+from kubeskew.apiserver.http.request import Handler
+from kubeskew.apiserver.http.transport import Limits
+
+
+class Front:
+    """Every connection of one server. `listen`, later `close`."""
+
+    def __init__(self, handler: Handler, clock: Clock) -> None:
+        self.limits = Limits()
+        self.sweep_seconds = 1.0  # how often silent connections are looked for
+        self._handler = handler
+        self._clock = clock
+        self._connections: dict[Connection, None] = {}
+        self._listener: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closing = False
+        self._empty = asyncio.Event()
+
+    async def listen(self, address: str, port: int, context: ssl.SSLContext | None) -> int:
+        """Accept connections; port 0 is any. Returns the port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._date()
+        self._listener = await loop.create_server(self._connect, address, port, ssl=context, backlog=1024)
+        self._sweeper = asyncio.create_task(self._sweep(), name="sweep connections")
+        bound: int = self._listener.sockets[0].getsockname()[1]
+        return bound
+
+    def _connect(self) -> Connection:
+        return Connection(self._handler, self.limits, self._connections, self._lost)
+
+    def _lost(self) -> None:
+        if self._closing and not self._connections:
+            self._empty.set()
+
+    def _date(self) -> None:
+        self.limits.date = f"Date: {format_datetime(self._clock.now(), usegmt=True)}\r\n".encode()
+
+    async def _sweep(self) -> None:
+        """Let go of the silent, and keep the date of answers right to the second."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self.sweep_seconds)
+            self._date()
+            now = loop.time()
+            for connection in tuple(self._connections):
+                if connection.deadline < now:
+                    connection.abort()
+
+    def finish(self) -> None:
+        """Accept nothing more; every connection ends with the answer that is under way."""
+        self._closing = True
+        if self._listener is not None:
+            self._listener.close()
+        for connection in tuple(self._connections):
+            connection.finish()
+
+    async def close(self, grace_seconds: float) -> None:
+        """`finish`, let answers under way go on for so long, then end every connection."""
+        self.finish()
+        if self._connections:
+            try:
+                async with asyncio.timeout(grace_seconds):
+                    await self._empty.wait()
+            except TimeoutError:
+                pass
+        for connection in tuple(self._connections):
+            connection.abort()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+
+
+def tls_context(certificate: str, key: str, *client_authorities: str) -> ssl.SSLContext:
+    """TLS with the server's certificate; client certificates are verified against the authorities' files."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["http/1.1"])
+    context.num_tickets = 1  # a session to resume is enough: each ticket costs 0.3 ms
+    for file in filter(None, client_authorities):
+        context.load_verify_locations(file)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context

@@ -1,0 +1,134 @@
+"""Answers, as they go out: whole, streamed, or a connection handed over."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from kubeskew.apiserver.http import heads
+from kubeskew.apiserver.http.incoming import Asked, Refused
+from kubeskew.apiserver.http.request import BodyBrokenError, Response, Upgrade
+from kubeskew.apiserver.http.request_body import Body
+from kubeskew.apiserver.http.transport import Line
+from kubeskew.apiserver.http.tunnel import ConnectionTunnel
+
+_SKIPPED_MAX = 256 << 10  # of a body that nobody read, before the answer; as Go
+_LINGER_SECONDS = 2.0  # for more of it, so that the client gets to read the answer
+_REFUSED_SECONDS = 0.5  # between the refusal of what is no HTTP and the end: no reset may overtake it; as Go
+_WHOLE_MAX = 1 << 16  # bodies up to so many bytes are sent together with their head
+_BODILESS = (204, 304)
+
+
+class Outgoing:
+    """Writes the answers of one connection, each after the other; `streaming` while one has no end yet."""
+
+    def __init__(self, line: Line) -> None:
+        self.streaming = False
+        self._line = line
+
+    async def whole(self, asked: Asked, response: Response, body: bytes) -> None:
+        """An answer that is there."""
+        line = self._line
+        lingers = not asked.body.complete and not await self._skipped(asked)
+        if lingers or not asked.keep_alive:
+            line.finishing = True
+        if line.broken:
+            return
+        length = b"" if response.status in _BODILESS else b"Content-Length: %d\r\n" % len(body)
+        head = self._head(response, length)
+        if asked.request.method == "HEAD":
+            line.transport.write(head)
+        elif len(body) <= _WHOLE_MAX:
+            line.transport.write(head + body)
+        else:
+            line.transport.writelines((head, body))
+        await line.drain()
+        if lingers:
+            await _linger(asked.body)
+
+    async def refuse(self, refused: Refused) -> None:
+        """Say of what came that it is no request; the last answer of its connection."""
+        line = self._line
+        line.finishing = True
+        line.allow(line.limits.stall_seconds)
+        line.transport.write(refused.answer)
+        if line.transport.can_write_eof():
+            line.transport.write_eof()
+        await asyncio.sleep(_REFUSED_SECONDS)
+
+    def _head(self, response: Response, framing: bytes) -> bytes:
+        parts = (
+            heads.status_line(response.status),
+            heads.fields(response.content_type, response.headers),
+            self._line.limits.date,
+            b"Connection: close\r\n" if self._line.finishing else b"",
+            framing,
+            b"\r\n",
+        )
+        return b"".join(parts)
+
+    async def _skipped(self, asked: Asked) -> bool:
+        """Whether the rest of a body that nobody read is short enough to be taken in before the answer."""
+        if not 0 < asked.body.announced <= _SKIPPED_MAX or "expect" in asked.request.headers:
+            return False
+        self._line.allow(self._line.limits.stall_seconds)
+        await asked.body.skip()
+        self._line.deadline = math.inf
+        return asked.body.complete
+
+    async def stream(self, asked: Asked, response: Response, pieces: AsyncIterator[bytes]) -> None:
+        """Write pieces as they come, until they end or the client is gone; only the head for a HEAD.
+
+        Raises ConnectionError where they cannot go on, so that the client sees that something is missing.
+        """
+        line, length = self._line, response.length
+        chunked = asked.chunked and length is None
+        self.streaming = True
+        if not asked.keep_alive or not asked.body.complete or (length is None and not chunked):
+            line.finishing = True
+        framing = b"" if length is None else b"Content-Length: %d\r\n" % length
+        try:
+            line.transport.write(
+                self._head(response, b"Transfer-Encoding: chunked\r\n" if chunked else framing)
+            )
+            if asked.request.method == "HEAD":
+                return
+            async for piece in pieces:
+                if piece:
+                    self._write(piece, chunked=chunked)
+                    await line.drain()
+            if chunked:
+                line.transport.write(b"0\r\n\r\n")
+        finally:
+            self.streaming = False
+            close = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _write(self, piece: bytes, *, chunked: bool) -> None:
+        transport = self._line.transport
+        if not chunked:
+            transport.write(piece)
+        elif len(piece) <= _WHOLE_MAX:
+            transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        else:
+            transport.writelines((b"%x\r\n" % len(piece), piece, b"\r\n"))
+
+    async def hand_over(self, response: Response, upgrade: Upgrade, tunnel: ConnectionTunnel | None) -> None:
+        """Say yes to an upgrade, and let its handler talk until it ends. Raises BodyBrokenError."""
+        if tunnel is None:
+            raise BodyBrokenError("an upgrade that was not asked for")
+        line = self._line
+        line.finishing = False  # the head says Upgrade
+        response.headers.append(("Connection", "Upgrade"))
+        response.content_type = ""
+        line.transport.write(self._head(response, b""))
+        line.finishing = self.streaming = True
+        await upgrade.talk(tunnel)
+
+
+async def _linger(body: Body) -> None:
+    """Take in what a client still sends, so that it does not lose the answer to a reset."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            await body.skip()

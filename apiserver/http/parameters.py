@@ -1,0 +1,240 @@
+"""Query parameters as options: read as Go reads them, checked as upstream checks them.
+
+Source: k8s.io/apimachinery/pkg/apis/meta/internalversion/validation and meta/v1/validation, 1.36.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.fields import FieldSelector
+from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery.validation.object_meta import manager_character_errors
+from kubeskew.apiserver.http.request import Request
+from kubeskew.apiserver.unreadable import UNSAFE
+
+_META = "meta.k8s.io"
+_MAX_MANAGER = 128
+EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
+
+
+def integer(request: Request, name: str) -> int | None:
+    """An integer parameter, None if it is not given; raises 400, for an empty one too."""
+    if name not in request.query:
+        return None
+    try:
+        return parse_int(request.param(name))
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def boolean(request: Request, name: str) -> bool | None:
+    """A boolean parameter, None if it is not given: all but `false` and `0` is true."""
+    if name not in request.query:
+        return None
+    return request.query[name][0].lower() not in {"false", "0"}
+
+
+def refuse(kind: str, problems: Sequence[FieldError]) -> None:
+    """Raise 422 for options of `kind` if there are problems."""
+    if problems:
+        raise errors.invalid(GroupKind(_META, kind), "", problems)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Of a list or watch, checked."""
+
+    label_selector: str
+    field_selector: str
+    watch: bool
+    bookmarks: bool
+    resource_version: str
+    match: str
+    timeout_seconds: int | None
+    limit: int
+    continue_token: str
+    send_initial_events: bool | None
+
+
+def list_options(request: Request, *, watch: bool, watch_list: bool) -> ListOptions:
+    """The options of a list or watch; `watch_list` is the gate WatchList. Raises 400 and 422."""
+    options = ListOptions(
+        request.param("labelSelector"),
+        request.param("fieldSelector"),
+        watch,
+        bool(boolean(request, "allowWatchBookmarks")),
+        request.param("resourceVersion"),
+        request.param("resourceVersionMatch"),
+        integer(request, "timeoutSeconds"),
+        max(0, integer(request, "limit") or 0),
+        request.param("continue"),
+        boolean(request, "sendInitialEvents"),
+    )
+    problems = _watch_problems(options, watch_list) if watch else _list_problems(options)
+    if problems:
+        selectors(options)  # they are read before
+    refuse("ListOptions", problems)
+    return options
+
+
+def selectors(options: ListOptions) -> tuple[LabelSelector, FieldSelector]:
+    """What a request selects by; raises 400."""
+    try:
+        return LabelSelector.parse(options.label_selector), FieldSelector.parse(options.field_selector)
+    except SelectorError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def _list_problems(options: ListOptions) -> list[FieldError]:
+    problems, match = [], options.match
+    path = "resourceVersionMatch"
+    if match:
+        if not options.resource_version:
+            why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            problems.append(field.forbidden(path, why))
+        if options.continue_token:
+            why = "resourceVersionMatch is forbidden when continue is provided"
+            problems.append(field.forbidden(path, why))
+        if match not in {EXACT, NOT_OLDER_THAN}:
+            problems.append(field.not_supported(path, match, (EXACT, NOT_OLDER_THAN, "")))
+        if match == EXACT and options.resource_version == "0":
+            why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            problems.append(field.forbidden(path, why))
+    if options.send_initial_events is not None:
+        problems.append(field.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return problems
+
+
+def _watch_problems(options: ListOptions, watch_list: bool) -> list[FieldError]:
+    problems, match = [], options.match
+    path = "resourceVersionMatch"
+    if options.send_initial_events is not None:
+        if match != NOT_OLDER_THAN:
+            why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            problems.append(field.forbidden(path, why))
+        if not watch_list:
+            why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            problems.append(field.forbidden("sendInitialEvents", why))
+    if match:
+        if options.send_initial_events is None:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            problems.append(field.forbidden(path, why))
+        if match != NOT_OLDER_THAN:
+            problems.append(field.not_supported(path, match, (NOT_OLDER_THAN,)))
+    # Without a version and a match, the gate sets a match before it is looked at.
+    is_set = watch_list and options.send_initial_events is None and options.resource_version in {"", "0"}
+    if options.continue_token and (match or is_set):
+        why = "resourceVersionMatch is forbidden when continue is provided"
+        problems.append(field.forbidden(path, why))
+    return problems
+
+
+class WriteOptions(NamedTuple):
+    """Of a create, update or patch, checked."""
+
+    dry_run: bool
+    field_manager: str
+    field_validation: str
+    force: bool | None = None
+
+
+def write_options(request: Request, kind: str, default_validation: str = "Warn") -> WriteOptions:
+    """The options of a create or update; `kind` is CreateOptions or UpdateOptions. Raises 422."""
+    return _checked_options(request, kind, default_validation, [])
+
+
+def patch_options(request: Request, *, apply: bool) -> WriteOptions:
+    """The options of a patch; raises 422."""
+    problems = []
+    if apply and not request.param("fieldManager"):
+        problems.append(field.required("fieldManager", "is required for apply patch"))
+    if not apply and "force" in request.query:
+        problems.append(field.forbidden("force", "may not be specified for non-apply patch"))
+    return _checked_options(request, "PatchOptions", "Warn", problems)
+
+
+def _checked_options(
+    request: Request, kind: str, default_validation: str, problems: list[FieldError]
+) -> WriteOptions:
+    if not request.query and not problems:  # nearly always
+        return WriteOptions(False, "", default_validation)
+    dry_run = request.query.get("dryRun") or []
+    manager, validation = request.param("fieldManager"), request.param("fieldValidation")
+    problems += dry_run_problems(dry_run)
+    if len(manager.encode()) > _MAX_MANAGER:
+        problems.append(field.too_long("fieldManager", _MAX_MANAGER))
+    problems += manager_character_errors(manager, "fieldManager")
+    if validation not in {"", "Ignore", "Warn", "Strict"}:
+        problems.append(field.not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+    refuse(kind, problems)
+    return WriteOptions(bool(dry_run), manager, validation or default_validation, boolean(request, "force"))
+
+
+def given_options(request: Request) -> Object:
+    """The options of a create, update or patch as the client gave them, for admission to see."""
+    given: Object = {}
+    if dry_run := request.query.get("dryRun"):
+        given["dryRun"] = list(dry_run)
+    for name in ("fieldManager", "fieldValidation"):
+        if value := request.param(name):
+            given[name] = value
+    return given
+
+
+def dry_run_problems(values: Sequence[str]) -> list[FieldError]:
+    """A dry run is asked for by exactly `All`."""
+    if all(value == "All" for value in values):
+        return []
+    return [field.not_supported("dryRun", list(values), ("All",))]
+
+
+def _unsafe_problems(options: Object) -> list[FieldError]:
+    """Everything else that a deletion of what cannot be read must not ask for."""
+    others = ("dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions")
+    given = (name for name in others if options.get(name) not in (None, []))
+    return [field.invalid(UNSAFE, True, f"cannot be set together with .{name}") for name in given]
+
+
+def _preconditions(request: Request) -> Object | None:
+    """What a query asks of the object that it deletes."""
+    given = {name: next(iter(request.query.get(name) or ()), "") for name in ("uid", "resourceVersion")}
+    return {name: value for name, value in given.items() if value} or None
+
+
+def delete_options(request: Request, body: Object | None, *, unsafe: bool = False) -> Object:
+    """DeleteOptions of the body, or of the query if there is none; checked. Raises 400 and 422.
+
+    The option to delete what cannot be read is only known if `unsafe`.
+    """
+    if body is not None:
+        options = {name: value for name, value in body.items() if name not in {"kind", "apiVersion"}}
+    else:
+        options = {
+            "gracePeriodSeconds": integer(request, "gracePeriodSeconds"),
+            "orphanDependents": boolean(request, "orphanDependents"),
+            "propagationPolicy": next(iter(request.query.get("propagationPolicy") or ()), None),
+            "dryRun": request.query.get("dryRun"),
+            "preconditions": _preconditions(request),
+            UNSAFE: boolean(request, UNSAFE) or None,
+        }
+        options = {name: value for name, value in options.items() if value is not None}
+    if not unsafe:
+        options.pop(UNSAFE, None)
+    problems = []
+    policy = options.get("propagationPolicy")
+    if policy is not None and options.get("orphanDependents") is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        problems.append(field.invalid("propagationPolicy", policy, why))
+    if policy not in {None, "Background", "Foreground", "Orphan"}:
+        known = ("Foreground", "Background", "Orphan", "nil")
+        problems.append(field.not_supported("propagationPolicy", policy, known))
+    problems += dry_run_problems(options.get("dryRun") or [])
+    if options.get(UNSAFE):
+        problems += _unsafe_problems(options)
+    refuse("DeleteOptions", problems)
+    return options

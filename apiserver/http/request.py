@@ -1,0 +1,185 @@
+"""Requests and responses of the server, whatever brings them: a socket or a call in the same process."""
+
+import asyncio
+import math
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import parse_qs, unquote
+
+from kubeskew.apiserver.user import User
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.http.request_info import RequestInfo
+    from kubeskew.apiserver.storage.interfaces import Watch
+
+_SUSPECT = re.compile("[;%]")
+_MALFORMED = re.compile(r";|%(?![0-9A-Fa-f]{2})")
+
+BodyReader = Callable[[int], Awaitable[bytes]]
+BodyPieces = Callable[[], AsyncIterator[bytes]]
+
+
+class BodyTooLargeError(Exception):
+    """The body is larger than the reader was asked to read."""
+
+
+class BodyBrokenError(Exception):
+    """The body ended before its end, or is not framed as it should be."""
+
+
+class Peer(NamedTuple):
+    """The subject of a client certificate that the transport has verified."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+    fingerprint: str = ""  # SHA-256 of the certificate, hexadecimal
+    until: float = math.inf  # when the certificate ends to be valid, in seconds since 1970
+    certificate: bytes = b""  # DER
+
+
+async def no_pieces() -> AsyncIterator[bytes]:
+    """The pieces of a body that there is not."""
+    return
+    yield b""
+
+
+async def no_body(_limit: int) -> bytes:
+    """The reader of a request that has no body."""
+    return b""
+
+
+def body_of(data: bytes) -> BodyReader:
+    """A reader of a body that is in memory."""
+
+    async def read(limit: int) -> bytes:
+        if len(data) > limit:
+            raise BodyTooLargeError
+        return data
+
+    return read
+
+
+@dataclass(slots=True)
+class Request:
+    """One request. The first part comes from the transport, the second is filled in by the filters.
+
+    `headers` is asked for lower-case names. `query` holds every value of a parameter, in order, decoded.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, list[str]]
+    headers: Mapping[str, str]
+    read_body: BodyReader = no_body
+    peer: Peer | None = None
+    pieces: BodyPieces = no_pieces  # the body as it comes, for who does not want all of it at once
+    ends_with_client: bool = False  # nothing is to be finished for a client that is gone
+    info: "RequestInfo" = field(init=False)
+    user: User = field(init=False)
+    request_id: str = ""
+    size: int = 0  # of the body, in bytes, once it has been read
+    warnings: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        method: str,
+        target: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        peer: Peer | None = None,
+    ) -> "Request":
+        """A request as a caller in the same process writes it; `target` is path and query."""
+        path, _, query = target.partition("?")
+        lowered = {name.lower(): value for name, value in (headers or {}).items()}
+        if body:
+            lowered.setdefault("content-length", str(len(body)))
+
+        async def pieces() -> AsyncIterator[bytes]:
+            if body:
+                yield body
+
+        return cls(method, unquote(path), parse_query(query), lowered, body_of(body), peer, pieces)
+
+    def param(self, name: str) -> str:
+        """The first value of a query parameter, empty if there is none."""
+        values = self.query.get(name)
+        return values[0] if values else ""
+
+
+def parse_query(text: str) -> Mapping[str, list[str]]:
+    """The parameters of a query string, decoded, with empty values kept.
+
+    Pairs with a semicolon or a broken escape are left out, as Go's url.Values leaves them.
+    """
+    if not text:
+        return {}
+    if _SUSPECT.search(text):
+        text = "&".join(pair for pair in text.split("&") if not _MALFORMED.search(pair))
+    return parse_qs(text, keep_blank_values=True)
+
+
+Headers = list[tuple[str, str]]
+
+
+class Tunnel(Protocol):
+    """A connection after its upgrade: bytes both ways, the transport's framing gone."""
+
+    async def read(self) -> bytes:
+        """The next bytes from the client, as they come; empty at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send; waits while the client is slow. Raises ConnectionError when it is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The body of a 101: `talk` has the connection from behind the head to its own end.
+
+    The response's headers name the protocol (`Upgrade`, `Sec-WebSocket-Accept`, …); `Connection: Upgrade` is
+    added. When `talk` returns or raises, the connection is closed.
+    """
+
+    talk: Callable[[Tunnel], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Response:
+    """An answer. `body` is bytes, for a watch an iterator of chunks that the transport must close.
+
+    `length` is that of an iterator in bytes, if it is known: then it is told, and no chunks are made. An
+    iterator that cannot go on raises ConnectionError. A 101 has an `Upgrade` for its body.
+    """
+
+    status: int
+    body: bytes | AsyncIterator[bytes] | Upgrade
+    content_type: str = "application/json"
+    headers: Headers = field(default_factory=list)
+    length: int | None = None
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def text(status: int, body: str, headers: Headers | None = None) -> Response:
+    """A plain text answer, which nobody should take for anything else (Go's http.Error, healthz)."""
+    sniff = ("X-Content-Type-Options", "nosniff")
+    return Response(status, body.encode(), "text/plain; charset=utf-8", [*(headers or []), sniff])
+
+
+@dataclass(slots=True)
+class Lifetime:
+    """How far the server is in its life, as filters and watches need to know."""
+
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    watches: "dict[Watch, None]" = field(default_factory=dict)
+
+    def stop(self) -> None:
+        """End every watch, and let readiness fail."""
+        self.stopping.set()
+        for watch in tuple(self.watches):
+            watch.close()

@@ -1,0 +1,66 @@
+"""The one place that turns an error into a `Status` on the wire."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from kubeskew.apimachinery import protobuf
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.http import media_types
+from kubeskew.apiserver.http.request import Request, Response, text
+from kubeskew.apiserver.storage.encoding import dumps, indented
+
+_CAUSES = 1_000
+
+
+def response(request: Request, error: StatusError) -> Response:
+    """The answer that `error` is, in the media type that the client accepts (JSON if none fits)."""
+    body = error.status()
+    if media_types.takes_protobuf_only(request.headers.get("accept", "")):
+        result = Response(error.code, protobuf.encode_status(body), media_types.PROTOBUF)
+    else:
+        result = _written(request, error.code, body)
+    if error.retry_after:
+        result.headers.append(("Retry-After", str(error.retry_after)))
+    return result
+
+
+def _written(request: Request, code: int, body: Object) -> Response:
+    """A Status as YAML or JSON: indented for people, and where the client takes none of it."""
+    try:
+        form = media_types.accepted(request.headers.get("accept", ""), media_types.NO_CONVERSIONS)
+    except StatusError:
+        return Response(code, indented(body))
+    if form.media_type == media_types.YAML:
+        from kubeskew.apiserver.http.yaml_text import to_yaml  # it brings a parser
+
+        return Response(code, to_yaml(body), media_types.YAML)
+    query, agent = request.param("pretty") or "", request.headers.get("user-agent", "")
+    if form.pretty or media_types.for_people(query, agent):
+        return Response(code, indented(body))
+    causes = (body.get("details") or {}).get("causes") or ()
+    return Response(code, dumps(body) + b"\n" if len(causes) <= _CAUSES else _pieces(body, causes))
+
+
+async def _pieces(body: Object, causes: Sequence[Object]) -> AsyncIterator[bytes]:
+    """A Status with very many causes, in turns: a body of 3 MiB can have a million faults."""
+    beginning, _, end = dumps({**body, "details": {**body["details"], "causes": []}}).rpartition(
+        b'"causes":[]'
+    )
+    yield beginning + b'"causes":['
+    for start in range(0, len(causes), _CAUSES):
+        yield (b"," if start else b"") + dumps(causes[start : start + _CAUSES])[1:-1]
+        await asyncio.sleep(0)
+    yield b"]" + end + b"\n"
+
+
+def internal_error(request: Request, why: str) -> Response:
+    """500 as text, where upstream does not know yet how to answer."""
+    return text(500, f'Internal Server Error: "{request.path}": {why}\n')
+
+
+def panic(request: Request) -> Response:
+    """The answer to an error that nobody foresaw; what it was stands in the server's log alone."""
+    why = "This request caused apiserver to panic. Look in the logs for details."
+    if request.path.startswith(("/api/", "/apis/")):
+        return response(request, StatusError(500, "InternalError", why))
+    return text(500, why + "\n")

@@ -1,0 +1,133 @@
+"""Disruption budgets as an eviction meets them: which one guards a pod, and whether it allows one more.
+
+Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go (checkAndDecrement), 1.36.
+"""
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apiserver.handlers.create import write_of
+from kubeskew.apiserver.http.request import Request
+from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.services import Scope
+
+REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
+_KIND = GroupResource("policy", "poddisruptionbudget")
+_CAUSE = "DisruptionBudget"
+_MANAGER = "kube-apiserver"  # upstream writes the status through its own loopback client
+_MOST_DISRUPTED = 2000
+_RETRY_SECONDS = 10
+
+
+def _too_many(message: str, retry_after: int) -> StatusError:
+    details: Object = {"causes": [{"reason": _CAUSE, "message": message}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return StatusError(429, "TooManyRequests", REFUSED, details)
+
+
+def still_processed(name: str) -> StatusError:
+    """The answer while nobody can say whether the budget `name` would allow it."""
+    return _too_many(f"The disruption budget {name} is still being processed by the server.", _RETRY_SECONDS)
+
+
+class Budgets:
+    """The budgets of the pods of one request's namespace."""
+
+    def __init__(self, request: Request, services_scope: Scope) -> None:
+        self._request = request
+        services = services_scope.services
+        found = services.table.resource("policy", "v1", "poddisruptionbudgets")
+        if found is None:
+            raise errors.unknown_path()
+        self._scope = Scope(services, found, services.registry(found), "status")
+
+    def of(self, pod: Object) -> list[Object]:
+        """Those that select the pod, by name."""
+        labels = pod["metadata"].get("labels") or {}
+        registry, namespace = self._scope.registry, pod["metadata"]["namespace"]
+        page = self._scope.services.store.list(registry.resource.storage_resource, namespace)
+        budgets = [registry.object(entry) for entry in page.entries]
+        return [budget for budget in budgets if labels and _selects(budget, labels)]
+
+    async def take(self, name: str, pod: Object, *, dry_run: bool) -> None:
+        """Use up one disruption of the budget. Raises 429 if there is none left, 403 if it is broken."""
+        request, scope = self._request, self._scope
+        write = write_of(request, scope, dry_run=dry_run)
+        write.admitted = True
+        now = timestamp(scope.services.world.clock.now())
+
+        async def transform(current: Object | None) -> Object:
+            if current is None:
+                raise errors.not_found(scope.registry.resource.group_resource, name)
+            live = scope.services.codec.convert(current, scope.resource)
+            if dry_run:
+                _decremented(live, pod["metadata"]["name"], now)
+                return current
+            new = _decremented(live, pod["metadata"]["name"], now)
+            manager = scope.registry.field_manager.update(
+                live, new, _MANAGER, "status", now, reset=scope.registry.reset_fields(write)
+            )
+            return scope.services.codec.convert(manager, scope.registry.resource)
+
+        await updating.update(scope.registry, name, transform, write)
+
+
+def _selects(budget: Object, labels: dict[str, str]) -> bool:
+    """An empty selector matches every pod of the namespace; none at all, or a broken one, matches none."""
+    selector = (budget.get("spec") or {}).get("selector")
+    try:
+        return selector is not None and LabelSelector.from_object(selector).matches(labels)
+    except ValueError:
+        return False
+
+
+def _decremented(budget: Object, pod_name: str, now: str) -> Object:
+    """The budget with one disruption less, which is noted for the controller. Raises 403 and 429."""
+    metadata, status = budget["metadata"], dict(budget.get("status") or {})
+    name, allowed = metadata["name"], status.get("disruptionsAllowed") or 0
+    if (status.get("observedGeneration") or 0) < (metadata.get("generation") or 0):
+        raise still_processed(name)
+    if allowed < 0:
+        raise errors.forbidden(_KIND, name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or {}) > _MOST_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise errors.forbidden(_KIND, name, why)
+    if allowed == 0:
+        raise _too_many(_why_none(name, status), 0)
+    status["disruptionsAllowed"] = allowed - 1
+    if allowed == 1:
+        status["conditions"] = _exhausted(status, now)
+    status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod_name: now}
+    return {**budget, "status": status}
+
+
+def _why_none(name: str, status: Object) -> str:
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "DisruptionAllowed" and condition.get("reason") == "SyncFailed":
+            return (
+                f"The disruption budget {name} does not allow evicting pods currently because it failed "
+                f"sync: {condition.get('message') or ''}"
+            )
+    wanted, present = status.get("desiredHealthy") or 0, status.get("currentHealthy") or 0
+    return f"The disruption budget {name} needs {wanted} healthy pods and has {present} currently"
+
+
+def _exhausted(status: Object, now: str) -> list[Object]:
+    """The conditions once no disruption is left."""
+    new: Object = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+    new |= {"observedGeneration": status.get("observedGeneration") or 0, "lastTransitionTime": now}
+    conditions = list(status.get("conditions") or ())
+    for position, old in enumerate(conditions):
+        if old["type"] == new["type"]:
+            if old["status"] == "False":
+                new["lastTransitionTime"] = old.get("lastTransitionTime")
+            conditions[position] = new
+            return conditions
+    return [*conditions, new]

@@ -1,0 +1,203 @@
+"""Evict a pod: a delete that a disruption budget may forbid.
+
+Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go, 1.36.
+"""
+
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import GroupKind, Object, StatusError, bad_request, invalid, not_found
+from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apiserver.admission import CREATE
+from kubeskew.apiserver.admission.requests import attributes_of
+from kubeskew.apiserver.handlers.create import write_of
+from kubeskew.apiserver.handlers.delete import options_schema
+from kubeskew.apiserver.http import bodies, parameters
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.registry import deleting, updating
+from kubeskew.apiserver.registry.core.pod.binding import SUCCESS
+from kubeskew.apiserver.registry.core.pod.disruption_budgets import Budgets, still_processed
+from kubeskew.apiserver.registry.settling import settle
+from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.encoding import dumps
+from kubeskew.apiserver.storage.records import Entry
+from kubeskew.apiserver.unreadable import UNSAFE
+
+_EVICTION = GroupKind("policy", "Eviction")
+_TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+_REASON, _MESSAGE = "EvictionByEvictionAPI", "Eviction API: evicting"
+_TRIES = 20
+_GATE = "PDBUnhealthyPodEvictionPolicy"
+
+
+def _schema(metadata: Schema, options: Schema) -> Schema:
+    text = Schema(Kind.STRING)
+    fields = {"apiVersion": Field(text), "kind": Field(text), "metadata": Field(metadata)}
+    fields["deleteOptions"] = Field(options, pointer=True)
+    return Schema(Kind.OBJECT, name="io.k8s.api.policy.v1.Eviction", fields=fields)
+
+
+async def evict(request: Request, scope: Scope) -> Response:
+    """POST of an Eviction; answers a Status. Raises 429 while a budget forbids it."""
+    options = parameters.write_options(request, "CreateOptions")
+    schema = _schema(scope.resource.schema.fields["metadata"].schema, options_schema(scope))
+    target = scope.resource.subresources["eviction"]
+    eviction = await bodies.read_other(request, scope, target, schema, options.field_validation)
+    attributes = attributes_of(request, scope, CREATE, eviction, dry_run=options.dry_run)
+    await scope.services.admission.admit(attributes)
+    if (eviction.get("metadata") or {}).get("name", "") != request.info.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    how = _delete_options(request, eviction, dry_run=options.dry_run)
+    await scope.services.admission.validate(attributes)
+    await Eviction(request, scope, how).run()
+    return Response(201, dumps(SUCCESS) + b"\n")
+
+
+def _delete_options(request: Request, eviction: Object, *, dry_run: bool) -> Object:
+    """How to delete the pod; `dry_run` is what the request's own parameter says."""
+    given = eviction.get("deleteOptions") or {}
+    if given.get(UNSAFE):
+        why = "can not be set for pod eviction, try after removing the option"
+        raise invalid(_EVICTION, request.info.name, [field.invalid(f"deleteOptions.{UNSAFE}", True, why)])
+    how = {name: value for name, value in given.items() if name not in {"kind", "apiVersion"}}
+    if how:
+        how = parameters.delete_options(request, how)
+    if dry_run and not how.get("dryRun"):
+        how["dryRun"] = ["All"]
+    return how
+
+
+class Eviction:
+    """One eviction of one pod."""
+
+    def __init__(self, request: Request, scope: Scope, how: Object) -> None:
+        self._request, self._scope, self._how = request, scope, how
+        self._name = request.info.name
+        self._dry_run = bool(how.get("dryRun"))
+        self._pinned = bool((how.get("preconditions") or {}).get("resourceVersion"))
+        self._budget = ""
+
+    async def run(self) -> None:
+        await self._scope.services.store.refresh()
+        for tries_left in reversed(range(_TRIES)):
+            pod = self._pod()
+            if not _needs_no_budget(pod):
+                break
+            try:
+                await self._delete(self._for(pod, pin=not _has_ended(pod)))
+            except StatusError as error:
+                if error.code != 409 or self._pinned or not tries_left:
+                    raise
+                continue
+            return
+        try:
+            await self._delete(self._for(pod, pin=await self._ask(pod)))
+        except StatusError as error:
+            if error.code == 409 and self._budget and not self._pinned:
+                raise still_processed(self._budget) from error
+            raise
+
+    def _pod(self) -> Object:
+        registry = self._scope.registry
+        return registry.object(registry.entry(self._request.info.namespace, self._name))
+
+    async def _ask(self, pod: Object) -> bool:
+        """Have the pod's budget allow the eviction; True if that holds for the pod as it is now only."""
+        budgets = Budgets(self._request, self._scope)
+        found = budgets.of(pod)
+        if len(found) > 1:
+            raise StatusError(500, "", _TOO_MANY)
+        if not found:
+            return False
+        (budget,) = found
+        name = budget["metadata"]["name"]
+        if not _is_ready(pod) and _lets_unhealthy_go(budget, self._scope.services.world.gates):
+            self._budget = name
+            return True
+        await budgets.take(name, pod, dry_run=self._dry_run)
+        return False
+
+    def _for(self, pod: Object, *, pin: bool) -> Object:
+        """The options of the delete, pinned to the pod as we saw it unless the client says otherwise."""
+        if not pin or self._pinned:
+            return self._how
+        preconditions = {**(self._how.get("preconditions") or {})}
+        preconditions["resourceVersion"] = pod["metadata"]["resourceVersion"]
+        return {**self._how, "preconditions": preconditions}
+
+    async def _delete(self, how: Object) -> None:
+        """Say in the pod's status that it is evicted, and delete it."""
+        registry = self._scope.registry
+        if not self._dry_run and self._scope.services.world.gates.enabled("PodDisruptionConditions"):
+            marked = await self._mark(how)
+            preconditions = how.get("preconditions") or {}
+            if preconditions.get("resourceVersion"):
+                how = {**how, "preconditions": {**preconditions, "resourceVersion": str(marked.revision)}}
+        await deleting.delete(registry, self._name, how, self._write())
+
+    async def _mark(self, how: Object) -> Written:
+        registry, namespace = self._scope.registry, self._request.info.namespace
+        gates = self._scope.services.world.gates
+        now = timestamp(self._scope.services.world.clock.now())
+
+        async def attempt(entry: Entry | None) -> Written:
+            if entry is None:
+                raise not_found(registry.resource.group_resource, self._name)
+            deleting.check_preconditions(registry, entry, how)
+            pod = registry.object(entry)
+            if not _set_target(pod, now, tracked=gates.enabled("PodObservedGenerationTracking")):
+                return Written(pod, entry.revision, entry.value)
+            return await updating.store(registry, entry, pod, self._write())
+
+        return await settle(registry.services.store, registry.key(namespace, self._name), attempt)
+
+    def _write(self) -> Write:
+        write = write_of(self._request, self._scope, dry_run=self._dry_run)
+        write.subresource, write.admitted = "", True
+        return write
+
+
+def _set_target(pod: Object, now: str, *, tracked: bool) -> bool:
+    """Put the condition DisruptionTarget into the pod; False if it says the same already.
+
+    `tracked`: conditions tell which generation of the pod they are about.
+    """
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    new: Object = {"type": "DisruptionTarget", "status": "True", "reason": _REASON, "message": _MESSAGE}
+    new |= {"lastProbeTime": None, "lastTransitionTime": now}
+    if tracked:
+        new["observedGeneration"] = pod["metadata"].get("generation", 0)
+    for position, old in enumerate(conditions):
+        if old["type"] == new["type"]:
+            if old["status"] == "True":
+                new["lastTransitionTime"] = old.get("lastTransitionTime")
+            changed = bool(old != new)
+            conditions[position] = new
+            return changed
+    conditions.append(new)
+    return True
+
+
+def _has_ended(pod: Object) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in ("Succeeded", "Failed") or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _needs_no_budget(pod: Object) -> bool:
+    return _has_ended(pod) or (pod.get("status") or {}).get("phase") == "Pending"
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _lets_unhealthy_go(budget: Object, gates: FeatureGates) -> bool:
+    """Whether a pod that is not ready may go without using the budget up."""
+    status = budget.get("status") or {}
+    asked = (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+    if asked and (not gates.knows(_GATE) or gates.enabled(_GATE)):
+        return True
+    desired = status.get("desiredHealthy") or 0
+    return desired > 0 and (status.get("currentHealthy") or 0) >= desired

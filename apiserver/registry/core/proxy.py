@@ -1,0 +1,171 @@
+"""The proxy subresource of pods, services and nodes.
+
+Source: pkg/registry/core/{pod,service,node}/rest (proxy.go, subresources.go), strategy.go
+(ResourceLocation) and k8s.io/apimachinery/pkg/util/net/port_split.go, 1.36. Nothing routes the addresses of
+fake pods: what goes to one is asked of its node's kubelet.
+"""
+
+import ipaddress
+import re
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apiserver.admission.requests import admit_connection
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.nodes.connections import stored
+from kubeskew.apiserver.nodes.containers import pod_of
+from kubeskew.apiserver.nodes.exchange import Address
+from kubeskew.apiserver.nodes.upgrade_proxy import is_upgrade, pass_on, pass_upgrade, streamed
+from kubeskew.apiserver.services import Scope, Services
+
+_KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
+# As upstream's proxyMethods.
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+_LAST_PORT = 65535
+_NOBODY_LISTENS = 502  # said by a kubelet of a fake pod's port
+
+
+class Wanted(NamedTuple):
+    """`scheme:name:port`, as a path may name what is behind a proxy; the parts may be empty."""
+
+    scheme: str
+    name: str
+    port: str
+
+    @classmethod
+    def of(cls, text: str) -> "Wanted | None":
+        """None if it is nothing of the kind (SplitSchemeNamePort)."""
+        parts = text.split(":")
+        if len(parts) == 1:
+            found = cls("", text, "")
+        elif len(parts) == 2:
+            found = cls("", parts[0], parts[1])
+        elif len(parts) == 3:
+            found = cls(*parts)
+        else:
+            return None
+        return found if found.name and found.scheme in {"", "http", "https"} else None
+
+
+async def proxy(request: Request, scope: Scope) -> Response:
+    """What the backend answers; 503 where there is none."""
+    info, plural = request.info, scope.resource.storage_resource
+    path = "/".join(info.parts[3:])
+    if path and request.path.endswith("/"):
+        path += "/"
+    options: Object = {"kind": _KINDS[plural], "apiVersion": "v1"}
+    await admit_connection(request, scope, options | ({"path": path} if path else {}))
+    wanted = Wanted.of(info.name)
+    if wanted is None:
+        raise errors.bad_request(f'invalid {plural[:-1]} request "{info.name}"')
+    await scope.services.store.refresh()
+    address, prefix, shown = await _BACKENDS[plural](scope.services, info.namespace, wanted)
+    query = urlencode([(name, value) for name, values in request.query.items() for value in values])
+    suffix = f"?{query}" if query else ""
+    bare = not path and not request.path.endswith("/")
+    if bare and request.method in {"GET", "HEAD"} and not is_upgrade(request):
+        return Response(301, b"", "text/plain; charset=utf-8", [("Location", f"{request.path}/{suffix}")])
+    target = f"{prefix}/{quote(path, safe='/:@!$&()*+,;=~')}{suffix}"
+    if is_upgrade(request):
+        return await pass_upgrade(request, address, target)
+    answer = await pass_on(request, address, target)
+    if answer.status == _NOBODY_LISTENS and prefix:
+        answer.close()
+        message = f"error trying to reach service: dial tcp {shown}: connect: connection refused"
+        raise StatusError(503, "ServiceUnavailable", message)
+    return streamed(answer)
+
+
+# -- backends: where, what stands before the path, and the address that upstream would dial
+
+Backend = tuple[Address, str, str]
+
+
+async def _pod(services: Services, namespace: str, wanted: Wanted) -> Backend:
+    pod = await pod_of(services, namespace, wanted.name)
+    port = wanted.port or _first_port(pod)
+    if not (pod.get("status") or {}).get("podIP"):
+        raise errors.bad_request("address not allowed")
+    return _inside(services, pod, port or "80")
+
+
+def _first_port(pod: Object) -> str:
+    for container in pod["spec"].get("containers") or []:
+        for port in container.get("ports") or []:
+            return str(port["containerPort"])
+    return ""
+
+
+def _inside(services: Services, pod: Object, port: str) -> Backend:
+    metadata = pod["metadata"]
+    address = services.nodes.address(services, pod["spec"].get("nodeName") or "")
+    prefix = f"/containerPort/{metadata['namespace']}/{metadata['name']}/{quote(port)}"
+    return address, prefix, f"{(pod.get('status') or {}).get('podIP', '')}:{port}"
+
+
+async def _service(services: Services, namespace: str, wanted: Wanted) -> Backend:
+    name, port = wanted.name, wanted.port
+    service = stored(services, "services", namespace, name)
+    if re.fullmatch(r"[+-]?\d+", port):
+        if service is None:
+            raise errors.not_found(GroupResource("", "services"), name)
+        found = next((one for one in service["spec"].get("ports") or [] if one["port"] == int(port)), None)
+        if found is None:
+            raise errors.service_unavailable(f'no service port {int(port)} found for service "{name}"')
+        port = found.get("name") or ""
+    endpoints = stored(services, "endpoints", namespace, name)
+    if endpoints is None:
+        # Upstream's store names the resource of the request.
+        raise errors.not_found(GroupResource("", "services"), name)
+    if not endpoints.get("subsets"):
+        raise errors.service_unavailable(f'no endpoints available for service "{name}"')
+    for subset in endpoints["subsets"]:
+        for one in subset.get("ports") or []:
+            if (one.get("name") or "") != port:
+                continue
+            for address in subset.get("addresses") or []:
+                pod = _pod_behind(services, namespace, address)
+                if pod is not None:
+                    return _inside(services, pod, str(one["port"]))
+    joined = ":".join(part for part in wanted if part)
+    raise errors.service_unavailable(f'no endpoints available for service "{joined}"')
+
+
+def _pod_behind(services: Services, namespace: str, address: Object) -> Object | None:
+    """The pod that an endpoint leads to, if it is one of the namespace and has that address.
+
+    Endpoints are written by users: without the check they could send the server anywhere.
+    """
+    target = address.get("targetRef") or {}
+    if (target.get("namespace") or "") != namespace:
+        return None
+    pod = stored(services, "pods", namespace, target.get("name") or "")
+    known = ((pod or {}).get("status") or {}).get("podIPs") or ()
+    return pod if any(one.get("ip") == address["ip"] for one in known) else None
+
+
+async def _node(services: Services, _namespace: str, wanted: Wanted) -> Backend:
+    address = services.nodes.address(services, wanted.name)
+    if wanted.port in {"", str(address.port)}:
+        return address, "", str(address)
+    if _is_local(address.host):
+        raise errors.bad_request("address not allowed")
+    if not re.fullmatch(r"\d{1,5}", wanted.port) or int(wanted.port) > _LAST_PORT:
+        why = f"dial tcp: lookup tcp/{wanted.port}: unknown port"
+        raise errors.service_unavailable(f"error trying to reach service: {why}")
+    found = Address(address.host, int(wanted.port))
+    return found, "", str(found)
+
+
+def _is_local(host: str) -> bool:
+    """Whether only the server's own machine, or link, has that address (IsProxyableIP)."""
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified
+
+
+_BACKENDS = {"pods": _pod, "services": _service, "nodes": _node}

@@ -1,0 +1,144 @@
+"""POST to `serviceaccounts/NAME/token`: a token that ends by itself, or with what it is bound to.
+
+Source: k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage/token.go and
+pkg/apis/authentication/validation/validation.go, 1.36.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from kubeskew.apimachinery import errors, field
+from kubeskew.apimachinery.clock import later, timestamp
+from kubeskew.apimachinery.errors import GroupKind, GroupResource, Object
+from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apiserver.admission import CREATE
+from kubeskew.apiserver.admission.requests import attributes_of
+from kubeskew.apiserver.http import bodies, parameters, rendering
+from kubeskew.apiserver.http.media_types import WITHOUT_TABLES
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.serviceaccount import issuing
+from kubeskew.apiserver.serviceaccount.issuing import Bound
+from kubeskew.apiserver.services import Scope
+from kubeskew.apiserver.storage.records import Key
+from kubeskew.apiserver.unreadable import object_of
+
+_KIND = GroupKind("authentication.k8s.io", "TokenRequest")
+_DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 1 << 32
+_BINDABLE = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
+
+
+async def request_token(request: Request, scope: Scope) -> Response:
+    """Answers 201 with the TokenRequest, its status filled in. Nothing is stored."""
+    form = rendering.form_of(request, WITHOUT_TABLES)
+    options = parameters.write_options(request, "CreateOptions")
+    schema = scope.services.definition("io.k8s.api.authentication.v1.TokenRequest")
+    if schema is None:
+        raise errors.unknown_path()
+    target = scope.resource.subresources["token"]
+    asked = await bodies.read_other(request, scope, target, schema, options.field_validation)
+    now, chain = scope.services.world.clock.now(), scope.services.admission
+    attributes = attributes_of(request, scope, CREATE, asked, dry_run=options.dry_run)
+    await chain.admit(attributes)
+    account = _account(scope, request)
+    _complete(scope, request, asked, now)
+    await chain.validate(attributes)
+    issued = _issue(scope, asked, account, now)
+    return rendering.render(request, scope, normalise(issued, schema), form, 201)
+
+
+def _account(scope: Scope, request: Request) -> Object:
+    info = request.info
+    entry = scope.registry.entry(info.namespace, info.name)
+    return object_of(entry)
+
+
+def _complete(scope: Scope, request: Request, asked: Object, now: datetime) -> None:
+    """Fill in what the request leaves open; raises 422."""
+    metadata, spec = asked.setdefault("metadata", {}), asked.setdefault("spec", {})
+    for name, value in (("name", request.info.name), ("namespace", request.info.namespace)):
+        if metadata.get(name) and metadata[name] != value:
+            why = f"must match the service account {name} if specified"
+            problem = field.invalid(f"metadata.{name}", metadata[name], why)
+            raise errors.invalid(_KIND, request.info.name, [problem])
+        metadata[name] = value
+    metadata["creationTimestamp"] = timestamp(now)
+    if not spec.get("audiences"):
+        spec["audiences"] = list(scope.services.account_keys.audiences)
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = _DEFAULT_SECONDS
+    asked["status"] = {"token": "", "expirationTimestamp": None}
+    path, seconds = "spec.expirationSeconds", spec["expirationSeconds"]
+    if seconds < _LEAST_SECONDS:
+        problem = field.invalid(path, seconds, "may not specify a duration less than 10 minutes")
+        raise errors.invalid(_KIND, "", [problem])
+    if seconds > _MOST_SECONDS:
+        problem = field.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")
+        raise errors.invalid(_KIND, "", [problem])
+
+
+def _issue(scope: Scope, asked: Object, account: Object, now: datetime) -> Object:
+    services, spec = scope.services, asked["spec"]
+    keys, seconds = services.account_keys, spec["expirationSeconds"]
+    bound = _bound(scope, spec.get("boundObjectRef"), account)
+    lasting, warn_after = seconds, 0
+    own = set(spec["audiences"]) <= set(keys.audiences)
+    if bound.pod is not None and seconds == issuing.WARN_SECONDS and own:
+        lasting, warn_after = issuing.EXTENDED_SECONDS, seconds
+    identifier = (
+        services.world.entropy.uid() if services.world.gates.enabled("ServiceAccountTokenJTI") else ""
+    )
+    claims = issuing.claims(
+        keys.issuer, account, bound, spec["audiences"], now, lasting,
+        warn_after=warn_after, identifier=identifier,
+    )  # fmt: skip
+    status = {"token": keys.signing.sign(claims), "expirationTimestamp": timestamp(later(now, seconds))}
+    about = {name: asked[name] for name in ("kind", "apiVersion", "metadata", "spec")}
+    return {**about, "status": status}
+
+
+def _bound(scope: Scope, reference: dict[str, Any] | None, account: Object) -> Bound:
+    """What the token is bound to; raises 400, 404, 409."""
+    if reference is None:
+        return Bound()
+    group, _, version = (reference.get("apiVersion") or "").rpartition("/")
+    kind, name = reference.get("kind") or "", reference.get("name") or ""
+    if group or kind not in _BINDABLE:
+        raise errors.bad_request(f"cannot bind token to object of type {_gvk(group, version, kind)}")
+    if kind == "Node" and not scope.services.world.gates.enabled("ServiceAccountTokenNodeBinding"):
+        gate = "ServiceAccountTokenNodeBinding"
+        raise errors.bad_request(
+            f'cannot bind token to a Node object as the "{gate}" feature-gate is disabled'
+        )
+    namespace = "" if kind == "Node" else account["metadata"]["namespace"]
+    found = _get(scope, _BINDABLE[kind], namespace, name)
+    if found is None:
+        raise errors.not_found(GroupResource("", _BINDABLE[kind]), name)
+    owner = account["metadata"]["name"]
+    if kind == "Pod" and found["spec"].get("serviceAccountName") != owner:
+        why = "to pod running with different serviceaccount name."
+        raise errors.bad_request(f'cannot bind token for serviceaccount "{owner}" {why}')
+    if reference.get("uid") and reference["uid"] != found["metadata"]["uid"]:
+        why = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
+        why += ". The object might have been deleted and then recreated"
+        raise errors.conflict(GroupResource("", kind), name, why)
+    if kind == "Pod":
+        return Bound(pod=found, node=_node_of(scope, found))
+    return Bound(node=found) if kind == "Node" else Bound(secret=found)
+
+
+def _node_of(scope: Scope, pod: Object) -> Object | None:
+    """The node a pod is on; only its name if there is no such object."""
+    name = pod["spec"].get("nodeName")
+    if not name or not scope.services.world.gates.enabled("ServiceAccountTokenPodNodeInfo"):
+        return None
+    return _get(scope, "nodes", "", name) or {"metadata": {"name": name}}
+
+
+def _get(scope: Scope, resource: str, namespace: str, name: str) -> Object | None:
+    entry = scope.services.store.get(Key(resource, namespace, name))
+    return object_of(entry) if entry else None
+
+
+def _gvk(group: str, version: str, kind: str) -> str:
+    """As Go prints a GroupVersionKind."""
+    return f"{group}/{version}, Kind={kind}"

@@ -1,0 +1,90 @@
+"""Which objects of a list or watch a client wants: its selectors, over labels and selectable fields."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.fields import FieldSelector
+from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.http.parameters import ListOptions, selectors
+from kubeskew.apiserver.http.request import Request
+from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.storage.records import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Label and field selectors together; `name` is the one name that can match, if that is known."""
+
+    registry: Registry
+    labels: LabelSelector
+    fields: FieldSelector
+    name: str
+    namespace: str | None
+
+    @property
+    def filter(self) -> Callable[[Entry], bool] | None:
+        """What a store asks per entry, None if everything is wanted."""
+        return None if self.is_all else self.matches_entry
+
+    @property
+    def terms(self) -> int:
+        """How many conditions an object is held against."""
+        return len(self.labels.requirements) + len(self.fields.terms)
+
+    @property
+    def is_all(self) -> bool:
+        return self.labels.is_empty() and self.fields.is_empty()
+
+    def matches(self, value: bytes, revision: int) -> bool:
+        """Whether the object that `value` was at `revision` is selected."""
+        found = self.registry.selectable(value, revision)
+        return self.labels.matches(found.labels) and self.fields.matches(found.fields)
+
+    def matches_entry(self, entry: Entry) -> bool:
+        return self.matches(entry.value, entry.revision)
+
+
+async def selection(request: Request, registry: Registry, options: ListOptions) -> Selection:
+    """The selection of a request; raises 400. Selectors may be as long as a head, and take a second."""
+    size = len(options.label_selector) + len(options.field_selector)
+    return await beside(size, lambda: _parsed(request, registry, options))
+
+
+def _parsed(request: Request, registry: Registry, options: ListOptions) -> Selection:
+    labels, fields = selectors(options)
+    known = _known(registry, request.info.group)
+    for term in fields.terms:
+        if term.field not in known:
+            raise errors.bad_request(_unknown(registry, request.info.version, term.field))
+    name = fields.exact_match("metadata.name") or ""
+    in_path = request.info.parts[1] if len(request.info.parts) > 1 else ""
+    if in_path and fields.is_empty():
+        fields = FieldSelector.parse(f"metadata.name={in_path}")
+    elif in_path and name != in_path:
+        raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
+    namespace = request.info.namespace if registry.resource.namespaced else ""  # a namespace is in itself
+    return Selection(registry, labels, fields, in_path or name, namespace or None)
+
+
+def _known(registry: Registry, group: str) -> set[str]:
+    """The fields that may be named; where a kind says itself which, only those below a namespace have one."""
+    resource = registry.resource
+    own = registry.strategy.labels_in(group, registry.services.world.version.minor)
+    if not resource.namespaced and (own or resource.custom):
+        return {"metadata.name", *own}
+    return {"metadata.name", "metadata.namespace", *own}
+
+
+def _unknown(registry: Registry, version: str, label: str) -> str:
+    """What is said of a label that cannot be selected by: each kind's conversion has words of its own."""
+    resource = registry.resource
+    if resource.group_resource == GroupResource("batch", "jobs"):
+        return f'field label "{label}" not supported for batchv1.Job'
+    if resource.group_resource == GroupResource("resource.k8s.io", "resourceslices"):
+        return f"field label not supported for {resource.group}/{version}, Kind={resource.kind}: {label}"
+    if registry.strategy.field_labels or resource.custom:
+        return f"field label not supported: {label}"
+    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'

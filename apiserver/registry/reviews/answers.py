@@ -1,0 +1,218 @@
+"""Reviews: objects that are questions. They are created and answered, never stored.
+
+Source: k8s.io/kubernetes/pkg/registry/{authentication,authorization}/*/rest.go and
+pkg/apis/authorization/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.errors import GroupKind, Object, bad_request, invalid
+from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError
+from kubeskew.apiserver.authentication import TokenError
+from kubeskew.apiserver.authentication.union import UnionAuthenticator
+from kubeskew.apiserver.authorization import Authorizer
+from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.user import User
+
+_AUTHORIZATION = "authorization.k8s.io"
+_ATTRIBUTES = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who answers. `user` is the one who asks."""
+
+    user: User
+    tokens: UnionAuthenticator
+    authorizer: Authorizer
+    clock: Clock
+
+
+def self_subject(review: Object, judge: Judge) -> Object:
+    """SelfSubjectReview: who am I?"""
+    about = {name: review[name] for name in ("apiVersion", "kind")}
+    created = {"creationTimestamp": timestamp(judge.clock.now())}
+    return {**about, "metadata": created, "status": {"userInfo": _info(judge.user)}}
+
+
+def token(review: Object, judge: Judge) -> Object:
+    """TokenReview: whose token is this, and for which of these audiences?"""
+    spec = review.get("spec") or {}
+    if not spec.get("token"):
+        raise bad_request("token is required for TokenReview in authentication")
+    try:
+        found = judge.tokens.identify(spec["token"], spec.get("audiences") or judge.tokens.audiences)
+    except TokenError as error:
+        return {**review, "status": {"user": {}, "error": str(error)}}
+    status = {"authenticated": True, "user": _info(found.user), "audiences": list(found.audiences)}
+    return {**review, "status": status}
+
+
+def subject_access(review: Object, judge: Judge) -> Object:
+    """SubjectAccessReview: may that user do this?"""
+    spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
+    _check([*spec, *_metadata_errors(review)])
+    return _decided(review, _subject(review["spec"]), judge)
+
+
+def local_subject_access(review: Object, judge: Judge) -> Object:
+    """LocalSubjectAccessReview: may that user do this in this namespace?"""
+    spec = [*_spec_errors(review), *_subject_errors(review), *_attribute_errors(review)]
+    _check([*spec, *_local_errors(review)])
+    return _decided(review, _subject(review["spec"]), judge)
+
+
+def self_subject_access(review: Object, judge: Judge) -> Object:
+    """SelfSubjectAccessReview: may I do this?"""
+    _check([*_spec_errors(review), *_attribute_errors(review), *_metadata_errors(review)])
+    return _decided(review, judge.user, judge)
+
+
+def self_subject_rules(review: Object, judge: Judge) -> Object:
+    """SelfSubjectRulesReview: what may I do in a namespace?"""
+    namespace = (review.get("spec") or {}).get("namespace") or ""
+    if not namespace:
+        raise bad_request("no namespace on request")
+    rules = judge.authorizer.rules(judge.user, namespace)
+    status = {
+        "resourceRules": list(rules.resources),
+        "nonResourceRules": list(rules.paths),
+        "incomplete": rules.incomplete,
+    }
+    if rules.error:
+        status["evaluationError"] = rules.error
+    about = {name: review[name] for name in ("apiVersion", "kind")}
+    return {**about, "metadata": {}, "spec": {}, "status": status}
+
+
+Review = Callable[[Object, Judge], Object]
+
+REVIEWS: Mapping[str, Review] = {
+    "selfsubjectreviews.authentication.k8s.io": self_subject,
+    "tokenreviews.authentication.k8s.io": token,
+    "subjectaccessreviews.authorization.k8s.io": subject_access,
+    "localsubjectaccessreviews.authorization.k8s.io": local_subject_access,
+    "selfsubjectaccessreviews.authorization.k8s.io": self_subject_access,
+    "selfsubjectrulesreviews.authorization.k8s.io": self_subject_rules,
+}
+
+
+def _info(user: User) -> Object:
+    info: Object = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    return {**info, "extra": {key: list(values) for key, values in user.extra.items()}}
+
+
+def _subject(spec: Object) -> User:
+    extra = {key: tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
+    return User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
+
+
+def _decided(review: Object, user: User, judge: Judge) -> Object:
+    decision = judge.authorizer.authorize(user, _question(review["spec"]))
+    status = {"allowed": decision.allowed, "denied": decision.denied, "reason": decision.reason}
+    return {**review, "status": status}
+
+
+def _question(spec: Object) -> RequestInfo:
+    """What the review asks, as the request that would do it."""
+    plain = spec.get("nonResourceAttributes")
+    if plain is not None:
+        return RequestInfo(False, plain.get("path") or "", plain.get("verb") or "")
+    asked = spec["resourceAttributes"]
+    what: dict[str, str] = {name: asked.get(name) or "" for name in _ATTRIBUTES}
+    for name in ("field", "label"):
+        what[f"{name}_selector"] = _selector(asked.get(f"{name}Selector") or {})
+    return RequestInfo(True, "", what.pop("verb"), parts=(), **what)
+
+
+def _selector(selector: Object) -> str:
+    """A selector of resource attributes as a client would write it; what it cannot say there is left out."""
+    if selector.get("rawSelector"):
+        return str(selector["rawSelector"])
+    signs = {"In": "=", "NotIn": "!="}
+    return ",".join(
+        f"{one.get('key', '')}{signs[one['operator']]}{one['values'][0]}"
+        for one in selector.get("requirements") or ()
+        if one.get("operator") in signs and len(one.get("values") or ()) == 1
+    )
+
+
+def _check(problems: list[FieldError]) -> None:
+    if problems:
+        # The kind is empty upstream as well: internal objects have lost theirs.
+        raise invalid(GroupKind(_AUTHORIZATION, ""), "", problems)
+
+
+def _spec_errors(review: Object) -> Iterator[FieldError]:
+    spec = review.get("spec") or {}
+    resource, plain = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and plain is not None:
+        why = "cannot be specified in combination with resourceAttributes"
+        yield FieldError(ErrorType.INVALID, "spec.nonResourceAttributes", _internal(plain), why)
+    if resource is None and plain is None:
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield FieldError(ErrorType.INVALID, "spec.resourceAttributes", None, why)
+
+
+def _attribute_errors(review: Object) -> Iterator[FieldError]:
+    attributes = (review.get("spec") or {}).get("resourceAttributes") or {}
+    for name in ("fieldSelector", "labelSelector"):
+        selector, path = attributes.get(name), f"spec.resourceAttributes.{name}"
+        if selector is None:
+            continue
+        raw, requirements = selector.get("rawSelector"), selector.get("requirements") or []
+        if raw and requirements:
+            why = "may not specified at the same time as requirements"
+            yield FieldError(ErrorType.INVALID, f"{path}.rawSelector", raw, why)
+        if not raw and not requirements:
+            why = f"when {path} is specified, requirements or rawSelector is required"
+            yield FieldError(ErrorType.REQUIRED, f"{path}.requirements", OMITTED, why)
+        for position, requirement in enumerate(requirements):
+            yield from _requirement_errors(requirement, f"{path}.requirements[{position}]")
+
+
+def _requirement_errors(requirement: Object, path: str) -> Iterator[FieldError]:
+    """Operators that are not known are let through: newer clients may know more."""
+    operator, values = requirement.get("operator"), requirement.get("values") or []
+    if not requirement.get("key"):
+        yield FieldError(ErrorType.REQUIRED, f"{path}.key", OMITTED, "must be specified")
+    if operator in {"In", "NotIn"} and not values:
+        why = "must be specified when `operator` is 'In' or 'NotIn'"
+        yield FieldError(ErrorType.REQUIRED, f"{path}.values", OMITTED, why)
+    if operator in {"Exists", "DoesNotExist"} and values:
+        why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        yield FieldError(ErrorType.FORBIDDEN, f"{path}.values", OMITTED, why)
+
+
+def _internal(plain: Object) -> Object:
+    """NonResourceAttributes as Go prints the internal type, whose fields have no JSON names."""
+    return {"Path": plain.get("path") or "", "Verb": plain.get("verb") or ""}
+
+
+def _subject_errors(review: Object) -> Iterator[FieldError]:
+    spec = review.get("spec") or {}
+    if not spec.get("user") and not spec.get("groups"):
+        why = "at least one of user or group must be specified"
+        yield FieldError(ErrorType.INVALID, "spec.user", "", why)
+
+
+def _metadata_errors(
+    review: Object, why: str = "must be empty", allowed: tuple[str, ...] = ()
+) -> Iterator[FieldError]:
+    metadata = review["metadata"]
+    if any(value and name not in {"managedFields", *allowed} for name, value in metadata.items()):
+        yield FieldError(ErrorType.INVALID, "metadata", metadata, why)
+
+
+def _local_errors(review: Object) -> Iterator[FieldError]:
+    yield from _metadata_errors(review, "must be empty except for namespace", ("namespace",))
+    spec = review.get("spec") or {}
+    resource, plain = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    path, namespace = "spec.resourceAttributes.namespace", (resource or {}).get("namespace") or ""
+    if resource is not None and namespace != review["metadata"].get("namespace", ""):
+        yield FieldError(ErrorType.INVALID, path, namespace, "must match metadata.namespace")
+    if plain is not None:
+        why = "disallowed on this kind of request"
+        yield FieldError(ErrorType.INVALID, "spec.nonResourceAttributes", _internal(plain), why)

@@ -1,0 +1,87 @@
+"""Components tell of their start and stop, and the log keeps it on its time line."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import micro_timestamp
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.authorization.announcers import component_of
+from kubeskew.apiserver.http import bodies, parameters
+from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.storage.encoding import dumps, loads
+from kubeskew.apiserver.storage.records import ComponentEvent
+from kubeskew.apiserver.user import MASTERS_GROUP, User
+
+_FIELDS = ("component", "what", "version", "gates")
+_MAX_BYTES = 64 * 1024  # every gate of a release set by hand takes 10 KiB
+_COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,511}")  # a kind, a slash, the name of a node or driver
+_WHAT = re.compile(r"[a-z][a-z-]{0,62}")
+_VERSION = re.compile(r"[0-9A-Za-z.+-]{0,64}")
+_GATES = re.compile(r"(?:[A-Za-z0-9]+=(?:true|false)(?:,|$))*")
+
+
+async def announce(request: Request, services: Services) -> Response:
+    """Put {component, what, version, gates} on the time line.
+
+    Only an administrator, or the component itself, may.
+    """
+    try:
+        body = loads(await bodies.read(request, _MAX_BYTES))
+    except ValueError as error:
+        raise errors.bad_request(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict) or not all(isinstance(body.get(name, ""), str) for name in _FIELDS):
+        raise errors.bad_request(f"the body must be an object of texts: {', '.join(_FIELDS)}")
+    _check_fields(body)
+    component, what, version, gates = (body.get(name, "") for name in _FIELDS)
+    _check_announcer(request.user, component)
+    now = services.world.clock.now()
+    await services.log.record(ComponentEvent(0, component, what, version, gates, now))
+    return Response(201, dumps({"status": "Success"}) + b"\n")
+
+
+def _check_fields(body: Mapping[str, Any]) -> None:
+    """Raise 400 where a text is none that a component says of itself: the log keeps it for ever."""
+    if not _COMPONENT.fullmatch(body.get("component", "")):
+        raise errors.bad_request(
+            "component must be the name of a component, such as scheduler or kubelet/node-1"
+        )
+    if not _WHAT.fullmatch(body.get("what", "")):
+        raise errors.bad_request("what must be a word, such as started or stopped")
+    version = body.get("version", "")
+    try:
+        if not _VERSION.fullmatch(version):
+            raise ValueError("version must be that of a release")
+        if version:
+            Version.parse(version)
+        if not _GATES.fullmatch(body.get("gates", "")):
+            raise ValueError("gates must be as in the flag: A=true,B=false")
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def _check_announcer(user: User, component: str) -> None:
+    if MASTERS_GROUP not in user.groups and component_of(user) != component:
+        why = f'User "{user.name}" cannot announce component "{component}"'
+        raise errors.forbidden(GroupResource("", ""), "", why)
+
+
+async def timeline(request: Request, services: Services) -> Response:
+    """GET the events after `since` (a revision), oldest first."""
+    since = parameters.integer(request, "since") or 0
+    events = await services.log.timeline(since)
+    items = [
+        {
+            "revision": event.revision,
+            "component": event.component,
+            "what": event.what,
+            "version": event.version,
+            "gates": event.gates,
+            "time": micro_timestamp(event.time),
+        }
+        for event in events
+    ]
+    return Response(200, dumps({"items": items}) + b"\n")

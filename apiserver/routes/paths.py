@@ -1,0 +1,282 @@
+"""The paths that are no resources: discovery, OpenAPI, version, health, metrics, components."""
+
+import asyncio
+import hashlib
+import platform
+import re
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from kubeskew.apimachinery import errors
+from kubeskew.apiserver.apiextensions.table import Snapshot
+from kubeskew.apiserver.authorization.announcers import COMPONENTS_PATH
+from kubeskew.apiserver.handlers import accepted_media_types
+from kubeskew.apiserver.health import PROBES
+from kubeskew.apiserver.http import media_types
+from kubeskew.apiserver.http.request import Request, Response, text
+from kubeskew.apiserver.routes import announcements, discovery, openid
+from kubeskew.apiserver.services import Services
+from kubeskew.apiserver.storage.encoding import dumps, indented
+
+_DOCUMENTS_MAX = 500
+_TAG = re.compile(r'[\s,]*(\*|(?:W/)?"[^"\x00-\x20\x7f]*")')
+_LISTED = (
+    "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version",
+    openid.CONFIGURATION, openid.KEYS,
+)  # fmt: skip
+# What upstream's router (go-restful) serves: by GET alone. All else takes any method, as its handlers look at
+# none: health, metrics, OpenAPI, and what the aggregator tells of groups (`/apis`, `/apis/GROUP`).
+_ROUTED = ("/version", "/.well-known", "/openid/v1", "/api")
+_PRODUCED = {
+    "/version": (media_types.JSON,),
+    openid.CONFIGURATION: (media_types.JSON,),
+    openid.KEYS: (openid.KEYS_TYPE,),
+}
+_EMULATING = 33  # the first minor that says what it emulates
+PathHandler = Callable[[Request], Awaitable[Response]]
+# As answered; older clients ask for it with an `@`, which no media type may contain (kube-openapi, 1.36).
+_OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_ASKED_AS = (_OPENAPI_V2_PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+
+
+class Paths:
+    """Finds what is served at a path; documents are made once per state of the resource table."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._discovery = discovery.Discovery(services)
+        self._documents: dict[str, tuple[int, bytes, str]] = {}  # the table's generation, body, ETag
+        self._exact: dict[str, PathHandler] = {
+            "/version": self._version,
+            "/metrics": self._metrics,
+            "/metrics/slis": self._slis,
+            "/openapi/v2": self._openapi_v2,
+            "/openapi/v3": self._openapi_v3,
+            "/openapi/v3/": self._openapi_v3,
+            COMPONENTS_PATH: self._components,
+            openid.CONFIGURATION: self._openid_configuration,
+            openid.KEYS: self._openid_keys,
+            "/": self._index,
+            "/index.html": self._index,
+        }
+
+    async def serve(self, request: Request) -> Response:
+        """The answer at a path; 404 where nothing is, as text or, below the router's paths, as a Status."""
+        path = request.path
+        if self._is_routed(path):
+            path = path.rstrip("/")  # which the router does not look at
+            if not self._is_route(path):
+                raise errors.unknown_path()
+            if request.method != "GET":
+                raise errors.unknown_method()
+            accepted_media_types.check(request, _PRODUCED.get(path, media_types.ACCEPTED))
+        return await self._find(request, path) or text(404, "404 page not found\n")
+
+    def _is_route(self, path: str) -> bool:
+        """Whether a path that the router sees, without slashes at its end, is one it knows."""
+        if path in self._exact or path == "/api":
+            return True
+        root, *parts = path.removeprefix("/").split("/")
+        served = dict(self._services.table.groups())
+        return len(parts) == (1 if root == "api" else 2) and parts[-1] in served.get("".join(parts[:-1]), ())
+
+    def _is_routed(self, path: str) -> bool:
+        if any(path == one or path.startswith(f"{one}/") for one in _ROUTED):
+            return True
+        root, group, *rest = [*path.removeprefix("/").split("/"), ""][:4]
+        return root == "apis" and any(rest) and self.is_built_in(group)
+
+    def is_built_in(self, group: str) -> bool:
+        """Whether the router has paths of the group, below `/api` or `/apis/GROUP`."""
+        return group in dict(self._services.table.builtin.groups())
+
+    async def _find(self, request: Request, path: str) -> Response | None:
+        handler = self._exact.get(path)
+        if handler is not None:
+            return await handler(request)
+        first, slash, rest = path.removeprefix("/").partition("/")
+        if first in PROBES and (rest or not slash):
+            return self._probe(request, first, rest)
+        if first in {"api", "apis"} and not rest.startswith("/"):
+            return await self._discovery.serve(request)
+        if path.startswith("/openapi/v3/"):
+            group = path.removeprefix("/openapi/v3/")
+            return await self._openapi_v3_group(request, group) or text(404, "")
+        return None
+
+    async def _index(self, request: Request) -> Response:
+        """Every path there is (apiserver/pkg/server/routes/index.go)."""
+        paths = {*_LISTED, "/api", "/api/v1", "/apis", "/apis/"}
+        for probe in PROBES:
+            paths |= {f"/{probe}", *(f"/{probe}/{name}" for name in self._services.health.names(probe))}
+        for group, versions in self._services.table.groups():
+            if group:
+                paths |= {f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)}
+        return Response(200, indented({"paths": sorted(paths)}))
+
+    def _probe(self, request: Request, probe: str, name: str) -> Response:
+        health = self._services.health
+        if name:
+            return health.single(probe, name) or text(404, "404 page not found\n")
+        return health.probe(
+            probe, verbose="verbose" in request.query, exclude=request.query.get("exclude") or []
+        )
+
+    async def _version(self, request: Request) -> Response:
+        return Response(200, indented(version_document(self._services)))
+
+    async def _metrics(self, request: Request) -> Response:
+        metrics = self._services.metrics
+        return Response(200, metrics.render(), metrics.content_type)
+
+    async def _slis(self, request: Request) -> Response:
+        """Results of the health checks (component-base/metrics/prometheus/slis), each run when asked."""
+        lines = [
+            "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.",
+            "# TYPE kubernetes_healthcheck gauge",
+        ]
+        for name, probe, good in self._services.health.results():
+            lines.append(f'kubernetes_healthcheck{{name="{name}",type="{probe}"}} {int(good)}')
+        return Response(200, "\n".join([*lines, ""]).encode(), self._services.metrics.content_type)
+
+    async def _openid_configuration(self, _request: Request) -> Response:
+        return openid.configuration(self._services.account_keys, self._services.address)
+
+    async def _openid_keys(self, _request: Request) -> Response:
+        return openid.key_set(self._services.account_keys)
+
+    async def _components(self, request: Request) -> Response:
+        if request.method == "GET":
+            return await announcements.timeline(request, self._services)
+        if request.method != "POST":
+            raise errors.unknown_path()
+        return await announcements.announce(request, self._services)
+
+    # --- OpenAPI -------------------------------------------------------------------------------------------
+
+    async def _openapi_v2(self, request: Request) -> Response:
+        from kubeskew.apimachinery import openapi
+
+        table, version = self._services.table.now(), self._services.world.version
+        accept = request.headers.get("accept", "")
+        if any(name in accept for name in _ASKED_AS):
+            return await self._document(
+                request,
+                table,
+                "v2.pb",
+                lambda: openapi.v2_protobuf(openapi.v2(table, version)),
+                _OPENAPI_V2_PROTOBUF,
+            )
+        if not media_types.takes_json(accept):
+            return Response(406, b"", "", [("Vary", "Accept")])
+        return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, version)))
+
+    async def _openapi_v3(self, request: Request) -> Response:
+        from kubeskew.apimachinery import openapi
+
+        table, version = self._services.table.now(), self._services.world.version
+        return await self._document(request, table, "v3", lambda: dumps(openapi.v3_index(table, version)))
+
+    async def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
+        from kubeskew.apimachinery import openapi
+
+        parts = path.split("/")
+        if parts[0] == "api" and len(parts) == 2:
+            group, served = "", parts[1]
+        elif parts[0] == "apis" and len(parts) == 3:
+            group, served = parts[1], parts[2]
+        else:
+            return None
+        table, version = self._services.table.now(), self._services.world.version
+        if served not in dict(table.groups()).get(group, ()):
+            return None
+        fixed = None if table.defines(group, served) else 0
+        name, digest = f"v3/{path}", openapi.v3_hash(table, version, group, served)
+        asked = request.param("hash")
+        if asked and asked != digest:  # the address of an older state
+            address = f"/openapi/v3/{path}?hash={digest}"
+            return Response(301, b"", media_types.JSON, [("Location", address), ("Vary", "Accept")])
+        found = await self._document(
+            request,
+            table,
+            name,
+            lambda: dumps(openapi.v3(table, version, group, served)),
+            generation=fixed,
+            digest=digest,
+        )
+        if asked:
+            found.headers += [("Cache-Control", "public, immutable"), ("Expires", self._in_a_year())]
+        return found
+
+    def _in_a_year(self) -> str:
+        now = self._services.world.clock.now()
+        return (now + timedelta(days=365)).strftime("%a, %d %b %Y %H:%M:%S UTC")
+
+    async def _document(
+        self,
+        request: Request,
+        table: Snapshot,
+        name: str,
+        make: Callable[[], bytes],
+        content_type: str = media_types.JSON,
+        *,
+        generation: int | None = None,
+        digest: str = "",
+    ) -> Response:
+        """A document that is made once per generation of the table, with an ETag."""
+        state = table.generation if generation is None else generation
+        found = self._documents.get(name)
+        if found is None or found[0] < state:
+            body = await asyncio.to_thread(make)  # large: other requests go on meanwhile
+            found = state, body, f'"{digest}"' if digest else etag(body)
+            if len(self._documents) >= _DOCUMENTS_MAX:  # of definitions that have gone, mostly
+                self._documents.clear()
+            self._documents[name] = found
+        return tagged(request, *found[1:], content_type)
+
+
+def etag(body: bytes) -> str:
+    """The ETag of a document: its hash."""
+    return f'"{hashlib.sha512(body).hexdigest().upper()}"'
+
+
+def tagged(request: Request, body: bytes, tag: str, content_type: str) -> Response:
+    """A document, or 304 if the client has it."""
+    headers = [("Etag", tag), ("Vary", "Accept")]
+    if _is_held(request.headers.get("if-none-match", ""), tag):
+        return Response(304, b"", content_type, headers)
+    return Response(200, body, content_type, headers)
+
+
+def _is_held(held: str, tag: str) -> bool:
+    """Whether an If-None-Match header names the tag, as Go's http.ServeContent reads it."""
+    position = 0
+    while found := _TAG.match(held, position):
+        if found[1] == "*" or found[1].removeprefix("W/") == tag:
+            return True
+        position = found.end()
+    return False
+
+
+def version_document(services: Services) -> dict[str, str]:
+    """`/version`: the release that is emulated."""
+    version = services.world.version
+    minor = str(version.minor)
+    emulating = {
+        "emulationMajor": "1",
+        "emulationMinor": minor,
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": str(version.minor - 1),
+    }
+    return {
+        "major": "1",
+        "minor": minor,
+        **(emulating if version.minor >= _EMULATING else {}),
+        "gitVersion": version.git_version,
+        "gitCommit": hashlib.sha1(version.git_version.encode()).hexdigest(),  # noqa: S324 - no secret
+        "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z",
+        "goVersion": "go1.25.0",
+        "compiler": "gc",
+        "platform": f"linux/{'arm64' if platform.machine() == 'aarch64' else 'amd64'}",
+    }

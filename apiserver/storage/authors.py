@@ -1,0 +1,26 @@
+"""Who is written down as the author of a write: the user, and the component that its user agent names."""
+
+import re
+
+from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apiserver.http.request import Request
+from kubeskew.apiserver.storage.records import Author
+
+_PRODUCT = re.compile(r"^(?P<name>[^/ ]{1,128})[^/ ]*(?:/(?P<version>[^ ]*))?")
+_MINOR = re.compile(r"^v?(\d+\.\d+)")
+
+
+@remembered(256)
+def component_of(user_agent: str) -> tuple[str, str]:
+    """Component and minor of `kube-scheduler/v1.36.4 (linux/amd64) …`; empty where it does not say."""
+    found = _PRODUCT.match(user_agent)
+    if found is None:
+        return "", ""
+    minor = _MINOR.match(found["version"] or "")
+    return found["name"], minor[1] if minor else ""
+
+
+def author_of(request: Request, server_version: str) -> Author:
+    """The author of what this request writes."""
+    component, version = component_of(request.headers.get("user-agent", ""))
+    return Author(request.user.name, component, version, server_version, request.request_id)
