@@ -7,13 +7,10 @@ knows a kind by name except through such a value (or a strategy registered for i
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kubeskew.apimachinery.errors import GroupKind, GroupResource
 from kubeskew.apimachinery.schema import Schema
-
-if TYPE_CHECKING:
-    from kubeskew.apimachinery.structural import Structural
 
 STANDARD_VERBS = frozenset(
     {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -75,7 +72,6 @@ class Resource:
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
     custom: bool = False  # made by a CustomResourceDefinition
-    structural: "Structural | None" = None  # what objects of a custom resource may be
     selectable: tuple[str, ...] = ()  # labels of fields that a definition has lists selected by
     # Made of the others once: every request asks for them.
     gvk: GroupVersionKind = field(init=False)

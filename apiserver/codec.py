@@ -8,13 +8,14 @@ have upstream's effect: the first an error, the others are dropped on reading.
 from collections.abc import Iterable
 from typing import Any, cast
 
-from kubeskew.apimachinery import conversion, defaulting, structural
+from kubeskew.apimachinery import conversion, defaulting
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import Object, internal
-from kubeskew.apimachinery.normalising import WrongShape, normalise
+from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
+from kubeskew.apiserver.apiextensions import schema
 from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
-from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.storage.encoding import encode, loads
 from kubeskew.apiserver.storage.records import Entry
@@ -172,8 +173,9 @@ class Codec:
 
     def default(self, obj: Object, resource: Resource) -> Object:
         """`obj` with the defaults of its version."""
-        if resource.structural is not None:
-            structural.default(obj, resource.structural)
+        structural = structural_of(resource)
+        if structural is not None:
+            schema.default(obj, structural)
             return obj
         return defaulting.apply_defaults(obj, resource.schema, self.defaults())
 

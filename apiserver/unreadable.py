@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import orjson
 
-from kubeskew.apimachinery import decoding
 from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, internal
+from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.storage.records import DAMAGED, Entry, Key
 
 log = logging.getLogger(__name__)
@@ -71,10 +71,10 @@ def stored_object(value: bytes, revision: int) -> Object:
 def _refusal(value: bytes) -> str:
     """The words of Go's decoder."""
     try:
-        parsed = decoding.parse(value, "application/json").value
+        parsed = decoder.parse(value, "application/json").value
     except ValueError as error:
-        return decoding.unreadable(error, "application/json")
-    return decoding.no_object(parsed) if not isinstance(parsed, dict) else "the JSON is not valid"
+        return decoder.unreadable(error, "application/json")
+    return decoder.no_object(parsed) if not isinstance(parsed, dict) else "the JSON is not valid"
 
 
 def object_of(entry: Entry) -> Object:

@@ -1,6 +1,6 @@
 """Write the layout of PodTemplateSpec in Go, which the hash of a template depends on.
 
-    python hack/pod_template_structs.py STAGING > controllers/pod_template_structs.json
+    python hack/pod_template_structs.py STAGING > controllers/framework/pod_template_structs.json
 
 STAGING is staging/src/k8s.io of kubernetes at the minor whose hashes are wanted. Each struct is told as the
 list of its fields in order, [name, JSON name, type]; any other type that has a name, as what it is made of.

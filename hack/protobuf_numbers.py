@@ -1,7 +1,7 @@
-"""Make `apimachinery/data/protobuf.json`: the protobuf field numbers of every built-in type.
+"""Make `apiserver/decoding/protobuf/numbers.json`: the protobuf field numbers of every built-in type.
 
     protobuf_numbers.py --catalogue apimachinery/data/catalogue.json \\
-        --output apimachinery/data/protobuf.json 1.26/ 1.27/ …
+        --output apiserver/decoding/protobuf/numbers.json 1.26/ 1.27/ …
 
 Each directory holds the Go sources of one release in the folders of their packages, as in
 `k8s.io/api/core/v1/types.go`: of the modules api, apimachinery, apiextensions-apiserver, kube-aggregator.

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from kubeskew.apimachinery.conversion import autoscaling, dynamic_resources, events, flow_control
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apimachinery.go_roundtrip import normalise
 from kubeskew.apimachinery.resources import GroupVersionKind, ResourceTable
 
 Change = Callable[[Object], None]  # rewrites an object in place

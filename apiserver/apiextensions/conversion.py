@@ -7,12 +7,12 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from kubeskew.apimachinery import shapes
+from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import Object, StatusError
-from kubeskew.apimachinery.pruning import coerce
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
+from kubeskew.apiserver.decoding.pruning import coerce
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.webhooks.client import CallError, WebhookClient
 
@@ -36,10 +36,11 @@ def relabelled(obj: Object, resource: Resource) -> Object:
 
 def pruned(obj: Object, resource: Resource) -> Object:
     """A custom resource without what the schema of its version does not have; WrongShape for metadata."""
-    if resource.structural is None:
+    structural = structural_of(resource)
+    if structural is None:
         return obj
     metadata = resource.schema.fields["metadata"].schema
-    return coerce(obj, resource.structural, metadata, drop_invalid=True)[0]
+    return coerce(obj, structural, metadata, drop_invalid=True)[0]
 
 
 class Converter:
@@ -106,7 +107,7 @@ def _check_shape(response: Any) -> None:
         parts.append(("response.convertedObjects", converted, list, "[]runtime.RawExtension"))
     for name, value, kind, shown in parts:
         if value is not None and not isinstance(value, kind):
-            found = shapes.found(value)
+            found = go_decode_errors.found(value)
             raise _AnswerError(
                 f"json: cannot unmarshal {found} into Go struct field ConversionReview.{name} of type {shown}"
             )

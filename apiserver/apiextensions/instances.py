@@ -7,12 +7,12 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from kubeskew.apimachinery import structural
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.validation.names import qualified_name
 from kubeskew.apimachinery.validation.object_meta import STANDARD_FINALIZERS
-from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions import schema
+from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
 from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext, keep
 from kubeskew.apiserver.tables.json_path import JSONPath, selected
 
@@ -56,7 +56,7 @@ class InstanceStrategy(Strategy):
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         wrong = self._wrong_kind(obj)
-        return wrong or structural.validate_object(obj, self._structural, metadata, self._scale_faults(obj))
+        return wrong or schema.validate_object(obj, self._structural, metadata, self._scale_faults(obj))
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
@@ -65,7 +65,7 @@ class InstanceStrategy(Strategy):
         if wrong:
             return wrong
         scale, forgiven = self._scale_faults(new), list[FieldError]()
-        faults = structural.validate_update(new, old, self._structural, metadata, scale, forgiven)
+        faults = schema.validate_update(new, old, self._structural, metadata, scale, forgiven)
         ctx.warn(map(str, forgiven))
         return faults
 
@@ -86,10 +86,11 @@ class InstanceStrategy(Strategy):
         return found | {label: selected(obj, path) for label, path in self._paths.items()}
 
     @property
-    def _structural(self) -> structural.Structural:
-        if self.resource.structural is None:
+    def _structural(self) -> schema.Structural:
+        structural = structural_of(self.resource)
+        if structural is None:
             raise TypeError("a custom resource has a structural schema")
-        return self.resource.structural
+        return structural
 
     def _wrong_kind(self, obj: Object) -> list[FieldError]:
         resource, faults = self.resource, []
@@ -151,7 +152,7 @@ class InstanceStatusStrategy(InstanceStrategy):
         if wrong:
             return wrong
         scale, forgiven = self._scale_status_faults(new), list[FieldError]()
-        faults = structural.validate_status_update(new, old, self._structural, metadata, scale, forgiven)
+        faults = schema.validate_status_update(new, old, self._structural, metadata, scale, forgiven)
         ctx.warn(map(str, forgiven))
         return faults
 

@@ -8,6 +8,7 @@ from kubeskew.apimachinery.resources import Resource
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.apiextensions.resource import Definition
+    from kubeskew.apiserver.apiextensions.schema import Structural
     from kubeskew.apiserver.registry.strategy import ScalePaths
     from kubeskew.apiserver.tables.json_path import JSONPath
 
@@ -18,6 +19,7 @@ _numbers = count(1)
 class CustomResource(Resource):
     """A version of a custom resource, with what serving it takes beside its schema."""
 
+    structural: "Structural | None" = None  # what its objects may be
     definition: "Definition | None" = None
     paths: "tuple[JSONPath, ...]" = ()  # of the columns
     scale: "ScalePaths | None" = None
@@ -28,3 +30,8 @@ class CustomResource(Resource):
     @property
     def list_kind(self) -> str:
         return self.list_name
+
+
+def structural_of(resource: object) -> "Structural | None":
+    """Returns the structural schema of a custom resource, None for what is built in."""
+    return resource.structural if isinstance(resource, CustomResource) else None

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Subresource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apimachinery.structural import Rules, Structural, to_schema
 from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apiextensions.schema import Rules, Structural, to_schema
 from kubeskew.apiserver.registry.strategy import ScalePaths
 from kubeskew.apiserver.storage.interfaces import Watch
 from kubeskew.apiserver.tables.custom import AGE, column_of

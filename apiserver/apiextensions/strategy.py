@@ -6,10 +6,9 @@ Source: apiextensions-apiserver pkg/registry/customresourcedefinition/{strategy,
 import copy
 from typing import ClassVar
 
-from kubeskew.apimachinery import structural
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
-from kubeskew.apiserver.apiextensions import conditions, validation
+from kubeskew.apiserver.apiextensions import conditions, schema, validation
 from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -66,16 +65,16 @@ class DefinitionStrategy(Strategy):
         return (("status",),)
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
-        return [*metadata, *validation.validate(obj, structural.Rules.of(ctx.gates))]
+        return [*metadata, *validation.validate(obj, schema.Rules.of(ctx.gates))]
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
     ) -> list[FieldError]:
-        faults = validation.validate_update(new, old, structural.Rules.of(ctx.gates))
+        faults = validation.validate_update(new, old, schema.Rules.of(ctx.gates))
         return [*metadata, *faults]
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return structural.warnings(obj, structural.Rules.of(ctx.gates))
+        return schema.warnings(obj, schema.Rules.of(ctx.gates))
 
     def is_kept(self, obj: Object) -> bool:
         """The first delete marks; from then on its finalizers keep a definition."""

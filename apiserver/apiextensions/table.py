@@ -11,10 +11,10 @@ from kubeskew.apimachinery.catalogue.types import OBJECT_META
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apimachinery.structural import Rules
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.apiextensions.ordering import version_order
 from kubeskew.apiserver.apiextensions.resource import Definition
+from kubeskew.apiserver.apiextensions.schema import Rules
 from kubeskew.apiserver.apiextensions.stored import StoredDefinitions
 from kubeskew.apiserver.storage.interfaces import Store
 

@@ -18,8 +18,8 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
-from kubeskew.apimachinery.structural.field_paths import FieldPathError, read_field_path
 from kubeskew.apiserver.apiextensions.internal import Place
+from kubeskew.apiserver.apiextensions.schema.field_paths import FieldPathError, read_field_path
 
 _TYPES = ("boolean", "date", "integer", "number", "string")
 _FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

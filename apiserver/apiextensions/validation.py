@@ -8,9 +8,9 @@ from typing import Any
 
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
-from kubeskew.apimachinery.structural import Rules, has_defaults, validate_definition
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.apiextensions import approval, conditions, internal
+from kubeskew.apiserver.apiextensions.schema import Rules, has_defaults, validate_definition
 from kubeskew.apiserver.apiextensions.validating_conversion import validate_conversion
 from kubeskew.apiserver.apiextensions.validating_parts import validate_parts
 

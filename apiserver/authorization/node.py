@@ -6,13 +6,13 @@ pkg/auth/nodeidentifier/default.go, 1.36.
 
 from collections.abc import Callable, Sequence
 
-from kubeskew.apimachinery.fields import FieldSelector
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.labels import SelectorError
 from kubeskew.apiserver.authorization import NO_OPINION, Decision, Rules
 from kubeskew.apiserver.authorization.graph import CERTIFICATES, PODS, SLICES, VOLUMES, Graph
 from kubeskew.apiserver.authorization.rules import Rule
 from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector
 from kubeskew.apiserver.user import User
 
 _PREFIX = "system:node:"

@@ -3,11 +3,12 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """
 
-from kubeskew.apimachinery import decoding, errors, field
-from kubeskew.apimachinery.decoding import Parsed
+from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import Object, is_reason
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.decoding.decoder import Parsed
 from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.handlers.list_objects import metadata_of, objects, page_of, unreadable_list
 from kubeskew.apiserver.http import bodies, parameters, rendering
@@ -97,12 +98,12 @@ async def _body(request: Request, scope: Scope) -> Object | None:
 def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Object:
     """DeleteOptions of any version; raises ValueError with what upstream's decoder says."""
     try:
-        value = decoding.parse(body, content_type, schema).value
+        value = decoder.parse(body, content_type, schema).value
     except ValueError as error:
-        raise ValueError(decoding.unreadable(error, content_type)) from None
+        raise ValueError(decoder.unreadable(error, content_type)) from None
     if value is None:
         return {}
-    why = decoding.fault_of_head(value) if isinstance(value, dict) else decoding.no_object(value)
+    why = decoder.fault_of_head(value) if isinstance(value, dict) else decoder.no_object(value)
     if why is not None:
         raise ValueError(why)
     kind = value.get("kind") or _KIND.kind
@@ -112,7 +113,7 @@ def _decoded(scope: Scope, body: bytes, content_type: str, schema: Schema) -> Ob
         version = value.get("apiVersion") or ("meta.k8s.io/v1" if scope.resource.custom else "v1")
         raise ValueError(f'no kind "{kind}" is registered for version "{version}" in {_SCHEME}')
     try:
-        return decoding.decode_value(Parsed(value), _KIND, schema, "Ignore").object
+        return decoder.decode_value(Parsed(value), _KIND, schema, "Ignore").object
     except errors.StatusError as error:
         why = error.message.partition("cannot be handled as a DeleteOptions: ")[2]
         raise ValueError(why or error.message) from None

@@ -6,11 +6,13 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go, 1.36.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery import decoding, errors, shapes
+from kubeskew.apimachinery import errors, go_decode_errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apimachinery.normalising import WrongShape
+from kubeskew.apimachinery.go_roundtrip import WrongShape
+from kubeskew.apiserver.apiextensions.model import structural_of
 from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.handlers import patched_objects, strategic_patch
 from kubeskew.apiserver.handlers.create import managed, write_of
 from kubeskew.apiserver.http import bodies, media_types, parameters, rendering
@@ -128,11 +130,11 @@ class Configuration(NamedTuple):
 def read_configuration(body: bytes) -> Configuration:
     """The configuration in the body of an apply; raises 400."""
     try:
-        parsed = decoding.parse(body, APPLY_PATCH)
+        parsed = decoder.parse(body, APPLY_PATCH)
     except ValueError as error:
         raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     if parsed.value is not None and not isinstance(parsed.value, dict):
-        found = shapes.found(parsed.value)
+        found = go_decode_errors.found(parsed.value)
         why = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     return Configuration(parsed.value or {}, parsed.duplicates)
@@ -143,7 +145,7 @@ def check_repeated(request: Request, config: Configuration, validation: str) -> 
     for text in config.repeated if validation != "Ignore" else ():
         if validation == "Strict":
             raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
-        request.warnings.extend(decoding.lines([text]))
+        request.warnings.extend(decoder.lines([text]))
 
 
 def _applied(
@@ -167,7 +169,7 @@ def _applied(
             reset=scope.registry.reset_fields(write),
         )
     except WrongShape:  # met when the result is converted for managers of other versions
-        why = shapes.explain(config.value, scope.resource.schema)
+        why = go_decode_errors.explain(config.value, scope.resource.schema)
         raise patched_objects.unreadable(config.value, why) from None
     check_repeated(request, config, options.field_validation)
     obj = (
@@ -192,5 +194,6 @@ def _defaulted(scope: Scope, live: Object | None, merged: Object) -> Object:
     if live is not None:
         metadata["creationTimestamp"] = live["metadata"]["creationTimestamp"]
     head = {"apiVersion": merged["apiVersion"], "kind": merged["kind"], "metadata": metadata}
-    found = patched_objects.decode(head, resource.gvk, resource.schema, "Ignore", (), resource.structural)
+    structural = structural_of(resource)
+    found = patched_objects.decode(head, resource.gvk, resource.schema, "Ignore", (), structural)
     return scope.services.codec.default({**merged, **found.object}, resource)

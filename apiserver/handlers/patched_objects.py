@@ -7,15 +7,17 @@ pkg/registry/customresource/validator.go (ValidateTypeMeta), 1.36.
 from collections.abc import Sequence
 from typing import Any
 
-from kubeskew.apimachinery import decoding, errors, field
-from kubeskew.apimachinery.decoding import Decoded, Parsed
+from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import Object, StatusError
-from kubeskew.apimachinery.patching import reading
-from kubeskew.apimachinery.patching.json_patch import apply_json_patch
-from kubeskew.apimachinery.patching.merge_patch import apply_merge_patch
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apimachinery.structural import Structural
+from kubeskew.apiserver.apiextensions.model import structural_of
+from kubeskew.apiserver.apiextensions.schema import Structural
+from kubeskew.apiserver.apply.patching import reading
+from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
+from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
+from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.decoding.decoder import Decoded, Parsed
 from kubeskew.apiserver.http import bodies
 from kubeskew.apiserver.http.media_types import JSON_PATCH
 from kubeskew.apiserver.http.request import Request
@@ -40,8 +42,8 @@ def decoded(request: Request, scope: Scope, value: Any, validation: str, told: S
     """A patched value as an object of the scope's kind, with defaults; raises 400 and 422."""
     resource = scope.resource
     if not isinstance(value, dict):
-        raise unreadable(value, decoding.no_object(value))
-    why = decoding.fault_of_head(value)
+        raise unreadable(value, decoder.no_object(value))
+    why = decoder.fault_of_head(value)
     if why is not None:
         raise unreadable(value, why)
     if resource.custom:
@@ -63,7 +65,7 @@ def _custom(request: Request, scope: Scope, value: Object, validation: str, told
     if not kind:
         raise unreadable(value, f"Object 'Kind' is missing in '{dumps(value).decode()}'")
     is_own = (api_version.rpartition("/")[0], kind) == (resource.group, resource.kind)
-    structural = resource.structural if is_own else Structural.of(None)
+    structural = structural_of(resource) if is_own else Structural.of(None)
     found = decode(value, resource.gvk, resource.schema, validation, told, structural)
     request.warnings.extend(found.warnings)
     found.object.setdefault("metadata", {})
@@ -84,14 +86,14 @@ def decode(
     `told` are strict errors that come before those of the object.
     """
     try:
-        decoding.check_depth(value, decoding.MAX_OBJECT_DEPTH)  # patches can nest deeper than bodies
+        decoder.check_depth(value, decoder.MAX_OBJECT_DEPTH)  # patches can nest deeper than bodies
     except ValueError as error:
         raise errors.bad_request(str(error)) from None
     if not isinstance(value, dict):
-        raise unreadable(value, decoding.no_object(value))
+        raise unreadable(value, decoder.no_object(value))
     lenient = _WARN if validation == _STRICT else validation
     try:
-        found = decoding.decode_value(Parsed(value), gvk, schema, lenient, structural=structural)
+        found = decoder.decode_value(Parsed(value), gvk, schema, lenient, structural=structural)
     except StatusError as error:
         raise unreadable(value, _why(error, gvk.kind)) from None
     strict = [*told, *found.warnings]
@@ -115,13 +117,13 @@ def _check_kind(request: Request, scope: Scope, value: Object) -> None:
     resource = scope.resource
     group, _, version = (value.get("apiVersion") or "").rpartition("/")
     if not version and group not in ("", resource.group):
-        raise unreadable(value, decoding.missing_version(dumps(value)))
+        raise unreadable(value, decoder.missing_version(dumps(value)))
     if not version:  # read as the internal version, whose fields have other names: it has no metadata.name
         bodies.check_name({"metadata": {}}, request.info.name)
     gvk = GroupVersionKind(group, version, value.get("kind") or resource.kind)
     if (gvk.group, gvk.kind) == (resource.group, resource.kind) and scope.services.table.by_kind(*gvk):
         return
-    if not decoding.is_registered(gvk, scope.services.table):
+    if not decoder.is_registered(gvk, scope.services.table):
         why = f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in {_SCHEME}'
     else:
         into = f"{resource.group.partition('.')[0] or 'core'}.{resource.kind}"

@@ -5,17 +5,18 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (strategicPatchObject, 
 
 from typing import Any
 
-from kubeskew.apimachinery import decoding, errors, field, shapes
-from kubeskew.apimachinery.decoding import Decoded
+from kubeskew.apimachinery import errors, field, go_decode_errors
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apimachinery.normalising import WrongShape, normalise_and_report
-from kubeskew.apimachinery.patching import unstructured
-from kubeskew.apimachinery.patching.strategic import load_strategic, merge_strategic
-from kubeskew.apimachinery.patching.values import show
-from kubeskew.apimachinery.pruning import duplicates
+from kubeskew.apimachinery.go_decode_errors import Repeated, ShapeError, kept_errors
+from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
-from kubeskew.apimachinery.shapes import Repeated, ShapeError, kept_errors
+from kubeskew.apiserver.apply.patching import unstructured
+from kubeskew.apiserver.apply.patching.strategic import load_strategic, merge_strategic
+from kubeskew.apiserver.apply.patching.values import show
+from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.decoding.decoder import Decoded
+from kubeskew.apiserver.decoding.pruning import duplicates
 
 _MAP = "map[string]interface {}"
 
@@ -27,14 +28,14 @@ def patched(live: Object, body: bytes, gvk: GroupVersionKind, schema: Schema, va
     """
     patch = load_strategic(body)
     if not isinstance(patch, dict | None):
-        found = shapes.found(patch)
+        found = go_decode_errors.found(patch)
         raise errors.bad_request(f"json: cannot unmarshal {found} into Go value of type {_MAP}")
     try:
         told = [] if validation == "Ignore" else _repeated(body)
         merged = merge_strategic(live, patch, schema)
-        decoding.check_depth(merged, decoding.MAX_OBJECT_DEPTH)
+        decoder.check_depth(merged, decoder.MAX_OBJECT_DEPTH)
         walked, dropped = _typed(merged, schema)
-        decoding.keep_reset(merged, walked)
+        decoder.keep_reset(merged, walked)
     except ShapeError as error:
         raise _unreadable(patch, str(error)) from None
     except ValueError as error:
@@ -56,7 +57,7 @@ def _typed(merged: Object, schema: Schema) -> tuple[Any, bool]:
 
 def _repeated(body: bytes) -> list[str]:
     """`duplicate field "a.b"` of the patch itself."""
-    value = decoding.parse(body, "application/json").value
+    value = decoder.parse(body, "application/json").value
     return kept_errors(duplicates(value)) if isinstance(value, Repeated) else []
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from kubeskew.apimachinery import decoding, errors, protobuf
+from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.resources import Resource, Subresource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.caching.gc_control import garbage
 from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.decoding import decoder, protobuf
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import BodyBrokenError, BodyTooLargeError, Request
 from kubeskew.apiserver.services import Scope
@@ -57,7 +58,7 @@ def type_of(request: Request, schema: Schema | None) -> str:
 
 def decode(request: Request, scope: Scope, body: bytes, content_type: str, validation: str) -> Object:
     """The object that `body` holds, with defaults; warnings go to the request. Raises 400."""
-    decoded = decoding.decode(body, content_type, scope.resource, scope.services.table, validation)
+    decoded = decoder.decode(body, content_type, scope.resource, scope.services.table, validation)
     request.warnings.extend(decoded.warnings)
     obj = decoded.object
     obj.setdefault("metadata", {})
@@ -72,7 +73,7 @@ async def read_other(
     body = await read(request)
     table = scope.services.table
     decoded = await elsewhere(
-        body, lambda: decoding.decode(body, content_type, target, table, validation, schema)
+        body, lambda: decoder.decode(body, content_type, target, table, validation, schema)
     )
     request.warnings.extend(decoded.warnings)
     return decoded.object

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, Object
 from kubeskew.apimachinery.field import FieldError
-from kubeskew.apimachinery.fields import FieldSelector
 from kubeskew.apimachinery.go_numbers import parse_int
 from kubeskew.apimachinery.labels import LabelSelector, SelectorError
 from kubeskew.apimachinery.validation.object_meta import manager_character_errors
 from kubeskew.apiserver.http.request import Request
+from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector
 from kubeskew.apiserver.unreadable import UNSAFE
 
 _META = "meta.k8s.io"

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from kubeskew.apimachinery import protobuf
 from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.decoding import protobuf
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.request import Request, Response, text
 from kubeskew.apiserver.storage.encoding import dumps, indented

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from kubeskew.apimachinery.patching.values import show
+from kubeskew.apiserver.apply.patching.values import show
 
 _WIDTH: Final = 80
 _BOOLEANS_AND_NULLS = {

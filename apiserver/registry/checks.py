@@ -1,13 +1,13 @@
 """What every kind is checked for before its own rules: metadata, structure, and fields whose gate is off."""
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.empty_lists import forget_empty_lists
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
-from kubeskew.apimachinery.gating import drop_disabled
-from kubeskew.apimachinery.normalising import zero
+from kubeskew.apimachinery.go_roundtrip import zero
 from kubeskew.apimachinery.schema import Kind
 from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.decoding.empty_lists import forget_empty_lists
+from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.registry import Registry
 from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
 

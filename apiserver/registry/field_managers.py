@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import conversion
 from kubeskew.apimachinery.errors import Object, StatusError
-from kubeskew.apimachinery.managedfields import FieldManager
 from kubeskew.apimachinery.memoizing import remembered
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.apply.managedfields import FieldManager
 from kubeskew.apiserver.registry import manager_versions
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from kubeskew.apimachinery.errors import (
     internal,
     not_found,
 )
-from kubeskew.apimachinery.managedfields import FieldSet
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.validation.names import path_segment
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.apiextensions.instances import InstanceStatusStrategy, InstanceStrategy
 from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apply.managedfields import FieldSet
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.registry.field_managers import field_manager

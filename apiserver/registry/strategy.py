@@ -23,10 +23,11 @@ from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource, ResourceTable
-from kubeskew.apimachinery.validation import names, object_meta, structural
+from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.authorization import Decision
 from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.registry.generic import schema_validation
 from kubeskew.apiserver.storage.encoding import copied
 from kubeskew.apiserver.user import User
 
@@ -128,7 +129,7 @@ class Strategy:
 
     def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
         """All faults of a new object; `metadata` are those of its metadata."""
-        return [*metadata, *structural.validate(obj, ctx.resource.schema), *self.validate(obj, ctx)]
+        return [*metadata, *schema_validation.validate(obj, ctx.resource.schema), *self.validate(obj, ctx)]
 
     def check_change(
         self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
@@ -139,7 +140,7 @@ class Strategy:
         """
         faults = list(metadata)
         if not ctx.subresource:
-            faults += structural.validate_update(new, old, ctx.resource.schema)
+            faults += schema_validation.validate_update(new, old, ctx.resource.schema)
         return faults + self.validate_update(new, old, ctx)
 
     def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:

@@ -5,13 +5,13 @@ Source: k8s.io/apiserver/pkg/endpoints/discovery, 1.36.
 
 import hashlib
 
-from kubeskew.apimachinery import discovery
-from kubeskew.apimachinery.discovery import Document
 from kubeskew.apimachinery.resources import ResourceTable
 from kubeskew.apiserver.aggregation.merging import Merged, complete
 from kubeskew.apiserver.http import media_types, rendering
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.request import Request, Response
+from kubeskew.apiserver.routes import discovery_documents
+from kubeskew.apiserver.routes.discovery_documents import Document
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.storage.encoding import dumps
 
@@ -23,8 +23,8 @@ class Discovery:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        versions = discovery.aggregated_versions(services.world.gates)
-        self._aggregates = {(discovery.AGGREGATED_GROUP, version, _KIND) for version in versions}
+        versions = discovery_documents.aggregated_versions(services.world.gates)
+        self._aggregates = {(discovery_documents.AGGREGATED_GROUP, version, _KIND) for version in versions}
 
     async def serve(self, request: Request) -> Response | None:
         """The document at a path below `/api` or `/apis`, None if there is none.
@@ -38,16 +38,16 @@ class Discovery:
             case ["apis"]:
                 return self._root(request, legacy=False)
             case ["apis", group] if group in dict(table.groups()):
-                return self._document(request, discovery.group(table, group))
+                return self._document(request, discovery_documents.group(table, group))
             case ["api", version] if version in dict(table.groups()).get("", ()):
-                return self._document(request, discovery.resource_list(table, "", version))
+                return self._document(request, discovery_documents.resource_list(table, "", version))
             case ["apis", group, version] if self._is_remote(group, version):
                 remote = self._services.registered.get().remotes[group, version]
                 from kubeskew.apiserver.aggregation.proxying import proxy  # it brings an HTTP client
 
                 return await proxy(self._services, remote, request)
             case ["apis", group, version] if version in dict(table.groups()).get(group, ()):
-                return self._document(request, discovery.resource_list(table, group, version))
+                return self._document(request, discovery_documents.resource_list(table, group, version))
             case _:
                 return None
 
@@ -68,12 +68,12 @@ class Discovery:
         if form is not None and form.convert:
             return self._aggregated(request, form, legacy=legacy)
         if legacy:
-            return self._document(request, discovery.api_versions(self._services.address))
-        return self._document(request, discovery.group_list(self._table()))
+            return self._document(request, discovery_documents.api_versions(self._services.address))
+        return self._document(request, discovery_documents.group_list(self._table()))
 
     def _aggregated(self, request: Request, form: Accepted, *, legacy: bool) -> Response:
         beta = form.version == "v2beta1"
-        document = discovery.aggregated(self._table(), legacy=legacy, beta=beta)
+        document = discovery_documents.aggregated(self._table(), legacy=legacy, beta=beta)
         registered = self._services.registered.get()
         if registered.remotes:
             complete(document, registered, self._services.remote_lists)
@@ -82,7 +82,7 @@ class Discovery:
             answer = Response(304, b"")
         else:
             answer = rendering.document(document, form)
-        kind = f"g={discovery.AGGREGATED_GROUP};v={form.version};as={_KIND}"
+        kind = f"g={discovery_documents.AGGREGATED_GROUP};v={form.version};as={_KIND}"
         answer.content_type = f"{form.media_type};{kind}"
         answer.headers += [("Etag", tag), ("Vary", "Accept"), ("Cache-Control", "public")]
         return answer

@@ -155,7 +155,7 @@ class Paths:
     # --- OpenAPI -------------------------------------------------------------------------------------------
 
     async def _openapi_v2(self, request: Request) -> Response:
-        from kubeskew.apimachinery import openapi
+        from kubeskew.apiserver import openapi
 
         table, version = self._services.table.now(), self._services.world.version
         accept = request.headers.get("accept", "")
@@ -172,13 +172,13 @@ class Paths:
         return await self._document(request, table, "v2", lambda: dumps(openapi.v2(table, version)))
 
     async def _openapi_v3(self, request: Request) -> Response:
-        from kubeskew.apimachinery import openapi
+        from kubeskew.apiserver import openapi
 
         table, version = self._services.table.now(), self._services.world.version
         return await self._document(request, table, "v3", lambda: dumps(openapi.v3_index(table, version)))
 
     async def _openapi_v3_group(self, request: Request, path: str) -> Response | None:
-        from kubeskew.apimachinery import openapi
+        from kubeskew.apiserver import openapi
 
         parts = path.split("/")
         if parts[0] == "api" and len(parts) == 2:

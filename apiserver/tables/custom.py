@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kubeskew.apimachinery import go_json
 from kubeskew.apimachinery.cel.times import SECOND, timestamp
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.resources import Column
+from kubeskew.apiserver.decoding import go_json
 from kubeskew.apiserver.tables.durations import human_duration
 from kubeskew.apiserver.tables.json_path import JSONPath, text_of
 from kubeskew.apiserver.tables.subjects import UNKNOWN, Cell, Subject

@@ -9,9 +9,9 @@ import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from kubeskew.apimachinery import decoding
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.webhooks import failures
 from kubeskew.apiserver.webhooks.endpoints import Address, ResolutionError, ServiceResolver
@@ -203,14 +203,14 @@ def _parsed(body: bytes) -> Object:
     """An object in JSON, or in YAML, which all is that does not begin as an object of JSON does."""
     as_json = body.lstrip().startswith(b"{")
     try:
-        value = decoding.parse(body, "application/json" if as_json else "application/yaml").value
+        value = decoder.parse(body, "application/json" if as_json else "application/yaml").value
     except ValueError as error:
         raise CallError(f"{_NO_KIND}{error}" if as_json else str(error)) from None
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise CallError(decoding.no_object(value))
-    wrong = decoding.fault_of_head(value)
+        raise CallError(decoder.no_object(value))
+    wrong = decoder.fault_of_head(value)
     if wrong is not None:
         raise CallError(wrong)
     return value
@@ -234,7 +234,7 @@ def _answered(error: StatusError) -> CallError:
 
 def _status(body: bytes) -> Object | None:
     try:
-        value = decoding.parse(body, "application/json").value
+        value = decoder.parse(body, "application/json").value
     except ValueError:
         return None
     return value if isinstance(value, dict) and value.get("kind") == "Status" else None

@@ -6,13 +6,13 @@ Source: k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, 1.36.
 from collections.abc import Coroutine
 from typing import Any
 
-from kubeskew.apimachinery.client.discovery import served_resources
 from kubeskew.apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, Ref
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.controllers.autoscaling import status
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
+from kubeskew.controllers.framework.discovery import served_resources
 
 _RESYNC_SECONDS = 15.0
 

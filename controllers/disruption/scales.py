@@ -6,7 +6,6 @@ else has a scale subresource.
 
 from collections.abc import Sequence
 
-from kubeskew.apimachinery.client.discovery import served_resources
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import (
     DEPLOYMENTS,
@@ -19,6 +18,7 @@ from kubeskew.apimachinery.client.rest import APIClient, Object
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import ControllerContext, SyncError
+from kubeskew.controllers.framework.discovery import served_resources
 
 _WITHOUT_SCALE = {("batch", "Job"): "jobs.batch", ("apps", "DaemonSet"): "daemonsets.apps"}
 

@@ -6,12 +6,12 @@ Behaviour of k8s.io/kubernetes/pkg/controller/namespace/deletion, 1.36.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from kubeskew.apimachinery.client.discovery import Served, served_resources
 from kubeskew.apimachinery.client.refs import NAMESPACES, PODS
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.discovery import Served, served_resources
 
 _FINALIZER = "kubernetes"
 # Upstream waits half the expected time, at least 1 s and 8 s where finalizers remain; we look sooner.

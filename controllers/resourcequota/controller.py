@@ -16,18 +16,18 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.client.discovery import served_resources
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, RESOURCE_QUOTAS, Ref, dra_refs
 from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.quota.amounts import amounts, mask, texts
 from kubeskew.apimachinery.quota.evaluators import Evaluator
-from kubeskew.apimachinery.quota.measuring import Listing, measure
 from kubeskew.apimachinery.quota.names import is_extended_in_quota
 from kubeskew.apimachinery.quota.registry import Evaluators
 from kubeskew.apimachinery.quota.resource_claims import ADJUSTED_SINCE, ClaimFacts, DeviceClasses
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
+from kubeskew.controllers.framework.discovery import served_resources
+from kubeskew.controllers.resourcequota.measuring import Listing, measure
 
 _RESYNC_SECONDS = 300.0
 _UNKNOWN_SECONDS = 1.0  # until a resource that nobody serves is looked for again (upstream: 30 s)

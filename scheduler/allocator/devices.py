@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.cel.devices import Selector, device_value
 from kubeskew.apimachinery.cel.errors import CELError
-from kubeskew.apimachinery.node_selector_faults import selector_fault, selector_text
 from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.capacity import Capacity, capacity_of
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.framework.node_selector_errors import selector_fault, selector_text
 
 if TYPE_CHECKING:
     from kubeskew.scheduler.allocator.slices import Slice

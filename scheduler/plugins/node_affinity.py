@@ -5,13 +5,13 @@ from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery.node_selector_faults import preference_fault
 from kubeskew.apimachinery.node_selectors import selector_matches, term_matches
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
 from kubeskew.scheduler.framework.node_affinity import _node_affinity, fits, required
 from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.node_selector_errors import preference_fault
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable
 

@@ -6,8 +6,8 @@ import struct
 from datetime import UTC, datetime
 from typing import Any
 
-from kubeskew.apimachinery.protobuf import numbers, values
 from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apiserver.decoding.protobuf import numbers, values
 
 MAGIC = b"k8s\x00"
 SECONDS = {"1m30s": 90}  # the durations that tests use

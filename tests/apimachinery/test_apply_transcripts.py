@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.managedfields import FieldManager, FieldSet
-from kubeskew.apimachinery.patching.merge_patch import apply_merge_patch
 from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apiserver.apply.managedfields import FieldManager, FieldSet
+from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "machinery-1.36" / "apply.golden.json").read_text())
 KINDS = {

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from widgets import INTEGER, MAP_OF_TEXT, STRING, WIDGET
 
-from kubeskew.apimachinery.managedfields import FieldManager, FieldSet
 from kubeskew.apimachinery.schema import Field, Kind, Schema
+from kubeskew.apiserver.apply.managedfields import FieldManager, FieldSet
 
 _MANAGER = FieldManager(lambda version: WIDGET if version == "e/v1" else None)
 _TEXT = st.text("ab<", max_size=2)

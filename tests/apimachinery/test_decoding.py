@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.decoding import Decoded, decode, parse
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.decoding.decoder import Decoded, decode, parse
 
 CATALOGUE = catalogue_for(Version(36))
 JSON = "application/json"

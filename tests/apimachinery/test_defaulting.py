@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.decoding import decode
 from kubeskew.apimachinery.defaulting import DEFAULTERS, DefaultingContext, apply_defaults
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.decoding.decoder import decode
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 

@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 from widgets import SPEC, WIDGET
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.managedfields import FieldManager, FieldSet, last_applied, path_elements, scaling
-from kubeskew.apimachinery.managedfields.merging import merge
-from kubeskew.apimachinery.managedfields.path_elements import canonical, in_order, keyed, show, valued
-from kubeskew.apimachinery.managedfields.typed import to_field_set, validate
+from kubeskew.apiserver.apply.managedfields import (
+    FieldManager,
+    FieldSet,
+    last_applied,
+    path_elements,
+    scaling,
+)
+from kubeskew.apiserver.apply.managedfields.merging import merge
+from kubeskew.apiserver.apply.managedfields.path_elements import canonical, in_order, keyed, show, valued
+from kubeskew.apiserver.apply.managedfields.typed import to_field_set, validate
 
 MANAGER = FieldManager(lambda version: WIDGET if version in ("e/v1", "e/v2") else None)
 

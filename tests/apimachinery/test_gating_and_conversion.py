@@ -8,9 +8,9 @@ import pytest
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.gating import drop_disabled
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 
 V36 = Version(36)
 CLAIM = "io.k8s.api.resource.v1.ResourceClaim"

@@ -8,8 +8,8 @@ import pytest
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.managedfields import FieldManager, FieldSet
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.apply.managedfields import FieldManager, FieldSet
 
 CASES = [
     json.loads(line)

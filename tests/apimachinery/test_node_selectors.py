@@ -2,8 +2,12 @@
 
 import pytest
 
-from kubeskew.apimachinery.node_selector_faults import preference_fault, selector_fault, selector_text
 from kubeskew.apimachinery.node_selectors import selector_matches
+from kubeskew.scheduler.framework.node_selector_errors import (
+    preference_fault,
+    selector_fault,
+    selector_text,
+)
 
 _PATH = "nodeSelectorTerms[0].matchExpressions[0]"
 _NO_INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"

@@ -6,9 +6,9 @@ import pytest
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.catalogue.types import types_of
-from kubeskew.apimachinery.normalising import WrongShape, normalise, normalise_and_report
+from kubeskew.apimachinery.go_decode_errors import explain
+from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise, normalise_and_report
 from kubeskew.apimachinery.schema import Field, Kind, Schema
-from kubeskew.apimachinery.shapes import explain
 from kubeskew.apimachinery.versions import Version
 
 TEXT, COUNT = Schema(Kind.STRING), Schema(Kind.INTEGER, format="int32")

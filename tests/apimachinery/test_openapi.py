@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeskew.apimachinery import openapi
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.catalogue.types import OBJECT_META
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Resource, Subresource
-from kubeskew.apimachinery.structural import Structural, to_schema
 from kubeskew.apimachinery.versions import SUPPORTED, Version
+from kubeskew.apiserver import openapi
+from kubeskew.apiserver.apiextensions.schema import Structural, to_schema
 
 DATA = Path(__file__).parent.parent / "data"
 V36 = Version(36)

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from protobuf_writing import envelope, field, message, varint
 from randomness import examples
 
-from kubeskew.apimachinery import protobuf
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.catalogue import data as catalogue_data
-from kubeskew.apimachinery.normalising import normalise
-from kubeskew.apimachinery.protobuf import numbers, values
+from kubeskew.apimachinery.go_roundtrip import normalise
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.decoding import protobuf
+from kubeskew.apiserver.decoding.protobuf import numbers, values
 
 TABLE = catalogue_for(Version(36))
 DEFINITIONS = TABLE.definitions()

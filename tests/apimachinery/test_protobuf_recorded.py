@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kubeskew.apimachinery import protobuf
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apimachinery.go_roundtrip import normalise
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.decoding import protobuf
 
 _FILE = Path(__file__).parents[1] / "data" / "protobuf" / "kubectl-1.36.jsonl"
 RECORDED = [json.loads(line) for line in _FILE.read_text().splitlines()]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeskew.apimachinery import labels
-from kubeskew.apimachinery.fields import FieldSelector, Term
 from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector, Term
 
 CASES = [
     json.loads(line)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.structural import (
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.apiextensions.schema import (
     CoercionError,
     Rules,
     Structural,
@@ -16,7 +17,6 @@ from kubeskew.apimachinery.structural import (
     validate_status_update,
     validate_update,
 )
-from kubeskew.apimachinery.versions import Version
 
 KEYED = {
     "type": "array",

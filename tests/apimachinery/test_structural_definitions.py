@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.structural import Rules, validate_definition, warnings
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.apiextensions.schema import Rules, validate_definition, warnings
 
 AT = "spec.validation.openAPIV3Schema"
 X = f"{AT}.properties[x]"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from randomness import examples
 
 from kubeskew.apimachinery.catalogue.types import OBJECT_META, types_of
-from kubeskew.apimachinery.structural import (
+from kubeskew.apiserver.apiextensions.schema import (
     CoercionError,
     Structural,
     coerce,

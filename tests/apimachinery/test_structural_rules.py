@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.structural import (
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.apiextensions.schema import (
     Rules,
     Structural,
     expressions,
@@ -13,7 +14,6 @@ from kubeskew.apimachinery.structural import (
     validate_object,
     validate_update,
 )
-from kubeskew.apimachinery.versions import Version
 
 AT = "spec.validation.openAPIV3Schema.properties[x]"
 RULE = f"{AT}.x-kubernetes-validations[0]"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.structural import Rules, Structural, validate_object
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.apiextensions.schema import Rules, Structural, validate_object
 
 ANY_OF = {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
 

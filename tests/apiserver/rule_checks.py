@@ -5,12 +5,13 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from kubeskew.apimachinery import decoding, defaulting
+from kubeskew.apimachinery import defaulting
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apimachinery.gating import drop_disabled
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.strategies import strategy_of
 from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
 from kubeskew.apiserver.user import SERVER
@@ -52,7 +53,7 @@ class Rules:
         whole = {"apiVersion": "/".join(filter(None, (self.resource.gvk.group, "v1")))}
         whole |= {"kind": self.resource.gvk.kind, **body}
         sent = json.dumps(whole).encode()
-        obj = decoding.decode(sent, "application/json", self.resource, self.catalogue).object
+        obj = decoder.decode(sent, "application/json", self.resource, self.catalogue).object
         context = defaulting.DefaultingContext(self.catalogue.version, self.catalogue.gates, NOW)
         obj = defaulting.apply_defaults(obj, self.resource.schema, context)
         obj["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}

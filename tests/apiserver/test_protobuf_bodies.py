@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from server_in_process import MAPS, config_map
 
-from kubeskew.apimachinery.protobuf import numbers
+from kubeskew.apiserver.decoding.protobuf import numbers
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 RECORDED = {

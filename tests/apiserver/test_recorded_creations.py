@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from kubeskew.apimachinery import decoding, defaulting
+from kubeskew.apimachinery import defaulting
 from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.errors import StatusError, invalid
-from kubeskew.apimachinery.gating import drop_disabled
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.strategies import strategy_of
 from kubeskew.apiserver.registry.strategy import StrategyContext
 from kubeskew.apiserver.user import SERVER
@@ -87,7 +88,7 @@ def _create(path: list[str], body: Any) -> dict[str, Any]:
     group, version = ("", path[1]) if path[0] == "api" else (path[1], path[2])
     resource = catalogue.resource(group, version, path[-1])
     assert resource is not None
-    decoded = decoding.decode(json.dumps(body).encode(), "application/json", resource, catalogue)
+    decoded = decoder.decode(json.dumps(body).encode(), "application/json", resource, catalogue)
     context = defaulting.DefaultingContext(catalogue.version, catalogue.gates, NOW)
     obj = defaulting.apply_defaults(decoded.object, resource.schema, context)
     metadata = obj["metadata"]

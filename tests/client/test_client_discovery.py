@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.client.discovery import served_resources
 from kubeskew.apimachinery.client.rest import APIClient
+from kubeskew.controllers.framework.discovery import served_resources
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

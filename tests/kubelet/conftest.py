@@ -20,9 +20,9 @@ from kubeskew.apimachinery.clock import SeededEntropy, timestamp
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.gates import FeatureGates
-from kubeskew.apimachinery.normalising import normalise_and_report
-from kubeskew.apimachinery.patching.strategic import apply_strategic
+from kubeskew.apimachinery.go_roundtrip import normalise_and_report
 from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.apply.patching.strategic import apply_strategic
 from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig

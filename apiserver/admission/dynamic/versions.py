@@ -6,9 +6,9 @@ Source: k8s.io/apiserver/pkg/admission/conversion.go and plugin/webhook/generic/
 import copy
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery import shapes
+from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.errors import Object, StatusError, internal
-from kubeskew.apimachinery.normalising import WrongShape, normalise_and_report
+from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.admission import Attributes
@@ -94,9 +94,9 @@ def _typed(new: Object, schema: Schema, *, strict: bool) -> Object:
     try:
         read, dropped = normalise_and_report(new, schema)
     except WrongShape:
-        raise internal(shapes.explain(new, schema)) from None
+        raise internal(go_decode_errors.explain(new, schema)) from None
     if strict and dropped:
-        raise internal(f"strict decoding error: {', '.join(shapes.strict_errors(new, schema))}")
+        raise internal(f"strict decoding error: {', '.join(go_decode_errors.strict_errors(new, schema))}")
     return dict(read)
 
 

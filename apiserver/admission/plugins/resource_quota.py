@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.errors import Object, StatusError
 from kubeskew.apimachinery.quota.amounts import amounts
-from kubeskew.apimachinery.quota.checking import Asked, QuotaError, check
 from kubeskew.apimachinery.quota.evaluators import Evaluator
 from kubeskew.apimachinery.quota.registry import IGNORED, Evaluators
 from kubeskew.apimachinery.quota.resource_claims import ClaimFacts, DeviceClasses
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
+from kubeskew.apiserver.admission.plugins.quota_checking import Asked, QuotaError, check
 from kubeskew.apiserver.admission.plugins.quota_status import write_used
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.store_cache import Derived

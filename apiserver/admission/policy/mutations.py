@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kubeskew.apimachinery.errors import Object, service_unavailable
-from kubeskew.apimachinery.patching.json_patch import apply_json_patch
-from kubeskew.apimachinery.patching.values import PatchError
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
 from kubeskew.apiserver.admission.policy.compiling import Compiler
+from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
+from kubeskew.apiserver.apply.patching.values import PatchError
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.services import Services
@@ -89,8 +89,8 @@ def _check_names(value: Any) -> None:
 def _merged(value: Any, obj: Object, schema: Schema) -> Object:
     """The structured merge of an apply configuration: what it names wins, what it omits stays."""
     from kubeskew.apimachinery import cel
-    from kubeskew.apimachinery.managedfields import merging, typed
-    from kubeskew.apimachinery.managedfields.atoms import TypedError
+    from kubeskew.apiserver.apply.managedfields import merging, typed
+    from kubeskew.apiserver.apply.managedfields.atoms import TypedError
 
     _check_names(value)
     try:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apimachinery.patching.json_patch import apply_json_patch
-from kubeskew.apimachinery.patching.values import PatchError
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned
 from kubeskew.apiserver.admission.webhook import reviews
 from kubeskew.apiserver.admission.webhook.hooks import CallingError, Hook, Hooks, guarded
 from kubeskew.apiserver.admission.webhook.reviews import Verdict
+from kubeskew.apiserver.apply.patching.json_patch import apply_json_patch
+from kubeskew.apiserver.apply.patching.values import PatchError
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.services import Services

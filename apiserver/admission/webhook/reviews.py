@@ -9,11 +9,12 @@ import binascii
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeskew.apimachinery import decoding, errors, shapes
+from kubeskew.apimachinery import errors, go_decode_errors
 from kubeskew.apimachinery.errors import Object, StatusError
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.admission import CONNECT, Attributes
 from kubeskew.apiserver.admission.dynamic.matching import Invocation, requested
+from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.user import User
 
 GROUP = "admission.k8s.io"
@@ -179,7 +180,7 @@ def _check_types(response: Any) -> None:
 def _check_type(value: Any, kind: type, field_name: str, shown: str) -> None:
     if value is None or (isinstance(value, kind) and (kind is not int or not isinstance(value, bool))):
         return
-    found = shapes.found(value)
+    found = go_decode_errors.found(value)
     raise WrongTypeError(f"json: cannot unmarshal {found} into Go struct field {field_name} of type {shown}")
 
 
@@ -237,7 +238,7 @@ def dry_run_unsupported(webhook: str) -> StatusError:
 def patch_operations(patch: bytes) -> list[Any]:
     """The operations of a patch; raises 500, as upstream, if it is none."""
     try:
-        value = decoding.parse(patch, "application/json").value
+        value = decoder.parse(patch, "application/json").value
     except ValueError as error:
         raise errors.internal(str(error)) from None
     if value is None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery import base64url, errors, json_syntax, shapes
+from kubeskew.apimachinery import base64url, errors, go_decode_errors, json_syntax
 from kubeskew.apimachinery.errors import Object, StatusError
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.storage.records import Key
@@ -79,9 +79,9 @@ def _json(data: bytes) -> Object:
         return {}
     if not isinstance(value, dict):
         raise ValueError(
-            f"json: cannot unmarshal {shapes.found(value)} into Go value of type storage.continueToken"
+            f"json: cannot unmarshal {go_decode_errors.found(value)} into Go value of type storage.continueToken"
         )
-    why = shapes.explain(value, _TOKEN)
+    why = go_decode_errors.explain(value, _TOKEN)
     if why:
         raise ValueError(why)
     return value

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.errors import GroupResource
-from kubeskew.apimachinery.fields import FieldSelector
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.http.parameters import ListOptions, selectors
 from kubeskew.apiserver.http.request import Request
+from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector
 from kubeskew.apiserver.registry.registry import Registry
 from kubeskew.apiserver.storage.records import Entry
 

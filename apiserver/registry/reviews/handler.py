@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
-from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apimachinery.go_roundtrip import normalise
 from kubeskew.apiserver.admission.requests import admit_posted
 from kubeskew.apiserver.handlers.create import managed, write_of
 from kubeskew.apiserver.http import bodies, parameters, rendering

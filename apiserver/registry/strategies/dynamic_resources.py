@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from kubeskew.apimachinery.conversion.converting import CONVERTERS
 from kubeskew.apimachinery.errors import GroupResource, Object
 from kubeskew.apimachinery.field import FieldError, invalid
-from kubeskew.apimachinery.gating import drop_disabled
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
 from kubeskew.apiserver.registry.strategies.classic_resources import (
     ResourceClassStrategy,
     SchedulingContextStrategy,

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apimachinery.normalising import always_written, zero
+from kubeskew.apimachinery.go_roundtrip import always_written, zero
 from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
 
 

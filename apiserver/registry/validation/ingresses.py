@@ -17,8 +17,9 @@ from kubeskew.apimachinery.field import (
     required,
     too_long,
 )
-from kubeskew.apimachinery.validation import domains, names
+from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.shared import domains
 from kubeskew.apiserver.registry.validation import addresses
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"

@@ -14,7 +14,7 @@ from kubeskew.apimachinery.field import (
     too_long,
 )
 from kubeskew.apimachinery.validation import names
-from kubeskew.apimachinery.validation.domains import prefixed_path_errors
+from kubeskew.apiserver.registry.shared.domains import prefixed_path_errors
 from kubeskew.apiserver.registry.validation import job_policies, selectors
 from kubeskew.apiserver.registry.validation.amounts import NOT_NEGATIVE
 from kubeskew.apiserver.registry.validation.internal_values import success_policy

@@ -13,7 +13,6 @@ from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.conversion import convert
-from kubeskew.apimachinery.decoding import Parsed, decode_value
 from kubeskew.apimachinery.defaulting.context import DefaultingContext
 from kubeskew.apimachinery.defaulting.dynamic_resources import DEFAULTERS
 from kubeskew.apimachinery.errors import StatusError
@@ -21,6 +20,7 @@ from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
+from kubeskew.apiserver.decoding.decoder import Parsed, decode_value
 from kubeskew.cli.allocation.validation import faults
 from kubeskew.cluster.failures import UserError
 

@@ -6,7 +6,6 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.node_selector_faults import selector_fault
 from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
@@ -16,6 +15,7 @@ from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PostFilterResult, PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
+from kubeskew.scheduler.framework.node_selector_errors import selector_fault
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
 from kubeskew.scheduler.handle import Handle

@@ -11,13 +11,13 @@ from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import GroupResource, Object
 from kubeskew.apimachinery.labels import LabelSelector
-from kubeskew.apimachinery.managedfields import FieldManager, objects
-from kubeskew.apimachinery.managedfields.path_elements import Path
-from kubeskew.apimachinery.managedfields.scaling import replicas_path, to_parent, to_scale
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.admission import UPDATE
 from kubeskew.apiserver.admission.requests import attributes_of
+from kubeskew.apiserver.apply.managedfields import FieldManager, objects
+from kubeskew.apiserver.apply.managedfields.path_elements import Path
+from kubeskew.apiserver.apply.managedfields.scaling import replicas_path, to_parent, to_scale
 from kubeskew.apiserver.handlers import patched_objects, strategic_patch
 from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.handlers.patch import Configuration, check_repeated, patch_type, read_configuration

@@ -10,7 +10,7 @@ from typing import Any
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import later, timestamp
 from kubeskew.apimachinery.errors import GroupKind, GroupResource, Object
-from kubeskew.apimachinery.normalising import normalise
+from kubeskew.apimachinery.go_roundtrip import normalise
 from kubeskew.apiserver.admission import CREATE
 from kubeskew.apiserver.admission.requests import attributes_of
 from kubeskew.apiserver.http import bodies, parameters, rendering

@@ -1,6 +1,0 @@
-"""Field ownership and server-side apply: who set which field of an object, and merging by that."""
-
-from kubeskew.apimachinery.managedfields.field_sets import FieldSet
-from kubeskew.apimachinery.managedfields.manager import FieldManager
-
-__all__ = ["FieldManager", "FieldSet"]

@@ -1,0 +1,100 @@
+"""Faults of values: a message of OpenAPI validation and the field error it becomes.
+
+Source: kube-openapi pkg/validation/errors/schema.go; apiextensions-apiserver pkg/apiserver/validation
+(kubeOpenAPIResultToFieldErrors), 1.36.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.field import ErrorType, FieldError
+from kubeskew.apiserver.apiextensions.schema.kinds import sorted_maps
+from kubeskew.apiserver.apiextensions.schema.paths import Path, child, dotted, shown
+
+Text = str
+
+
+class Fault(NamedTuple):
+    """`text` is what OpenAPI validation says; equal texts are told once. `name` is the place, root empty."""
+
+    text: Text
+    type: ErrorType
+    name: str
+    value: Any = ""
+    detail: str = ""
+
+    def error(self, prefix: str) -> FieldError:
+        """The field error, with the place below `prefix`."""
+        path = prefix
+        if self.name:
+            name = self.name.removeprefix(".")
+            path = child(prefix, name) if prefix else name
+        return FieldError(self.type, shown(path), self.value, self.detail)
+
+
+def wrong_type(path: Path, wanted: str, found: str) -> Fault:
+    """`found` is a JSON type, a Go format, or the text that does not have the format `wanted`."""
+    name = dotted(path)
+    text = f"{name} in body must be of type {wanted}: {json.dumps(found, ensure_ascii=False)}"
+    return Fault(text, ErrorType.TYPE_INVALID, name, found, text)
+
+
+def required(path: Path, name: str) -> Fault:
+    at = dotted((path, name))
+    return Fault(f".{at} in body is required", ErrorType.REQUIRED, at, field.OMITTED)
+
+
+def too_long(path: Path, limit: int) -> Fault:
+    name = dotted(path)
+    text = f"{name} in body should be at most {limit} chars long"
+    error = field.too_long(name, limit)
+    return Fault(text, ErrorType.TOO_LONG, name, field.OMITTED, error.detail)
+
+
+def too_many(path: Path, actual: int, limit: int, what: str) -> Fault:
+    name = dotted(path)
+    error = field.too_many(name, actual, limit)
+    return Fault(
+        f"{name} in body should have at most {limit} {what}", ErrorType.TOO_MANY, name, actual, error.detail
+    )
+
+
+def not_supported(path: Path, value: Any, allowed: Iterable[Any]) -> Fault:
+    name = dotted(path)
+    texts = [
+        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False, separators=(",", ":"))
+        for each in allowed
+    ]
+    error = field.not_supported(name, value, texts)
+    return Fault(
+        f"{name} in body should be one of [{' '.join(texts)}]",
+        ErrorType.NOT_SUPPORTED,
+        name,
+        sorted_maps(value),
+        error.detail,
+    )
+
+
+def invalid(path: Path, value: Any, what: str) -> Fault:
+    """`what` follows the place: `in body should match 'RE'`."""
+    name = dotted(path)
+    text = f"{name} {what}"
+    return Fault(text, ErrorType.INVALID, name, value, text)
+
+
+def forbidden_property(path: Path, name: str) -> Fault:
+    at = dotted(path)
+    text = f"{at}.{name} in body is a forbidden property"
+    return Fault(text, ErrorType.INVALID, at, name, text)
+
+
+def unplaced(text: Text) -> Fault:
+    """A fault of which upstream tells no field."""
+    return Fault(text, ErrorType.INVALID, "", "", text)
+
+
+def junctor(path: Path, what: str) -> Fault:
+    """`"spec.x" must validate …`."""
+    return unplaced(f"{json.dumps(dotted(path))} {what}")

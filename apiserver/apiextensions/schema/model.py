@@ -1,0 +1,125 @@
+"""The structural schema: one JSONSchemaProps parsed into a tree; what is needed of it is made on first use.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/{structural,convert}.go, 1.36.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.apiextensions.schema.rule_programs import BUDGET, RuleNode, build, effort
+from kubeskew.apiserver.apiextensions.schema.rules import NEWEST, Rules
+from kubeskew.apiserver.apiextensions.schema.values import NodeCheck, compile_check
+
+ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+class Structural:
+    """One node of a schema. Immutable; `props` is the JSON it was made of and must not be changed either.
+
+    Compared by identity. `additional` is the schema of a map's values; `has_additional` is true also where
+    any value goes.
+    """
+
+    def __init__(self, props: Object, rules: Rules) -> None:
+        self.props = props
+        self.rules = rules
+        self.type: str = props.get("type") or ""
+        self.nullable = bool(props.get("nullable"))
+        self.default: Any = props.get("default")
+        self.has_default = self.default is not None
+        self.preserve_unknown = bool(props.get("x-kubernetes-preserve-unknown-fields"))
+        self.embedded = bool(props.get("x-kubernetes-embedded-resource"))
+        self.int_or_string = bool(props.get("x-kubernetes-int-or-string"))
+        self.list_type: str = props.get("x-kubernetes-list-type") or "atomic"
+        self.list_keys: tuple[str, ...] = tuple(props.get("x-kubernetes-list-map-keys") or ())
+        self.map_type: str = props.get("x-kubernetes-map-type") or "granular"
+        self.validations: tuple[Object, ...] = tuple(props.get("x-kubernetes-validations") or ())
+        self.properties: Mapping[str, Structural] = {
+            name: Structural(below, rules) for name, below in (props.get("properties") or {}).items()
+        }
+        items, extra = props.get("items"), props.get("additionalProperties")
+        self.items = Structural(items, rules) if isinstance(items, dict) else None
+        self.additional = Structural(extra, rules) if isinstance(extra, dict) else None
+        self.has_additional = extra is not None
+
+    @classmethod
+    def of(cls, props: Object | None, rules: Rules = NEWEST) -> "Structural":
+        """The tree of a definition's `schema.openAPIV3Schema`; None keeps every field."""
+        return cls(ANYTHING if props is None else props, rules)
+
+    @cached_property
+    def below(self) -> tuple["Structural", ...]:
+        """The nodes directly below."""
+        found = (*self.properties.values(), self.items, self.additional)
+        return tuple(each for each in found if each is not None)
+
+    @cached_property
+    def has_defaults(self) -> bool:
+        """Whether this node or one below has a default, or nulls in lists that become something."""
+        return self.has_default or any(each.has_defaults for each in self.below)
+
+    @cached_property
+    def defaulted(self) -> tuple[tuple[str, "Structural"], ...]:
+        """The properties that have a default."""
+        return tuple((name, below) for name, below in self.properties.items() if below.has_default)
+
+    @cached_property
+    def has_keyed_lists(self) -> bool:
+        """Whether this node or one below is a set or a map list."""
+        return self.list_type != "atomic" or any(each.has_keyed_lists for each in self.below)
+
+    @cached_property
+    def has_embedded(self) -> bool:
+        """Whether this node or one below is an embedded resource."""
+        return self.embedded or any(each.has_embedded for each in self.below)
+
+    @cached_property
+    def has_rules(self) -> bool:
+        """Whether this node or one below has x-kubernetes-validations."""
+        return bool(self.validations) or any(each.has_rules for each in self.below)
+
+    @cached_property
+    def check(self) -> NodeCheck:
+        """The compiled check of values at the root of a resource."""
+        return compile_check(self.props, self.rules, root=True)
+
+    @cached_property
+    def check_nested(self) -> NodeCheck:
+        """The compiled check of values that are no resource: the status."""
+        return compile_check(self.props, self.rules)
+
+    @cached_property
+    def check_default(self) -> NodeCheck:
+        """The compiled check of a default; what is an integer or a string may be anything there."""
+        return compile_check(_without_int_or_string(self.props), self.rules)
+
+    @cached_property
+    def rule_tree(self) -> RuleNode | None:
+        """The compiled rules, of a resource's root."""
+        return build(self, root=True)
+
+    @property
+    def rule_effort(self) -> int:
+        """What rules of a short object may cost, in CEL's units; the most until they are compiled."""
+        if not self.has_rules:
+            return 0
+        return self._rule_effort if "rule_tree" in self.__dict__ else BUDGET
+
+    @cached_property
+    def _rule_effort(self) -> int:
+        return effort(self.rule_tree)
+
+    @cached_property
+    def nested_rule_tree(self) -> RuleNode | None:
+        """The compiled rules, of something inside a resource."""
+        return build(self, root=self.embedded)
+
+
+def _without_int_or_string(props: Any) -> Any:
+    if isinstance(props, dict):
+        kept = {name: _without_int_or_string(one) for name, one in props.items()}
+        kept.pop("x-kubernetes-int-or-string", None)
+        return kept
+    return [_without_int_or_string(one) for one in props] if isinstance(props, list) else props

@@ -1,0 +1,151 @@
+"""The rules of a schema as programs, beside the tree of the schema.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go, 1.36.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kubeskew.apimachinery import cel
+from kubeskew.apimachinery.cel import types
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.apiextensions.schema.field_paths import FieldPathError, read_field_path
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.apiextensions.schema.model import Structural
+
+SELF: Final = "self"
+OLD_SELF: Final = "oldSelf"
+CALL_LIMIT: Final = 1_000_000  # of one expression
+BUDGET: Final = 10_000_000  # for all rules of one object
+SHORT: Final = 64 * 1024  # bytes
+_REQUEST_BYTES: Final = 3 * 1024 * 1024
+
+Stored: TypeAlias = Callable[[str], bool]  # whether an expression is in storage already
+Variables: TypeAlias = "Mapping[str, cel.Type | cel.Declared]"
+
+
+@dataclass(slots=True)
+class RuleProgram:
+    """One rule. Without `program` and `error` it is empty."""
+
+    rule: Object
+    program: "cel.Program | None" = None
+    error: str = ""
+    message: "cel.Program | None" = None
+    message_error: str = ""
+    field_path: str = ""
+    uses_old: bool = False
+    optional_old: bool = False
+    most: int = 0  # how often it could run where nothing says so
+    max_cost: int = 0
+    message_max_cost: int = 0
+
+    @property
+    def text(self) -> str:
+        """The message or else the rule, as errors quote it."""
+        return (self.rule.get("message") or "").strip() or (self.rule.get("rule") or "").strip()
+
+
+@dataclass(slots=True)
+class RuleNode:
+    """The rules at a node, and the nodes below that have some."""
+
+    structural: "Structural"
+    declared: "cel.Declared"
+    rules: list[RuleProgram]
+    items: "RuleNode | None" = None
+    properties: dict[str, "RuleNode"] = field(default_factory=dict)
+    additional: "RuleNode | None" = None
+
+
+def build(structural: "Structural", *, root: bool) -> RuleNode | None:
+    """The tree of rules, None where there are none. What CEL has no type for has no rules."""
+    if not structural.has_rules:
+        return None
+    declared = cel.declare(structural.props, root=root)
+    if declared is None:
+        return None
+    rules = compile_rules(
+        structural.validations, structural.props, declared, structural.rules.minor, stored=lambda _: True
+    )
+    node = RuleNode(structural, declared, rules)
+    if structural.items is not None:
+        node.items = build(structural.items, root=structural.items.embedded)
+    if structural.additional is not None:
+        node.additional = build(structural.additional, root=structural.additional.embedded)
+    for name, below in structural.properties.items():
+        found = build(below, root=below.embedded)
+        if found is not None:
+            node.properties[name] = found
+    return node
+
+
+def effort(node: RuleNode | None, *, many: bool = False) -> int:
+    """What the rules may cost together for an object of up to SHORT bytes."""
+    if node is None:
+        return 0
+    total = 0
+    for rule in node.rules:
+        often = max(rule.most * SHORT // _REQUEST_BYTES, 1) if many else 1
+        total += often * min(rule.max_cost, CALL_LIMIT)
+    below = sum(effort(one, many=many) for one in node.properties.values())
+    return min(total + below + effort(node.items, many=True) + effort(node.additional, many=True), BUDGET)
+
+
+def compile_rules(
+    rules: Sequence[Object], props: Object, declared: "cel.Declared", minor: int, stored: Stored
+) -> list[RuleProgram]:
+    """The programs of one node's rules."""
+    return [_compile(rule, props, declared, minor, stored) for rule in rules]
+
+
+def _compile(
+    rule: Object, props: Object, declared: "cel.Declared", minor: int, stored: Stored
+) -> RuleProgram:
+    expression, optional = rule.get("rule") or "", bool(rule.get("optionalOldSelf"))
+    found = RuleProgram(rule, optional_old=optional)
+    if not expression.strip():
+        return found
+    old = types.optional_of(declared.type) if optional else declared
+    variables: Variables = {SELF: declared, OLD_SELF: old}
+    environment = cel.environment(minor, stored=stored(expression), variables=variables)
+    try:
+        found.program = cel.compile(expression, environment)
+    except cel.CompileError as error:
+        found.error = str(error)
+        return found
+    if found.program.result != types.BOOL:
+        found.program, found.error = None, "cel expression must evaluate to a bool"
+        return found
+    found.uses_old = OLD_SELF in found.program.names
+    found.max_cost = found.program.estimate(declared)[1]
+    found.most = _REQUEST_BYTES // (declared.smallest + 1)
+    _compile_message(found, declared, variables, minor, stored)
+    path = rule.get("fieldPath")
+    if path:
+        try:
+            found.field_path = read_field_path(path, props)[0]
+        except FieldPathError:
+            found.field_path = ""
+    return found
+
+
+def _compile_message(
+    found: RuleProgram, declared: "cel.Declared", variables: Variables, minor: int, stored: Stored
+) -> None:
+    expression = found.rule.get("messageExpression") or ""
+    if not expression:
+        return
+    environment = cel.environment(minor, stored=stored(expression), variables=variables)
+    try:
+        program = cel.compile(expression, environment)
+    except cel.CompileError as error:
+        found.message_error = f"messageExpression {error}"
+        return
+    if program.result != types.STRING:
+        found.message_error = "messageExpression must evaluate to a string"
+        return
+    found.message = program
+    found.message_max_cost = program.estimate(declared)[1]

@@ -1,0 +1,250 @@
+"""Values against their schema: one closure per node, made once, that collects faults.
+
+`check(value, old, path, faults) -> matches`. `old` is the value that this one was before, or `NOTHING` where
+there is no such; what did not change since is not held against an object (ratcheting). Source: kube-openapi
+pkg/validation/validate/{schema,schema_props,slice_validator,object_validator}.go and apiextensions-apiserver
+pkg/apiserver/validation/ratcheting.go, 1.36.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.apiextensions.schema import faults as say
+from kubeskew.apiserver.apiextensions.schema import scalars
+from kubeskew.apiserver.apiextensions.schema.correlation import NOTHING, item_finder, same
+from kubeskew.apiserver.apiextensions.schema.faults import Fault
+from kubeskew.apiserver.apiextensions.schema.paths import Path
+from kubeskew.apiserver.apiextensions.schema.rules import Rules
+from kubeskew.apiserver.apiextensions.schema.scalars import Check
+
+NodeCheck: TypeAlias = Callable[[Any, Any, Path, list[Fault]], int]
+
+_NUMBERS = (int, float)
+_PLAIN = frozenset(
+    {"type", "description", "title", "default", "nullable", "example", "format", "externalDocs"}
+)
+_TYPE_META = frozenset({"apiVersion", "kind"})
+
+
+def compile_check(props: Object, rules: Rules, *, root: bool = False) -> NodeCheck:
+    """The check of a schema and everything below it. At the root, apiVersion and kind never ratchet."""
+    kind = scalars.type_check(props, rules)
+    junctors = _junctors(props, rules)
+    enum = scalars.enum_check(props)
+    text = _both(scalars.text_check(props), scalars.format_check(props, rules))
+    number = scalars.number_check(props, rules)
+    lists = _list_check(props, rules)
+    objects = _object_check(props, rules, root=root)
+    # A format check counts only where there is one.
+    texts_count = 2 + (scalars.format_check(props, rules) is not None)
+    base = 3 + (kind is not None)  # final, junctors (twice), type
+
+    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+        before = len(faults)
+        matches = kind(value, path, faults) if kind is not None else 0
+        if value is None:
+            if enum is not None:
+                enum(value, path, faults)
+        else:
+            matches += base + 1  # and the enumeration, which always applies
+            if junctors is not None:
+                matches += junctors(value, old, path, faults)
+            shape = type(value)
+            if shape is str:
+                matches += texts_count - 1
+                if text is not None:
+                    text(value, path, faults)
+            elif shape in _NUMBERS:
+                matches += 2 + (number(value, path, faults) - 1 if number is not None else 0)
+            elif isinstance(value, list):
+                matches += 2 + (lists(value, old, path, faults) if lists is not None else 0)
+            if enum is not None:
+                enum(value, path, faults)
+            if isinstance(value, dict):
+                matches += 1 + objects(value, old, path, faults)
+        if len(faults) > before and old is not NOTHING and same(value, old, props):
+            del faults[before:]
+        return matches
+
+    only = _only_type(props, rules)
+    return check if only is None else _shortened(check, only, base + 2 + (only is str))
+
+
+def _only_type(props: Object, rules: Rules) -> type | None:
+    """The Python type of values that have nothing but a type to be checked, if there is one."""
+    kinds = {"string": str, "boolean": bool}
+    if scalars.format_of(props, rules) or not _PLAIN.issuperset(props):
+        return None
+    return kinds.get(props.get("type") or "")
+
+
+def _shortened(check: NodeCheck, only: type, matches: int) -> NodeCheck:
+    """`check` for values that are mostly of the type `only`, of which then nothing else is asked."""
+
+    def shortened(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+        return matches if type(value) is only else check(value, old, path, faults)
+
+    return shortened
+
+
+def _both(first: Check | None, second: Check | None) -> Check | None:
+    if first is None or second is None:
+        return first or second
+
+    def check(value: Any, path: Path, faults: list[Fault]) -> int:
+        return first(value, path, faults) + second(value, path, faults)
+
+    return check
+
+
+# --- lists and objects -----------------------------------------------------------------------------------
+
+
+def _list_check(props: Object, rules: Rules) -> NodeCheck | None:
+    items, most, least = props.get("items"), props.get("maxItems"), props.get("minItems")
+    item = compile_check(items, rules) if isinstance(items, dict) else None
+    find = item_finder(props)
+    if item is None and most is None and least is None:
+        return None
+
+    def check(value: list[Any], old: Any, path: Path, faults: list[Fault]) -> int:
+        matches = 0
+        if item is not None:
+            before = find(old) if old is not NOTHING else None
+            for position, each in enumerate(value):
+                found = NOTHING if before is None else before(each)
+                matches += item(each, found, (path, position), faults)
+        size = len(value)
+        if least is not None and size < least:
+            faults.append(say.invalid(path, size, f"in body should have at least {least} items"))
+        if most is not None and size > most:
+            faults.append(say.too_many(path, size, most, "items"))
+        return matches
+
+    return check
+
+
+def _object_check(props: Object, rules: Rules, *, root: bool) -> NodeCheck:
+    most, least = props.get("maxProperties"), props.get("minProperties")
+    properties = {name: compile_check(each, rules) for name, each in (props.get("properties") or {}).items()}
+    required: Sequence[str] = props.get("required") or ()
+    extra = props.get("additionalProperties")
+    additional = compile_check(extra, rules) if isinstance(extra, dict) else None
+    closed = extra is False
+    looks = bool(properties) or additional is not None or closed
+
+    def check(value: dict[str, Any], old: Any, path: Path, faults: list[Fault]) -> int:
+        if least is not None and len(value) < least:
+            faults.append(say.invalid(path, len(value), f"in body should have at least {least} properties"))
+        if most is not None and len(value) > most:
+            faults.append(say.too_many(path, len(value), most, "properties"))
+        matches = 0
+        if looks:
+            before = old if isinstance(old, dict) else {}
+            for name, each in value.items():
+                below = properties.get(name, additional)
+                if below is not None:
+                    found = NOTHING if root and name in _TYPE_META else before.get(name, NOTHING)
+                    step = name if path is not None or name in properties else f".{name}"  # upstream's slip
+                    matches += below(each, found, (path, step), faults)
+                elif closed:
+                    faults.append(say.forbidden_property(path, name))
+        faults.extend(say.required(path, name) for name in required if name not in value)
+        return matches
+
+    return check
+
+
+# --- anyOf, oneOf, allOf, not ----------------------------------------------------------------------------
+
+
+def _junctors(props: Object, rules: Rules) -> NodeCheck | None:
+    parts = [
+        make([compile_check(each, rules) for each in props[name]])
+        for name, make in (("anyOf", _any_of), ("oneOf", _one_of), ("allOf", _all_of))
+        if props.get(name)
+    ]
+    if isinstance(props.get("not"), dict):
+        parts.append(_not(compile_check(props["not"], rules)))
+    if not parts:
+        return None
+
+    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+        return sum(part(value, old, path, faults) for part in parts)
+
+    return check
+
+
+def _any_of(checks: list[NodeCheck]) -> NodeCheck:
+    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+        best: list[Fault] = []
+        most = -1
+        for each in checks:
+            found: list[Fault] = []
+            matches = each(value, old, path, found)
+            if not found:
+                return matches
+            if matches > most:
+                best, most = found, matches
+        faults.append(say.junctor(path, "must validate at least one schema (anyOf)"))
+        _add(best, faults)
+        return most
+
+    return check
+
+
+def _one_of(checks: list[NodeCheck]) -> NodeCheck:
+    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+        best: list[Fault] = []
+        most, good, first = -1, 0, 0
+        for each in checks:
+            found: list[Fault] = []
+            matches = each(value, old, path, found)
+            if not found:
+                first = first if good else matches
+                good += 1
+                best, most = [], 0
+            elif not good and matches > most:
+                best, most = found, matches
+        if good == 1:
+            return first
+        why = f"Found {good} valid alternatives" if good else "Found none valid"
+        faults.append(say.junctor(path, f"must validate one and only one schema (oneOf). {why}"))
+        _add(best, faults)
+        return max(most, 0)
+
+    return check
+
+
+def _all_of(checks: list[NodeCheck]) -> NodeCheck:
+    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+        total, good = 0, 0
+        for each in checks:
+            found: list[Fault] = []
+            total += each(value, old, path, found)
+            good += not found
+            _add(found, faults)
+        if good != len(checks):
+            why = "" if good else ". None validated"
+            faults.append(say.junctor(path, f"must validate all the schemas (allOf){why}"))
+        return total
+
+    return check
+
+
+def _not(unwanted: NodeCheck) -> NodeCheck:
+    def check(value: Any, old: Any, path: Path, faults: list[Fault]) -> int:
+        found: list[Fault] = []
+        unwanted(value, old, path, found)
+        if not found:
+            faults.append(say.junctor(path, "must not validate the schema (not)"))
+        return 0
+
+    return check
+
+
+def _add(more: list[Fault], faults: list[Fault]) -> None:
+    """What was said already is not said again."""
+    said = {fault.text for fault in faults}
+    faults.extend(fault for fault in more if fault.text not in said)

@@ -1,0 +1,184 @@
+"""`metadata.managedFields` and what it says: which manager owns which fields, at which version, since when.
+
+Source: k8s.io/apimachinery/pkg/util/managedfields/internal (managedfields.go, conflict.go), 1.36.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.go_text import quoted
+from kubeskew.apiserver.apply.managedfields import path_elements
+from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
+
+APPLY, UPDATE = "Apply", "Update"
+
+
+class EntryError(ValueError):
+    """An entry of managedFields that makes no sense."""
+
+
+class ManagerId(NamedTuple):
+    """Who an entry belongs to. Appliers are the same at every version: theirs is empty."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+
+    @classmethod
+    def of(cls, manager: str, operation: str, api_version: str, subresource: str) -> "ManagerId":
+        return cls(manager or "unknown", operation, "" if operation == APPLY else api_version, subresource)
+
+    def __str__(self) -> str:
+        """As conflicts name it."""
+        text = quoted(self.manager)
+        if self.subresource:
+            text += f" with subresource {quoted(self.subresource)}"
+        return text + (f" using {self.api_version}" if self.operation == UPDATE else "")
+
+
+class Owned(NamedTuple):
+    """The fields of one manager, in terms of one version."""
+
+    fields: FieldSet
+    api_version: str
+    applied: bool
+
+
+Managers = dict[ManagerId, Owned]
+
+
+@dataclass(slots=True)
+class Managed:
+    """All entries; times are RFC 3339 texts, absent where an entry has none."""
+
+    managers: Managers = field(default_factory=dict)
+    times: dict[ManagerId, str] = field(default_factory=dict)
+
+
+def decode(entries: Sequence[Mapping[str, Any]] | None) -> Managed:
+    """What the entries say; raises EntryError."""
+    managed = Managed()
+    for position, entry in enumerate(entries or ()):
+        operation = entry.get("operation", "")
+        if operation not in (APPLY, UPDATE):
+            raise EntryError("operation must be `Apply` or `Update`")
+        api_version = entry.get("apiVersion", "")
+        if not api_version:
+            raise EntryError("apiVersion must not be empty")
+        fields_type = entry.get("fieldsType", "")
+        if not fields_type:
+            raise EntryError(f"missing fieldsType in managed fields entry {position}")
+        if fields_type != "FieldsV1":
+            raise EntryError(f'invalid fieldsType "{fields_type}" in managed fields entry {position}')
+        identity = ManagerId(
+            entry.get("manager", ""),
+            operation,
+            "" if operation == APPLY else api_version,
+            entry.get("subresource", ""),
+        )
+        try:
+            fields = FieldSet.from_fields(entry.get("fieldsV1"))
+        except ValueError as error:
+            raise EntryError(f"error decoding versioned set from {entry}: {error}") from None
+        managed.managers[identity] = Owned(fields, api_version, operation == APPLY)
+        if entry.get("time"):
+            managed.times[identity] = entry["time"]
+    return managed
+
+
+def encode(managed: Managed) -> list[dict[str, Any]]:
+    """The entries in upstream's order: appliers first, then by time, manager, version, subresource."""
+    found = [
+        entry(
+            identity._replace(operation=APPLY) if owned.applied else identity,
+            owned.api_version,
+            owned.fields.to_fields(),
+            managed.times.get(identity),
+        )
+        for identity, owned in managed.managers.items()
+    ]
+    found.sort(
+        key=lambda one: (
+            one["operation"],
+            one.get("time", ""),
+            one.get("manager", ""),
+            one["apiVersion"],
+            one.get("subresource", ""),
+        )
+    )
+    return found
+
+
+def entry(identity: ManagerId, api_version: str, fields: dict[str, Any], time: str | None) -> dict[str, Any]:
+    """One entry of managedFields; `fields` as FieldsV1."""
+    found: dict[str, Any] = {}
+    if identity.manager:
+        found["manager"] = identity.manager
+    found["operation"] = identity.operation
+    found["apiVersion"] = api_version
+    if time:
+        found["time"] = time
+    found["fieldsType"] = "FieldsV1"
+    found["fieldsV1"] = fields
+    if identity.subresource:
+        found["subresource"] = identity.subresource
+    return found
+
+
+def is_reset(entries: Any) -> bool:
+    """Whether a client asks to forget all managers: an empty list, or one of one empty entry."""
+    return isinstance(entries, list) and (not entries or (len(entries) == 1 and not any(entries[0].values())))
+
+
+# --- conflicts ------------------------------------------------------------------------------------------
+
+
+class ConflictsError(Exception):
+    """An applier wants other values for fields that others own."""
+
+    def __init__(self, conflicts: Mapping[ManagerId, FieldSet]) -> None:
+        super().__init__("conflicts")
+        self.conflicts = dict(sorted(conflicts.items()))
+
+    def fields(self) -> FieldSet:
+        """All of the fields in dispute."""
+        found = FieldSet()
+        for theirs in self.conflicts.values():
+            found = found.union(theirs)
+        return found
+
+    def without(self, fields: FieldSet) -> "ConflictsError":
+        """Those that are not about `fields`."""
+        left = {manager: theirs.difference(fields) for manager, theirs in self.conflicts.items()}
+        return ConflictsError({manager: theirs for manager, theirs in left.items() if not theirs.is_empty()})
+
+    def status(self) -> StatusError:
+        """The 409 that lists them."""
+        causes = [
+            {
+                "reason": "FieldManagerConflict",
+                "message": f"conflict with {manager}",
+                "field": path_elements.show(path),
+            }
+            for manager, theirs in self.conflicts.items()
+            for path in theirs.paths()
+        ]
+        if len(causes) == 1:
+            message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+        else:
+            message = f"Apply failed with {len(causes)} conflicts: {self._listed()}"
+        return StatusError(409, "Conflict", message, {"causes": causes})
+
+    def _listed(self) -> str:
+        lines: list[str] = []
+        for manager, theirs in self.conflicts.items():
+            lines.append(f"conflicts with {manager}:")
+            lines += _bullets(theirs.paths())
+        return "\n".join(lines)
+
+
+def _bullets(paths: Iterable[Iterable[str]]) -> list[str]:
+    return [f"- {path_elements.show(path)}" for path in paths]

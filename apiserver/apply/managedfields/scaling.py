@@ -1,0 +1,68 @@
+"""Owners of an object seen through its scale subresource, and back.
+
+A Scale has one field that can be owned, `spec.replicas`; `paths` says for each apiVersion of the object where
+that lives there (None: nowhere).
+
+Source: k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go, 1.36.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubeskew.apiserver.apply.managedfields import entries, path_elements
+from kubeskew.apiserver.apply.managedfields.entries import Managed, Owned
+from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
+from kubeskew.apiserver.apply.managedfields.path_elements import Path
+
+SCALE_VERSION = "autoscaling/v1"
+
+Entries = Sequence[Mapping[str, Any]] | None
+ReplicasPaths = Mapping[str, Path | None]
+
+_REPLICAS: Path = (path_elements.field("spec"), path_elements.field("replicas"))
+
+
+def replicas_path(dotted: str) -> Path:
+    """`spec.replicas`, also `.spec.replicas`, as a path of elements."""
+    return tuple(path_elements.field(name) for name in dotted.removeprefix(".").split("."))
+
+
+def to_scale(parent: Entries, paths: ReplicasPaths) -> list[dict[str, Any]]:
+    """The entries of a Scale: of the managers that own the replicas. Raises EntryError."""
+    managed, found = entries.decode(parent), Managed()
+    for manager, owned in managed.managers.items():
+        path = paths.get(owned.api_version)
+        if path is not None and owned.fields.has(path):
+            found.managers[manager] = Owned(FieldSet.of(_REPLICAS), SCALE_VERSION, owned.applied)
+            if manager in managed.times:
+                found.times[manager] = managed.times[manager]
+    return entries.encode(found)
+
+
+def to_parent(
+    parent: Entries, scale: Entries, api_version: str, paths: ReplicasPaths
+) -> list[dict[str, Any]]:
+    """The object's entries after a Scale with entries `scale` was written through `api_version`."""
+    managed, scaled = entries.decode(parent), entries.decode(scale)
+    found = Managed(times=dict(managed.times))
+    kept = set()
+    for manager, owned in managed.managers.items():
+        if owned.api_version not in paths:
+            continue
+        path = paths[owned.api_version]
+        if path is None or not owned.fields.has(path):
+            found.managers[manager] = owned
+        elif manager in scaled.managers:
+            found.managers[manager] = owned
+            kept.add(manager)
+        else:
+            fields = owned.fields.difference(FieldSet.of(path))
+            if not fields.is_empty():
+                found.managers[manager] = owned._replace(fields=fields)
+    there = paths.get(api_version)
+    for manager, owned in scaled.managers.items():
+        if manager not in kept and owned.fields.has(_REPLICAS) and there is not None:
+            found.managers[manager] = Owned(FieldSet.of(there), api_version, owned.applied)
+            if manager in scaled.times:
+                found.times[manager] = scaled.times[manager]
+    return entries.encode(found)

@@ -1,0 +1,193 @@
+"""Who owns what after an update or an apply, over all versions that managers speak.
+
+Source: sigs.k8s.io/structured-merge-diff/v6/merge/update.go.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.apply.managedfields import comparing, merging, typed
+from kubeskew.apiserver.apply.managedfields.comparing import Comparison
+from kubeskew.apiserver.apply.managedfields.entries import ConflictsError, ManagerId, Managers, Owned
+from kubeskew.apiserver.apply.managedfields.field_sets import EMPTY, FieldSet
+
+Object = dict[str, Any]
+SchemaFor = Callable[[str], Schema | None]
+Convert = Callable[[Object, str], Object]
+# Fields that a write ignores, so that nobody comes to own them by it: for every version, or by version.
+ResetFields = FieldSet | Mapping[str, FieldSet] | None
+
+
+class MissingVersionError(Exception):
+    """A version of the kind that is not known (any more): what its managers own is forgotten."""
+
+
+class Versioned:
+    """An object, its version and schema; converted on demand."""
+
+    __slots__ = ("api_version", "schema", "value")
+
+    def __init__(self, value: Object, api_version: str, schema: Schema) -> None:
+        self.value = value
+        self.api_version = api_version
+        self.schema = schema
+
+    def holding(self, value: Any) -> "Versioned":
+        """The same with another value of this version."""
+        return Versioned(value if isinstance(value, dict) else {}, self.api_version, self.schema)
+
+    def without(self, gone: FieldSet) -> "Versioned":
+        return self.holding(typed.without(self.value, self.schema, gone))
+
+    def named_fields(self) -> FieldSet:
+        """What the object sets, with the structs above it."""
+        return self.with_names(typed.to_field_set(self.value, self.schema))
+
+    def with_names(self, fields: FieldSet) -> FieldSet:
+        return typed.with_named_fields(fields, self.schema)
+
+
+class Updater:
+    """Works out ownership; `reset` is left out of what managers own."""
+
+    def __init__(self, schema_for: SchemaFor, convert: Convert, reset: ResetFields) -> None:
+        self._schema_for = schema_for
+        self._convert = convert
+        self._reset = reset
+
+    def versioned(self, value: Object, api_version: str) -> Versioned:
+        """Raises MissingVersionError."""
+        schema = self._schema_for(api_version)
+        if schema is None:
+            raise MissingVersionError(api_version)
+        return Versioned(value, api_version, schema)
+
+    def converted(self, obj: Versioned, api_version: str) -> Versioned:
+        """`obj` in another version; raises MissingVersionError."""
+        if obj.api_version == api_version:
+            return obj
+        there = self.versioned({}, api_version)
+        return there.holding(self._convert(obj.value, api_version))
+
+    def reset_of(self, api_version: str) -> FieldSet:
+        if isinstance(self._reset, FieldSet):
+            return self._reset
+        return (self._reset or {}).get(api_version) or EMPTY
+
+    # --- the two operations -----------------------------------------------------------------------------
+
+    def update(self, live: Versioned, new: Versioned, managers: Managers, manager: ManagerId) -> Managers:
+        """What `manager` changed is its own now, and nobody else's."""
+        managers, changed = self._settle(live, new, self._reconciled(live, managers), manager, force=True)
+        before = managers.get(manager)
+        fields = before.fields if before else EMPTY
+        fields = fields.difference(changed.removed).union(changed.modified).union(changed.added)
+        fields = fields.recursive_difference(self.reset_of(new.api_version))
+        managers[manager] = Owned(fields, new.api_version, applied=False)
+        return _without_empty(managers)
+
+    def apply(
+        self, live: Versioned, config: Versioned, managers: Managers, manager: ManagerId, *, force: bool
+    ) -> tuple[Versioned, Managers]:
+        """The merged object and its managers; raises ConflictsError, TypedError."""
+        managers = self._reconciled(live, managers)
+        merged = live.holding(merging.merge(live.value, config.value, live.schema))
+        last = managers.get(manager)
+        fields = typed.to_field_set(config.value, config.schema)
+        fields = fields.recursive_difference(self.reset_of(config.api_version))
+        managers[manager] = Owned(fields, config.api_version, applied=True)
+        pruned = self._pruned(merged, managers, manager, last)
+        managers, _ = self._settle(live, pruned, managers, manager, force=force)
+        return pruned, managers
+
+    def _reconciled(self, live: Versioned, managers: Managers) -> Managers:
+        """Every manager's fields as the schema of its version is now."""
+        found = {}
+        for manager, owned in managers.items():
+            schema = (
+                live.schema if owned.api_version == live.api_version else self._schema_for(owned.api_version)
+            )
+            if schema is not None:
+                fields = typed.reconciled(owned.fields, schema)
+                found[manager] = owned if fields is owned.fields else owned._replace(fields=fields)
+        return found
+
+    def _settle(
+        self, live: Versioned, new: Versioned, managers: Managers, acting: ManagerId, *, force: bool
+    ) -> tuple[Managers, Comparison]:
+        """Take from the others what changed; raises ConflictsError unless `force`."""
+        changes = comparing.compare(live.value, new.value, live.schema)
+        by_version = {new.api_version: changes.excluding(self.reset_of(new.api_version))}
+        kept: Managers = {}
+        conflicts: dict[ManagerId, FieldSet] = {}
+        for manager, owned in managers.items():
+            if manager == acting:
+                kept[manager] = owned
+                continue
+            try:
+                changed = self._changes_at(owned.api_version, live, new, by_version)
+            except MissingVersionError:
+                continue
+            disputed = owned.fields.intersection(changed.modified.union(changed.added))
+            if not disputed.is_empty():
+                conflicts[manager] = disputed
+            fields = owned.fields.difference(disputed).difference(changed.removed)
+            kept[manager] = owned._replace(fields=fields)
+        if conflicts and not force:
+            raise ConflictsError(conflicts)
+        return _without_empty(kept), by_version[new.api_version]
+
+    def _changes_at(
+        self, api_version: str, live: Versioned, new: Versioned, known: dict[str, Comparison]
+    ) -> Comparison:
+        """What changed, in terms of another version; raises MissingVersionError."""
+        if api_version not in known:
+            before, after = self.converted(live, api_version), self.converted(new, api_version)
+            changes = comparing.compare(before.value, after.value, before.schema)
+            known[api_version] = changes.excluding(self.reset_of(api_version))
+        return known[api_version]
+
+    # --- what an applier no longer applies --------------------------------------------------------------
+
+    def _pruned(
+        self, merged: Versioned, managers: Managers, manager: ManagerId, last: Owned | None
+    ) -> Versioned:
+        """`merged` without what `manager` applied last time and not now, unless someone else owns it too."""
+        if last is None or last.fields.is_empty():
+            return merged
+        try:
+            before = self.converted(merged, last.api_version)
+        except MissingVersionError:
+            return merged
+        gone = before.without(before.with_names(last.fields))
+        gone = self._with_owned(before, gone, managers)
+        gone = self._with_dangling(before, gone, last)
+        return self.converted(gone, managers[manager].api_version)
+
+    def _with_owned(self, merged: Versioned, pruned: Versioned, managers: Managers) -> Versioned:
+        """`pruned` and what of `merged` some manager owns, the version of `pruned` first."""
+        by_version: dict[str, FieldSet] = {}
+        for owned in managers.values():
+            fields = by_version.get(owned.api_version, EMPTY)
+            by_version[owned.api_version] = fields.union(owned.fields)
+        for api_version in sorted(by_version, key=lambda version: version != pruned.api_version):
+            try:
+                whole = self.converted(merged, api_version)
+                kept = self.converted(pruned, api_version)
+            except MissingVersionError:
+                continue
+            merged = whole
+            owned_fields = kept.named_fields().union(whole.with_names(by_version[api_version]))
+            pruned = whole.without(whole.named_fields().difference(owned_fields))
+        return pruned
+
+    def _with_dangling(self, merged: Versioned, pruned: Versioned, last: Owned) -> Versioned:
+        """`pruned` and what of `merged` was never the applier's to remove."""
+        kept = self.converted(pruned, last.api_version).named_fields()
+        gone = merged.named_fields().difference(kept)
+        return merged.without(gone.intersection(merged.with_names(last.fields)))
+
+
+def _without_empty(managers: Managers) -> Managers:
+    return {manager: owned for manager, owned in managers.items() if not owned.fields.is_empty()}

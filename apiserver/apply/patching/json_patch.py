@@ -1,0 +1,295 @@
+"""JSON patch (RFC 6902) with the semantics and the texts of evanphx/json-patch v4, which upstream uses.
+
+These differ from the RFC, and from the Python library of that name, in many places: `replace` of an absent
+key adds it, a null member counts as absent for `test`, indices may be negative, and every error has its own
+words.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kubeskew.apimachinery import errors
+from kubeskew.apiserver.apply.patching.values import (
+    PatchError,
+    clone,
+    load,
+    malformed,
+    rejected,
+    same,
+    size,
+)
+
+MAX_OPERATIONS = 10_000
+MAX_COPIED = 3 << 20  # bytes of JSON that all copies of one patch may add; upstream's JSONPatchMaxCopyBytes
+
+_INDEX = re.compile(r"[+-]?[0-9]+")
+_ESCAPE = re.compile("~([01])")
+_GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+
+_MISSING = "missing value"
+_BAD_INDEX = "invalid index referenced"
+_TEST_FAILED = "test failed"
+
+Operation = dict[str, Any]
+Step = Callable[[Any, Operation], Any]
+
+
+class _StepError(Exception):
+    """One operation failed."""
+
+
+def apply_json_patch(doc: Any, patch: bytes | Any) -> Any:
+    """`doc` changed by the operations of `patch` (bytes, or their JSON value); raises PatchError."""
+    operations = _read(patch)
+    result = clone(doc)
+    steps: dict[str, Step] = {**_STEPS, "copy": _Copier()}
+    for operation in operations:
+        kind = _member(operation, "op")
+        kind = kind if isinstance(kind, str) else "unknown"
+        if kind not in steps:
+            raise rejected(f"Unexpected kind: {kind}")
+        try:
+            result = steps[kind](result, operation or {})
+        except _StepError as error:
+            raise rejected(str(error)) from None
+        except RecursionError:  # copies of copies within themselves
+            raise malformed("exceeded max depth") from None
+    return result
+
+
+def _read(patch: bytes | Any) -> list[Operation | None]:
+    if isinstance(patch, bytes):
+        try:
+            patch = load(patch)
+        except ValueError as error:
+            raise malformed(str(error)) from None
+    if patch is None:
+        return []
+    if not isinstance(patch, list):
+        raise malformed(_wrong_type(patch, "jsonpatch.Patch"))
+    for operation in patch:
+        if not isinstance(operation, dict | None):
+            raise malformed(_wrong_type(operation, "jsonpatch.Operation"))
+    if len(patch) > MAX_OPERATIONS:
+        text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        message = f"Request entity too large: {text}"
+        raise PatchError(errors.StatusError(413, "RequestEntityTooLarge", message), text)
+    return patch
+
+
+def _wrong_type(value: Any, go_type: str) -> str:
+    return f"json: cannot unmarshal {_GO_KINDS[type(value)]} into Go value of type {go_type}"
+
+
+def _member(operation: Operation | None, name: str) -> Any:
+    return (operation or {}).get(name)
+
+
+def _text(operation: Operation, name: str, absent: str) -> str:
+    """A member that must be text, such as the path."""
+    value = operation.get(name)
+    if value is None:
+        raise _StepError(f"{absent}: {_MISSING}")
+    if not isinstance(value, str):
+        raise _StepError(_wrong_type(value, "string"))
+    return value
+
+
+def _path(operation: Operation, failing: str, *, explain: bool = True) -> str:
+    try:
+        return _text(operation, "path", "operation missing path field")
+    except _StepError as error:
+        raise _StepError(f"{failing} failed to decode path: {error if explain else _MISSING}") from None
+
+
+def _from(operation: Operation, failing: str) -> str:
+    try:
+        return _text(operation, "from", "operation, missing from field")
+    except _StepError as error:
+        raise _StepError(f"{failing} failed to decode from: {error}") from None
+
+
+# --- finding --------------------------------------------------------------------------------------------
+
+
+def _find(doc: Any, path: str) -> tuple[Any, str] | None:
+    """The object or array that holds the last part of `path`, and that part; None if there is none."""
+    parts = path.split("/")
+    if len(parts) < 2:
+        return None
+    holder = doc
+    for part in parts[1:-1]:
+        try:
+            holder = _get(holder, _unescape(part))
+        except _StepError:
+            return None
+        if not isinstance(holder, dict | list):
+            return None
+    return holder, _unescape(parts[-1])
+
+
+def _unescape(part: str) -> str:
+    return _ESCAPE.sub(lambda found: "/" if found[1] == "1" else "~", part) if "~" in part else part
+
+
+def _index(key: str, length: int) -> int:
+    """The position that `key` names in an array of `length`, from its end if negative."""
+    position = _atoi(key)
+    if position >= length or position < -length:
+        raise _StepError(f"Unable to access invalid index: {position}: {_BAD_INDEX}")
+    return position + length if position < 0 else position
+
+
+def _atoi(key: str) -> int:
+    if _INDEX.fullmatch(key) is None:
+        raise _StepError(f'strconv.Atoi: parsing "{key}": invalid syntax')
+    position = int(key)
+    if not -(1 << 63) <= position < 1 << 63:
+        raise _StepError(f'strconv.Atoi: parsing "{key}": value out of range')
+    return position
+
+
+def _get(holder: Any, key: str) -> Any:
+    return holder.get(key) if isinstance(holder, dict) else holder[_index(key, len(holder))]
+
+
+def _add_to(holder: Any, key: str, value: Any) -> None:
+    if isinstance(holder, dict):
+        holder[key] = value
+    elif key == "-":
+        holder.append(value)
+    else:
+        try:
+            _atoi(key)
+        except _StepError as error:
+            raise _StepError(f"value was not a proper array index: '{key}': {error}") from None
+        holder.insert(_index(key, len(holder) + 1), value)
+
+
+def _remove_from(holder: Any, key: str) -> None:
+    if isinstance(holder, list):
+        del holder[_index(key, len(holder))]
+    elif key in holder:
+        del holder[key]
+    else:
+        raise _StepError(f"Unable to remove nonexistent key: {key}: {_MISSING}")
+
+
+# --- the operations: each gives the new document --------------------------------------------------------
+
+
+def _add(doc: Any, operation: Operation) -> Any:
+    path = _path(operation, "add operation", explain=False)
+    found = _find(doc, path)
+    if found is None:
+        raise _StepError(f'add operation does not apply: doc is missing path: "{path}": {_MISSING}')
+    _within(f"error in add for path: '{path}'", _add_to, *found, clone(operation.get("value")))
+    return doc
+
+
+def _remove(doc: Any, operation: Operation) -> Any:
+    path = _path(operation, "remove operation", explain=False)
+    found = _find(doc, path)
+    if found is None:
+        raise _StepError(f'remove operation does not apply: doc is missing path: "{path}": {_MISSING}')
+    _within(f"error in remove for path: '{path}'", _remove_from, *found)
+    return doc
+
+
+def _replace(doc: Any, operation: Operation) -> Any:
+    path = _path(operation, "replace operation")
+    value = clone(operation.get("value"))
+    if not path:
+        if not isinstance(value, dict | list):
+            raise _StepError("replace operation value must be object or array: %!w(<nil>)")
+        return value
+    found = _find(doc, path)
+    if found is None:
+        raise _StepError(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
+    holder, key = found
+    try:
+        holder[key if isinstance(holder, dict) else _index(key, len(holder))] = value
+    except _StepError:
+        text = f"replace operation does not apply: doc is missing key: {path}: {_MISSING}"
+        raise _StepError(text) from None
+    return doc
+
+
+def _move(doc: Any, operation: Operation) -> Any:
+    source = _from(operation, "move operation")
+    found = _find(doc, source)
+    if found is None:
+        raise _StepError(f"move operation does not apply: doc is missing from path: {source}: {_MISSING}")
+    failing = f"error in move for path: '{found[1]}'"
+    value = _within(failing, _get, *found)
+    _within(failing, _remove_from, *found)
+    path = _path(operation, "move operation")
+    found = _find(doc, path)
+    if found is None:
+        raise _StepError(
+            f"move operation does not apply: doc is missing destination path: {path}: {_MISSING}"
+        )
+    _within(f"error in move for path: '{path}'", _add_to, *found, value)
+    return doc
+
+
+class _Copier:
+    """`copy`, in one patch: all together may add so much and no more."""
+
+    def __init__(self) -> None:
+        self._copied = 0
+
+    def __call__(self, doc: Any, operation: Operation) -> Any:
+        source = _from(operation, "copy operation")
+        found = _find(doc, source)
+        if found is None:
+            raise _StepError(f"copy operation does not apply: doc is missing from path: {source}: {_MISSING}")
+        value = _within(f"error in copy for from: '{source}'", _get, *found)
+        path = _path(operation, "copy operation", explain=False)
+        found = _find(doc, path)
+        if found is None:
+            raise _StepError(
+                f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}"
+            )
+        self._count(value)
+        _within("error while adding value during copy", _add_to, *found, clone(value))
+        return doc
+
+    def _count(self, value: Any) -> None:
+        self._copied += size(value)
+        if self._copied > MAX_COPIED:
+            grown = f"the accumulated size increase of copy is {self._copied}"
+            raise _StepError(f"Unable to complete the copy, {grown}, exceeding the limit {MAX_COPIED}")
+
+
+def _test(doc: Any, operation: Operation) -> Any:
+    path = _path(operation, "test operation")
+    wanted = operation.get("value")
+    if path:
+        found = _find(doc, path)
+        if found is None:
+            raise _StepError(f"test operation does not apply: is missing path: {path}: {_MISSING}")
+        value = _within(f"error in test for path: '{path}'", _get, *found)
+    else:
+        value = doc
+    if not same(value, wanted):
+        raise _StepError(f"testing value {path} failed: {_TEST_FAILED}")
+    return doc
+
+
+def _within(failing: str, change: Callable[..., Any], *arguments: Any) -> Any:
+    """`change(*arguments)`, its error told as part of `failing`."""
+    try:
+        return change(*arguments)
+    except _StepError as error:
+        raise _StepError(f"{failing}: {error}") from None
+
+
+_STEPS: dict[str, Step] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "test": _test,
+}

@@ -1,0 +1,359 @@
+"""From the bytes of a request to an object: JSON, YAML or protobuf, typed along the schema, strict on demand.
+
+What comes out is normalised and in the version it was sent in; defaults and conversion follow. Errors are the
+400s of k8s.io/apiserver/pkg/endpoints/handlers (create.go, rest.go) over runtime/serializer/json, 1.36.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from kubeskew.apimachinery import go_decode_errors, json_syntax
+from kubeskew.apimachinery.errors import Object, StatusError, bad_request
+from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.apiextensions.model import structural_of
+from kubeskew.apiserver.apiextensions.schema import Structural
+from kubeskew.apiserver.apiextensions.schema.embedded import CoercionError
+from kubeskew.apiserver.decoding import protobuf
+from kubeskew.apiserver.decoding.json_values import load_repeated, nests_deeper_than
+from kubeskew.apiserver.decoding.pruning import coerce, duplicates
+
+MAX_DEPTH: Final = 230  # brackets inside each other in a body; Go allows 10,000
+MAX_OBJECT_DEPTH: Final = 245  # with its managed fields; what writes JSON here allows 254
+SUMMARY_BYTES = 30
+_HEAD = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # the name of upstream's scheme in its errors
+
+
+class Parsed(NamedTuple):
+    """A body as a JSON value. An object with a repeated key is a `shapes.Repeated`.
+
+    `duplicates` are strict errors that the format itself found (YAML).
+    """
+
+    value: Any
+    duplicates: Sequence[str] = ()
+
+
+class Decoded(NamedTuple):
+    """An object as sent, normalised; `warnings` are texts for Warning headers (validation "Warn")."""
+
+    object: Object
+    warnings: list[str]
+    gvk: GroupVersionKind
+
+
+def is_yaml(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() in {
+        "application/yaml",
+        "application/apply-patch+yaml",
+    }
+
+
+def parse(body: bytes, content_type: str, schema: Schema | None = None) -> Parsed:
+    """The JSON value of a JSON or YAML body, or protobuf of `schema`; raises ValueError with Go's text."""
+    if schema is not None and protobuf.is_protobuf(content_type):
+        return Parsed(protobuf.decode_unknown(body, lambda *_: schema))
+    try:
+        if not is_yaml(content_type):
+            return Parsed(_load_json(body))
+        from kubeskew.apimachinery import yaml_body  # it brings a parser
+
+        parsed = Parsed(*yaml_body.load(body))
+    except RecursionError:
+        raise ValueError("exceeded max depth") from None
+    if _may_nest(body):
+        check_depth(parsed.value)
+    return parsed
+
+
+def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
+    """Raise ValueError if a JSON value is nested too deep."""
+    if nests_deeper_than(value, limit):
+        raise ValueError("exceeded max depth")
+
+
+def _may_nest(body: bytes) -> bool:
+    if len(body) <= MAX_DEPTH:
+        return False
+    return body.count(b"{") + body.count(b"[") + body.count(b"\n") + body.count(b"-") > MAX_DEPTH
+
+
+def _load_json(body: bytes) -> Any:
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        json_syntax.check(body)
+        return _repeated(body)  # JSON to Go, not to orjson: invalid UTF-8, lone surrogates, huge numbers
+    if _may_nest(body):
+        check_depth(value)  # before it is written again below
+    return _repeated(body) if _may_repeat_keys(body, value) else value
+
+
+def _repeated(body: bytes) -> Any:
+    value = load_repeated(body)
+    if _may_nest(body):
+        check_depth(value)
+    return value
+
+
+def _may_repeat_keys(body: bytes, value: Any) -> bool:
+    """Whether a key may have been given twice: every key is followed by `":`, and so are few other things.
+
+    What the parser kept has as many of these as the body, unless keys were lost (or written unusually).
+    """
+    if b"\\u0022" in body or b'" :' in body or b'"\t:' in body or b'"\n:' in body or b'"\r:' in body:
+        return True
+    return body.count(b'":') != orjson.dumps(value).count(b'":')
+
+
+def decode(
+    body: bytes,
+    content_type: str,
+    resource: Resource | Subresource,
+    table: ResourceTable,
+    validation: str = "Warn",
+    schema: Schema | None = None,
+) -> Decoded:
+    """The object in `body`, which must be of the kind of `resource`; raises StatusError (400).
+
+    `validation` is the request's fieldValidation: Strict, Warn or Ignore. `schema` is needed for subresources
+    whose kind is no resource (Scale, Eviction, Binding).
+    """
+    expected = resource.gvk
+    envelope: protobuf.Envelope | None = None
+    try:
+        if protobuf.is_protobuf(content_type):
+            envelope = protobuf.read_envelope(body)
+            parsed = Parsed({"apiVersion": envelope.api_version, "kind": envelope.kind})
+        else:
+            parsed = parse(body, content_type)
+    except ValueError as error:
+        raise unrecognized(expected.kind, unreadable(error, content_type), body) from None
+    gvk = _kind_of(parsed.value, expected, body)
+    structural = structural_of(resource)
+    if isinstance(resource, Resource) and structural is not None:
+        gvk = _custom_kind(parsed.value or {}, expected, body, validation)
+        fitting = structural if gvk == expected else Structural.of(None)
+        return decode_value(parsed, gvk, resource.schema, validation, structural=fitting)
+    if gvk != expected:
+        if not gvk.version:
+            raise cannot_handle(gvk, expected.kind, missing_version(body))
+        _refuse_other_kind(gvk, expected, table)
+    if isinstance(resource, Resource):
+        schema = resource.schema
+    if schema is None:
+        by_name = getattr(table, "kind_schema", None)  # the catalogue knows kinds that are no resources
+        schema = by_name(*gvk) if by_name is not None else None
+    if schema is None:
+        owner = table.by_kind(*gvk)
+        if owner is None:
+            raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
+        schema = owner.schema
+    if envelope is not None:
+        parsed = _read_message(envelope, gvk, expected.kind, schema)
+    return decode_value(parsed, gvk, schema, validation)
+
+
+def unreadable(error: ValueError, content_type: str) -> str:
+    """Why the kind could not be told; only the JSON serializer says what it was about."""
+    if is_yaml(content_type) or protobuf.is_protobuf(content_type):
+        return str(error)
+    return f"couldn't get version/kind; json parse error: {error}"
+
+
+def _read_message(envelope: protobuf.Envelope, gvk: GroupVersionKind, kind: str, schema: Schema) -> Parsed:
+    try:
+        value = protobuf.read_object(envelope.raw, schema)
+    except protobuf.WireError as error:
+        raise cannot_handle(gvk, kind, str(error)) from None
+    if nests_deeper_than(value, MAX_DEPTH):
+        raise cannot_handle(gvk, kind, "exceeded max depth")
+    return Parsed(value)
+
+
+def keep_reset(sent: Object, obj: Object) -> None:
+    """Give `obj` back the empty list of managers that asks to forget all of them."""
+    metadata = sent.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") == [] and "metadata" in obj:
+        obj["metadata"]["managedFields"] = []
+
+
+def decode_value(
+    parsed: Parsed,
+    gvk: GroupVersionKind,
+    schema: Schema,
+    validation: str,
+    *,
+    structural: Structural | None = None,
+) -> Decoded:
+    """The typed part of `decode`, for a value that is already parsed (a patched object, for example).
+
+    `structural` is what a custom resource may be: it is pruned along that, not typed along its schema.
+    """
+    value = {} if parsed.value is None else parsed.value
+    try:
+        if structural is None:
+            walked, dropped = normalise_and_report(value, schema)
+            keep_reset(value, walked)
+            unknown: list[str] = []
+        else:
+            walked, unknown = coerce(value, structural, _metadata(schema))
+            dropped = bool(unknown)
+    except WrongShape:
+        metadata = _metadata(schema) if structural is not None else None
+        wrong = (value, schema) if metadata is None else (value["metadata"], metadata)
+        raise cannot_handle(gvk, gvk.kind, go_decode_errors.explain(*wrong)) from None
+    except CoercionError as error:
+        raise cannot_handle(gvk, gvk.kind, str(error)) from None
+    except RecursionError:
+        raise cannot_handle(gvk, gvk.kind, "exceeded max depth") from None
+    warnings: list[str] = []
+    if validation != "Ignore":
+        warnings = list(parsed.duplicates)
+        if structural is not None:
+            warnings += [
+                *(go_decode_errors.kept_errors(duplicates(value)) if _has_repeated(value) else ()),
+                *unknown,
+            ]
+        elif dropped or _has_repeated(value):
+            warnings += go_decode_errors.strict_errors(value, schema)
+    if warnings and validation == "Strict":
+        raise cannot_handle(gvk, gvk.kind, f"strict decoding error: {', '.join(warnings)}")
+    walked["apiVersion"], walked["kind"] = gvk.api_version, gvk.kind
+    return Decoded(walked, lines(warnings), gvk)
+
+
+def lines(warnings: Sequence[str]) -> list[str]:
+    """Every line of what is wrong as a warning of its own."""
+    if not warnings:
+        return []
+    from kubeskew.apimachinery import yaml_body  # it brings a parser
+
+    return [line for text in warnings for line in yaml_body.lines_of(text)]
+
+
+def _metadata(schema: Schema) -> Schema | None:
+    field = schema.fields.get("metadata")
+    return field.schema if field is not None else None
+
+
+def _has_repeated(value: Any) -> bool:
+    """Whether the slow parser made the value: it marks the outermost object whenever any key repeats."""
+    return isinstance(value, go_decode_errors.Repeated)
+
+
+def fault_of_head(value: Object) -> str | None:
+    """Why apiVersion and kind of an object cannot be read, None if they can."""
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name), str | None):
+            what = go_decode_errors.found(value[name])
+            why = f"json: cannot unmarshal {what} into Go struct field .{name} of type string"
+            return f"couldn't get version/kind; json parse error: {why}"
+    api_version: str = value.get("apiVersion") or ""
+    return f"unexpected GroupVersion string: {api_version}" if api_version.count("/") > 1 else None
+
+
+def _kind_of(value: Any, expected: GroupVersionKind, body: bytes) -> GroupVersionKind:
+    """apiVersion and kind of the body, each from the request where the body is silent."""
+    if value is None:
+        return expected
+    if not isinstance(value, dict):
+        raise unrecognized(expected.kind, no_object(value), body)
+    if value.get("kind") == expected.kind and value.get("apiVersion") == expected.api_version:
+        return expected
+    why = fault_of_head(value)
+    if why is not None:
+        raise unrecognized(expected.kind, why, body)
+    api_version, kind = value.get("apiVersion") or "", value.get("kind") or expected.kind
+    group, _, version = api_version.rpartition("/")
+    if not version and group in ("", expected.group):
+        group, version = expected.group, expected.version
+    return GroupVersionKind(group, version, kind)
+
+
+def _custom_kind(value: Object, expected: GroupVersionKind, body: bytes, validation: str) -> GroupVersionKind:
+    """apiVersion and kind of a custom resource, which must both be there; another kind is found out later."""
+    api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
+    text = body.decode(errors="replace")
+    if not kind:
+        why = f"Object 'Kind' is missing in '{text}'"
+        if validation == "Ignore":  # the lenient decoder takes the kind from the request
+            raise cannot_handle(expected, expected.kind, why)
+        raise unrecognized(expected.kind, why, body)
+    if "apiVersion" in value and value["apiVersion"] is None:
+        why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string"
+        raise cannot_handle(GroupVersionKind("", "", kind), expected.kind, why)
+    if api_version != expected.api_version:
+        raise _other_version(api_version, expected)
+    return GroupVersionKind(expected.group, expected.version, kind)
+
+
+def _other_version(api_version: str, expected: GroupVersionKind) -> StatusError:
+    return bad_request(
+        f"the API version in the data ({api_version}) does not match the expected API version "
+        f"({expected.api_version})"
+    )
+
+
+def missing_version(text: bytes) -> str:
+    """Why an object cannot be read whose apiVersion ends with its slash."""
+    return f"Object 'apiVersion' is missing in '{text.decode(errors='replace')}'"
+
+
+def no_object(value: Any) -> str:
+    """Why a JSON value that is no object has no kind."""
+    if value is None:
+        return "Object 'Kind' is missing in 'null'"
+    why = f"json: cannot unmarshal {go_decode_errors.found(value)} into Go value of type {_HEAD}"
+    return f"couldn't get version/kind; json parse error: {why}"
+
+
+def _refuse_other_kind(gvk: GroupVersionKind, expected: GroupVersionKind, table: ResourceTable) -> None:
+    if gvk[::2] == expected[::2] == ("policy", "Eviction"):
+        return  # policy/v1beta1 is taken as well as v1, from the same fields
+    if not is_registered(gvk, table):
+        raise cannot_handle(gvk, expected.kind, _unregistered(gvk))
+    if (gvk.group, gvk.kind) == (expected.group, expected.kind):
+        raise _other_version(gvk.api_version, expected)
+    into = f"{expected.group.partition('.')[0] or 'core'}.{expected.kind}"
+    raise cannot_handle(
+        gvk, expected.kind, f"converting ({gvk.version}.{gvk.kind}) to ({into}): unknown conversion"
+    )
+
+
+def is_registered(gvk: GroupVersionKind, table: ResourceTable) -> bool:
+    """Whether upstream's scheme has the kind: a resource's, or a list of them."""
+    return any(
+        table.by_kind(*gvk[:2], kind) is not None for kind in (gvk.kind, gvk.kind.removesuffix("List"))
+    )
+
+
+def _unregistered(gvk: GroupVersionKind) -> str:
+    return f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}" in scheme "{_SCHEME}"'
+
+
+def cannot_handle(gvk: GroupVersionKind, kind: str, why: str) -> StatusError:
+    """400: the body's kind was read, the rest of it does not work."""
+    return bad_request(f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {kind}: {why}')
+
+
+def unrecognized(kind: str, why: str, body: bytes) -> StatusError:
+    """400: not even the body's kind could be read."""
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({summary(body)})"
+    )
+
+
+def summary(body: bytes) -> str:
+    """The beginning of a body, as text if it looks like JSON, else in hexadecimal."""
+    if not body:
+        return "<empty>"
+    end = " ..." if len(body) > SUMMARY_BYTES else ""
+    start = body[:SUMMARY_BYTES]
+    return (start.decode("utf-8", "replace") if body[:1] == b"{" else start.hex()) + end
