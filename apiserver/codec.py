@@ -8,7 +8,7 @@ have upstream's effect: the first an error, the others are dropped on reading.
 from collections.abc import Iterable
 from typing import Any, cast
 
-from kubeskew.apimachinery import conversion, defaulting
+from kubeskew.apimachinery import conversion
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import Object, internal
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
@@ -17,6 +17,8 @@ from kubeskew.apiserver.apiextensions import schema
 from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of
 from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
 from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
+from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.storage.encoding import encode, loads
 from kubeskew.apiserver.storage.records import Entry
 from kubeskew.apiserver.unreadable import UnreadableError, decoded
@@ -177,10 +179,10 @@ class Codec:
         if structural is not None:
             schema.default(obj, structural)
             return obj
-        return defaulting.apply_defaults(obj, resource.schema, self.defaults())
+        return apply_defaults(obj, resource.schema, self.defaults())
 
     def defaults(self) -> Any:
-        return defaulting.DefaultingContext(self.world.version, self.world.gates, self.world.clock.now())
+        return DefaultingContext(self.world.version, self.world.gates, self.world.clock.now())
 
     def _examine(self, resource: Resource, value: bytes) -> bytes | bool:
         obj = decoded(value)

@@ -20,7 +20,7 @@ from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.codec import Codec, Form
 from kubeskew.apiserver.http.request import Lifetime
 from kubeskew.apiserver.metrics import RequestMetrics
-from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.serviceaccount.keys import AccountKeys
 from kubeskew.apiserver.storage.interfaces import Log, Store
 from kubeskew.apiserver.webhooks.client import WebhookClient

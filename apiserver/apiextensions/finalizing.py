@@ -11,8 +11,8 @@ from kubeskew.apimachinery.errors import Object, StatusError
 from kubeskew.apiserver.apiextensions import conditions
 from kubeskew.apiserver.apiextensions.resource import Definition
 from kubeskew.apiserver.apiextensions.strategy import FINALIZER
-from kubeskew.apiserver.registry import deleting
-from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.registry.generic import delete as generic_delete
+from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.services import Services
 from kubeskew.apiserver.storage.failures import StorageError
 from kubeskew.apiserver.storage.records import Author
@@ -99,7 +99,7 @@ class Finalizer:
         for entry in services.store.list(definition.stored_as).entries:
             try:
                 write = Write(SERVER, author, entry.key.namespace, requested=registry.resource)
-                await deleting.delete(registry, entry.key.name, {}, write)
+                await generic_delete.delete(registry, entry.key.name, {}, write)
             except StatusError as error:
                 if error.code != 404:
                     raise

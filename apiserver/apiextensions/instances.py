@@ -12,9 +12,9 @@ from kubeskew.apimachinery.field import FieldError, invalid
 from kubeskew.apimachinery.validation.names import qualified_name
 from kubeskew.apimachinery.validation.object_meta import STANDARD_FINALIZERS
 from kubeskew.apiserver.apiextensions import schema
+from kubeskew.apiserver.apiextensions.json_path import JSONPath, selected
 from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
-from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext, keep
-from kubeskew.apiserver.tables.json_path import JSONPath, selected
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext, keep
 
 _UNQUALIFIED = (
     "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from kubeskew.apimachinery.resources import Resource
 
 if TYPE_CHECKING:
+    from kubeskew.apiserver.apiextensions.json_path import JSONPath
     from kubeskew.apiserver.apiextensions.resource import Definition
     from kubeskew.apiserver.apiextensions.schema import Structural
-    from kubeskew.apiserver.registry.strategy import ScalePaths
-    from kubeskew.apiserver.tables.json_path import JSONPath
+    from kubeskew.apiserver.registry.generic.strategy import ScalePaths
 
 _numbers = count(1)
 

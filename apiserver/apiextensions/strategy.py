@@ -9,7 +9,7 @@ from typing import ClassVar
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apiserver.apiextensions import conditions, schema, validation
-from kubeskew.apiserver.registry.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _PENDING = conditions.condition(

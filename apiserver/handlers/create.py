@@ -8,10 +8,10 @@ from kubeskew.apimachinery.errors import Object
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.http import bodies, parameters, rendering
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry import creating
-from kubeskew.apiserver.registry.field_managers import manager_name
-from kubeskew.apiserver.registry.owner_references import deduplicate
-from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.registry.generic import create as generic_create
+from kubeskew.apiserver.registry.generic.field_managers import manager_name
+from kubeskew.apiserver.registry.generic.owner_references import deduplicate
+from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.services import Scope
 from kubeskew.apiserver.storage import authors
 
@@ -31,7 +31,7 @@ async def create(request: Request, scope: Scope) -> Response:
         new = managed(request, scope, None, obj, write, options.field_manager)
         return scope.services.codec.convert(new, scope.registry.resource)
 
-    result = await creating.create(scope.registry, await beside(write.size, made), write)
+    result = await generic_create.create(scope.registry, await beside(write.size, made), write)
     return await beside(write.size, lambda: rendering.written(request, scope, result, form))
 
 

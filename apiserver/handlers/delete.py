@@ -13,9 +13,10 @@ from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.handlers.list_objects import metadata_of, objects, page_of, unreadable_list
 from kubeskew.apiserver.http import bodies, parameters, rendering
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry import deleting, unsafe_deleting
+from kubeskew.apiserver.registry import unsafe_deleting
+from kubeskew.apiserver.registry.generic import delete as generic_delete
 from kubeskew.apiserver.registry.generic.selection import selection
-from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.registry.generic.writes import Written
 from kubeskew.apiserver.services import Scope
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 
@@ -39,7 +40,7 @@ async def delete(request: Request, scope: Scope) -> Response:
     if options.get(UNSAFE):
         await unsafe_deleting.delete(scope.registry, request.info.name, options, write)
         return rendering.document(_success(scope, request.info.name), rendering.plain(form))
-    result = await deleting.delete(scope.registry, request.info.name, options, write)
+    result = await generic_delete.delete(scope.registry, request.info.name, options, write)
     asked_to_cascade = options.get("orphanDependents") is False
     status = 202 if asked_to_cascade and not result.deleted else 200
     if result.deleted and not scope.registry.strategy.returns_deleted_object:
@@ -140,7 +141,7 @@ async def delete_collection(request: Request, scope: Scope) -> Response:
     for entry in page.entries:
         write.namespace = entry.key.namespace
         try:
-            await deleting.delete(scope.registry, entry.key.name, dict(how), write)
+            await generic_delete.delete(scope.registry, entry.key.name, dict(how), write)
         except errors.StatusError as error:
             if not is_reason(error, "NotFound"):
                 raise

@@ -19,9 +19,9 @@ from kubeskew.apiserver.http import bodies, media_types, parameters, rendering
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry import updating
-from kubeskew.apiserver.registry.owner_references import deduplicate
-from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.registry.generic import update as generic_update
+from kubeskew.apiserver.registry.generic.owner_references import deduplicate
+from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.services import Scope
 
 # Makes the new object, in the request's version, of the live one.
@@ -58,7 +58,7 @@ async def patch(request: Request, scope: Scope) -> Response:
         return codec.convert(new, registry.resource)
 
     name = request.info.name
-    result = await updating.update(registry, name, transform, write, force_create=apply)
+    result = await generic_update.update(registry, name, transform, write, force_create=apply)
     size = len(result.value or b"")
     return await beside(size, lambda: rendering.written(request, scope, result, form))
 

@@ -8,8 +8,8 @@ from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.handlers.create import managed, write_of
 from kubeskew.apiserver.http import bodies, parameters, rendering
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry import updating
-from kubeskew.apiserver.registry.owner_references import deduplicate
+from kubeskew.apiserver.registry.generic import update as generic_update
+from kubeskew.apiserver.registry.generic.owner_references import deduplicate
 from kubeskew.apiserver.services import Scope
 from kubeskew.apiserver.storage.encoding import copied
 
@@ -38,5 +38,5 @@ async def update(request: Request, scope: Scope) -> Response:
         return await beside(write.size, lambda: made(current))
 
     uid = obj["metadata"].get("uid") or ""
-    result = await updating.update(registry, request.info.name, transform, write, uid=uid)
+    result = await generic_update.update(registry, request.info.name, transform, write, uid=uid)
     return await beside(write.size, lambda: rendering.written(request, scope, result, form))

@@ -11,7 +11,7 @@ from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.partial_metadata import partial
 from kubeskew.apiserver.http.request import Request, Response, Upgrade
-from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.registry.generic.writes import Written
 from kubeskew.apiserver.services import Scope
 from kubeskew.apiserver.storage.encoding import dumps, indented, loads, with_revision
 
@@ -171,10 +171,10 @@ def table(
     header: bool = True,
 ) -> Object:
     """A Table of objects; its cells are made by the module of tables."""
-    from kubeskew.apiserver import tables
+    from kubeskew.apiserver.registry.tables import table
 
     include = included(request)
-    return tables.render(
+    return table.render(
         scope.resource,
         items,
         include_object=include,

@@ -8,9 +8,9 @@ from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.http.request_info import RequestInfo
-from kubeskew.apiserver.registry.registry import Registry
-from kubeskew.apiserver.registry.settling import settle
-from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.registry.generic.guaranteed_update import settle
+from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.writes import Write, Written
 from kubeskew.apiserver.storage.records import Change, Entry, Verb
 from kubeskew.apiserver.unreadable import UNSAFE, UnreadableError
 

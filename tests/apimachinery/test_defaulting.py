@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.defaulting import DEFAULTERS, DefaultingContext, apply_defaults
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding.decoder import decode
+from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
+from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 
@@ -99,17 +100,6 @@ def test_a_job_completes_once_unless_it_says_how_often() -> None:
     assert made["metadata"]["labels"] == {"a": "b"}
     made = defaulted("batch/v1", "Job", {"spec": {"template": template, "parallelism": 2}})
     assert "completions" not in made["spec"]
-
-
-def test_every_defaulter_is_of_a_definition_that_some_release_has() -> None:
-    """A name with a slip in it would never be found."""
-    known: set[str] = set()
-    for minor in range(26, 38):
-        known |= {name for name in DEFAULTERS if name in catalogue_for(Version(minor)).definitions()}
-    missing = {
-        name for name in DEFAULTERS.keys() - known if ".scheduling." not in name and "v2beta2" not in name
-    }
-    assert missing == set()
 
 
 def test_defaults_of_a_schema_reach_every_level() -> None:

@@ -5,15 +5,16 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from kubeskew.apimachinery import defaulting
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
+from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
-from kubeskew.apiserver.registry.strategies import strategy_of
-from kubeskew.apiserver.registry.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.index import strategy_of
 from kubeskew.apiserver.user import SERVER
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,8 +55,8 @@ class Rules:
         whole |= {"kind": self.resource.gvk.kind, **body}
         sent = json.dumps(whole).encode()
         obj = decoder.decode(sent, "application/json", self.resource, self.catalogue).object
-        context = defaulting.DefaultingContext(self.catalogue.version, self.catalogue.gates, NOW)
-        obj = defaulting.apply_defaults(obj, self.resource.schema, context)
+        context = DefaultingContext(self.catalogue.version, self.catalogue.gates, NOW)
+        obj = apply_defaults(obj, self.resource.schema, context)
         obj["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
         if self.resource.namespaced:
             obj["metadata"]["namespace"] = "run"

@@ -8,7 +8,7 @@ from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver import tables
+from kubeskew.apiserver.registry.tables import table as tables
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
 FIVE_MINUTES_AGO = "2026-07-01T11:55:00Z"

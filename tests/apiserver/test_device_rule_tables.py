@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 
-from kubeskew.apiserver.registry.validation.claim_status import claim_status_errors
-from kubeskew.apiserver.registry.validation.claims import claim_spec_errors
-from kubeskew.apiserver.registry.validation.device_classes import (
-    class_errors,
+from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
+from kubeskew.apiserver.registry.resource.devicetaintrule.validation import (
     taint_rule_errors,
     taint_rule_status_errors,
 )
-from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
-from kubeskew.apiserver.registry.validation.pool_status_requests import request_errors, request_status_errors
-from kubeskew.apiserver.registry.validation.slices import slice_errors
+from kubeskew.apiserver.registry.resource.features import DeviceRules
+from kubeskew.apiserver.registry.resource.resourceclaim.status_validation import claim_status_errors
+from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors
+from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest.validation import (
+    request_errors,
+    request_status_errors,
+)
+from kubeskew.apiserver.registry.resource.resourceslice.validation import slice_errors
 
 NOW = "2026-01-01T00:00:00Z"
 ID_TEXT = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"

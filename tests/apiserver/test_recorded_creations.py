@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from kubeskew.apimachinery import defaulting
 from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.errors import StatusError, invalid
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import decoder
+from kubeskew.apiserver.registry.defaulting.applying import apply_defaults
+from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
-from kubeskew.apiserver.registry.strategies import strategy_of
-from kubeskew.apiserver.registry.strategy import StrategyContext
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.index import strategy_of
 from kubeskew.apiserver.user import SERVER
 
 DATA = Path(__file__).parents[1] / "data" / "core-1.20"
@@ -89,8 +90,8 @@ def _create(path: list[str], body: Any) -> dict[str, Any]:
     resource = catalogue.resource(group, version, path[-1])
     assert resource is not None
     decoded = decoder.decode(json.dumps(body).encode(), "application/json", resource, catalogue)
-    context = defaulting.DefaultingContext(catalogue.version, catalogue.gates, NOW)
-    obj = defaulting.apply_defaults(decoded.object, resource.schema, context)
+    context = DefaultingContext(catalogue.version, catalogue.gates, NOW)
+    obj = apply_defaults(decoded.object, resource.schema, context)
     metadata = obj["metadata"]
     metadata.update(uid="u", creationTimestamp="2026-01-01T00:00:00Z")
     metadata.setdefault("name", metadata.get("generateName", "") + "x" if "generateName" in metadata else "")

@@ -5,7 +5,7 @@ from server_in_process import Caller
 from table_rows import FIVE_MINUTES_AGO, NOW, resource, table
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.apiserver import tables
+from kubeskew.apiserver.registry.tables import table as tables
 
 SECRET = {"type": "Opaque", "data": {"a": "eA=="}}
 AS_TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}

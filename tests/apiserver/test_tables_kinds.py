@@ -4,7 +4,7 @@ import pytest
 from table_rows import NOW, everything
 
 from kubeskew.apimachinery.resources import Resource
-from kubeskew.apiserver import tables
+from kubeskew.apiserver.registry.tables import table as tables
 
 RELEASES = range(26, 38)
 MORE_CELLS = {"IPAddress": 1}  # an age without a column, as upstream

@@ -9,8 +9,8 @@ from server_in_process import MAPS, config_map
 
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel.patience import ImpatienceError, patience
+from kubeskew.apiserver.apiextensions.json_path import JSONPath, JSONPathError
 from kubeskew.apiserver.caching import offload
-from kubeskew.apiserver.tables.json_path import JSONPath, JSONPathError
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

@@ -7,7 +7,7 @@ pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none of 
 from kubeskew.apimachinery.errors import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.caching.store_cache import Derived
-from kubeskew.apiserver.registry.validation.classes import SYSTEM_PRIORITIES
+from kubeskew.apiserver.registry.scheduling.priorityclass.validation import SYSTEM_PRIORITIES
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import Object
-from kubeskew.apiserver.registry import updating
-from kubeskew.apiserver.registry.writes import Write
+from kubeskew.apiserver.registry.generic import update as generic_update
+from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.storage.records import Author
 from kubeskew.apiserver.user import SERVER
 
@@ -39,4 +39,4 @@ async def write_used(services: "Services", quota: Object, used: dict[str, str]) 
         reset = registry.reset_fields(write)
         return registry.field_manager.update(current, new, _MANAGER, "status", now, reset=reset)
 
-    await updating.update(registry, metadata["name"], transform, write)
+    await generic_update.update(registry, metadata["name"], transform, write)

@@ -13,8 +13,8 @@ from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
 from kubeskew.apiserver.admission.policy import mutations
 from kubeskew.apiserver.admission.policy.compiling import Compiler
-from kubeskew.apiserver.registry.validation.admission_policies import Checks, VariableCheck
-from kubeskew.apiserver.registry.validation.admission_rules import ExpressionCheck
+from kubeskew.apiserver.registry.admissionregistration.match_rules import ExpressionCheck
+from kubeskew.apiserver.registry.admissionregistration.policy_validation import Checks, VariableCheck
 
 
 def faults(expression: Expression, path: str) -> Iterator[FieldError]:

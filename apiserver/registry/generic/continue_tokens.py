@@ -14,7 +14,8 @@ from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.storage.records import Key
 
 _VERSION = "meta.k8s.io/v1"
-_TEXT, _NUMBER = Field(Schema(Kind.STRING)), Field(Schema(Kind.INTEGER, format="int64"))
+_TEXT = Field(Schema(Kind.STRING))
+_NUMBER = Field(Schema(Kind.INTEGER, format="int64"))
 _TOKEN = Schema(Kind.OBJECT, name="storage.continueToken", fields={"v": _TEXT, "rv": _NUMBER, "start": _TEXT})
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "

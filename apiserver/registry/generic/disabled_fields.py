@@ -33,7 +33,8 @@ _NEVER_DROPPED = {
 _HOLLOW = {"PodLifecycleSleepAction": 2, "ContainerStopSignals": 1}
 # With these a field gets this value instead of going; the value itself is no use of the gate.
 _FORCED = {"ProcMountType": "Default"}
-_RULES, _IMAGES = "ContainerRestartRules", "ImageVolume"
+_RULES = "ContainerRestartRules"
+_IMAGES = "ImageVolume"
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _MAX_DEPTH = 40  # recursive types (JSONSchemaProps) have no gated fields deeper down
 

@@ -10,7 +10,7 @@ from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.http.parameters import ListOptions, selectors
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector
-from kubeskew.apiserver.registry.registry import Registry
+from kubeskew.apiserver.registry.generic.registry import Registry
 from kubeskew.apiserver.storage.records import Entry
 
 

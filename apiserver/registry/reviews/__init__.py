@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Reviews: objects that are questions about users and their rights; answered, never stored."""

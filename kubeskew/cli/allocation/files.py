@@ -13,14 +13,14 @@ from kubeskew.apimachinery import yaml_files
 from kubeskew.apimachinery.catalogue.types import types_of
 from kubeskew.apimachinery.clock import SystemClock
 from kubeskew.apimachinery.conversion import convert
-from kubeskew.apimachinery.defaulting.context import DefaultingContext
-from kubeskew.apimachinery.defaulting.dynamic_resources import DEFAULTERS
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.decoding.decoder import Parsed, decode_value
+from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
+from kubeskew.apiserver.registry.index import defaulter_of
 from kubeskew.cli.allocation.validation import faults
 from kubeskew.cluster.failures import UserError
 
@@ -137,7 +137,7 @@ class _Reader:
     def _as_v1(self, obj: Object, kind: str) -> Object:
         _name(obj)
         made = convert(typed(copy.deepcopy(obj)), GroupVersionKind(_GROUP, "v1", kind))
-        defaulter = DEFAULTERS.get(f"io.k8s.api.resource.v1.{kind}")
+        defaulter = defaulter_of(f"io.k8s.api.resource.v1.{kind}")
         if defaulter is not None:
             defaulter(made, self._defaulting)
         return made

@@ -5,10 +5,11 @@ from typing import Any
 
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.versions import Version
-from kubeskew.apiserver.registry.validation.claims import claim_spec_errors
-from kubeskew.apiserver.registry.validation.device_classes import class_errors, taint_rule_errors
-from kubeskew.apiserver.registry.validation.device_rules import DeviceRules
-from kubeskew.apiserver.registry.validation.slices import slice_errors
+from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
+from kubeskew.apiserver.registry.resource.devicetaintrule.validation import taint_rule_errors
+from kubeskew.apiserver.registry.resource.features import DeviceRules
+from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors
+from kubeskew.apiserver.registry.resource.resourceslice.validation import slice_errors
 
 Object = dict[str, Any]
 _Check = Callable[[Object, DeviceRules], list[FieldError]]

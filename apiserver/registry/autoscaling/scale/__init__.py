@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Holds what is particular to the kind Scale."""

@@ -25,10 +25,10 @@ from kubeskew.apiserver.http import bodies, parameters, rendering
 from kubeskew.apiserver.http.media_types import APPLY_PATCH, STRATEGIC_PATCH
 from kubeskew.apiserver.http.parameters import WriteOptions
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry import updating
-from kubeskew.apiserver.registry.field_managers import manager_name
-from kubeskew.apiserver.registry.strategy import ScalePaths, at_path
-from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.registry.generic import update as generic_update
+from kubeskew.apiserver.registry.generic.field_managers import manager_name
+from kubeskew.apiserver.registry.generic.strategy import ScalePaths, at_path
+from kubeskew.apiserver.registry.generic.writes import Written
 from kubeskew.apiserver.services import Scope
 
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
@@ -239,7 +239,7 @@ async def _write(
 
     # The write is one of the object: its own strategy, its generation. Admission sees the Scale.
     write.subresource, write.admitted = "", True
-    return await updating.update(registry, request.info.name, transform, write, uid=uid)
+    return await generic_update.update(registry, request.info.name, transform, write, uid=uid)
 
 
 def _live(scope: Scope, current: Object) -> Object:

@@ -11,9 +11,9 @@ from kubeskew.apiserver.admission.requests import admit_posted
 from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.http import bodies, parameters
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry import updating
-from kubeskew.apiserver.registry.settling import settle
-from kubeskew.apiserver.registry.writes import Written
+from kubeskew.apiserver.registry.generic import update as generic_update
+from kubeskew.apiserver.registry.generic.guaranteed_update import settle
+from kubeskew.apiserver.registry.generic.writes import Written
 from kubeskew.apiserver.services import Scope
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.records import Entry
@@ -69,10 +69,10 @@ async def _assign(request: Request, scope: Scope, name: str, binding: Object, dr
             ("ResourceVersion", wanted.get("resourceVersion"), str(entry.revision)),
         ):
             if asked and asked != found:
-                raise updating.precondition_failed(registry, entry.key, what, asked, found)
+                raise generic_update.precondition_failed(registry, entry.key, what, asked, found)
         pod = registry.object(entry)
         _set_host(scope, pod, binding, name)
-        return await updating.store(registry, entry, pod, write)
+        return await generic_update.store(registry, entry, pod, write)
 
     await settle(scope.services.store, registry.key(request.info.namespace, name), attempt)
 

@@ -9,7 +9,7 @@ from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
 from kubeskew.apimachinery.labels import LabelSelector
 from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.http.request import Request
-from kubeskew.apiserver.registry import updating
+from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.services import Scope
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -71,7 +71,7 @@ class Budgets:
             )
             return scope.services.codec.convert(manager, scope.registry.resource)
 
-        await updating.update(scope.registry, name, transform, write)
+        await generic_update.update(scope.registry, name, transform, write)
 
 
 def _selects(budget: Object, labels: dict[str, str]) -> bool:

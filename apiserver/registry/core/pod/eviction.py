@@ -14,11 +14,12 @@ from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.handlers.delete import options_schema
 from kubeskew.apiserver.http import bodies, parameters
 from kubeskew.apiserver.http.request import Request, Response
-from kubeskew.apiserver.registry import deleting, updating
 from kubeskew.apiserver.registry.core.pod.binding import SUCCESS
 from kubeskew.apiserver.registry.core.pod.disruption_budgets import Budgets, still_processed
-from kubeskew.apiserver.registry.settling import settle
-from kubeskew.apiserver.registry.writes import Write, Written
+from kubeskew.apiserver.registry.generic import delete as generic_delete
+from kubeskew.apiserver.registry.generic import update as generic_update
+from kubeskew.apiserver.registry.generic.guaranteed_update import settle
+from kubeskew.apiserver.registry.generic.writes import Write, Written
 from kubeskew.apiserver.services import Scope
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.storage.records import Entry
@@ -26,7 +27,8 @@ from kubeskew.apiserver.unreadable import UNSAFE
 
 _EVICTION = GroupKind("policy", "Eviction")
 _TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-_REASON, _MESSAGE = "EvictionByEvictionAPI", "Eviction API: evicting"
+_REASON = "EvictionByEvictionAPI"
+_MESSAGE = "Eviction API: evicting"
 _TRIES = 20
 _GATE = "PDBUnhealthyPodEvictionPolicy"
 
@@ -134,7 +136,7 @@ class Eviction:
             preconditions = how.get("preconditions") or {}
             if preconditions.get("resourceVersion"):
                 how = {**how, "preconditions": {**preconditions, "resourceVersion": str(marked.revision)}}
-        await deleting.delete(registry, self._name, how, self._write())
+        await generic_delete.delete(registry, self._name, how, self._write())
 
     async def _mark(self, how: Object) -> Written:
         registry, namespace = self._scope.registry, self._request.info.namespace
@@ -144,11 +146,11 @@ class Eviction:
         async def attempt(entry: Entry | None) -> Written:
             if entry is None:
                 raise not_found(registry.resource.group_resource, self._name)
-            deleting.check_preconditions(registry, entry, how)
+            generic_delete.check_preconditions(registry, entry, how)
             pod = registry.object(entry)
             if not _set_target(pod, now, tracked=gates.enabled("PodObservedGenerationTracking")):
                 return Written(pod, entry.revision, entry.value)
-            return await updating.store(registry, entry, pod, self._write())
+            return await generic_update.store(registry, entry, pod, self._write())
 
         return await settle(registry.services.store, registry.key(namespace, self._name), attempt)
 

@@ -23,7 +23,9 @@ from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of
 
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
-_DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 3600, 600, 1 << 32
+_DEFAULT_SECONDS = 3600
+_LEAST_SECONDS = 600
+_MOST_SECONDS = 1 << 32
 _BINDABLE = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
 
 

@@ -1,0 +1,286 @@
+"""Rules of admission policies and their bindings.
+
+Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go, 1.36.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    not_supported,
+    required,
+)
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.admissionregistration import match_rules as rules
+from kubeskew.apiserver.registry.admissionregistration.match_rules import ExpressionCheck
+from kubeskew.apiserver.registry.shared.selectors import selector_errors
+
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_ACTIONS = ("Audit", "Deny", "Warn")
+_ACTIONS_SINCE = 27  # before, every binding denies
+_SELECTORS_SINCE = 28  # of parameters, and what is done without any
+# Checks a variable (name, expression, path), and declares it for the expressions after it.
+VariableCheck = Callable[[str, str, str], Iterator[FieldError]]
+_MAX_AUDIT_ANNOTATIONS = 20
+_MAX_VALUE_EXPRESSION = 5 * 1024
+_MUTATING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
+_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+_RESERVED = frozenset(
+    {
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
+        "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """How the expressions of a policy are compiled: one check per sort of result."""
+
+    condition: ExpressionCheck
+    validation: ExpressionCheck
+    message: ExpressionCheck
+    annotation: ExpressionCheck
+    mutation: Mapping[str, ExpressionCheck]
+    variable: VariableCheck
+
+
+def validating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
+    """A ValidatingAdmissionPolicy."""
+    spec = obj.get("spec") or {}
+    yield from _matching_errors(spec, checks)
+    for position, variable in enumerate(spec.get("variables") or []):
+        yield from _variable_errors(variable, index("spec.variables", position), checks)
+    annotations = spec.get("auditAnnotations") or []
+    if not spec.get("validations") and not annotations:
+        text = "validations or auditAnnotations must be non-empty"
+        yield required("spec.validations", text)
+        yield required("spec.auditAnnotations", text)
+        return
+    for position, validation in enumerate(spec.get("validations") or []):
+        yield from _validation_errors(validation, index("spec.validations", position), checks)
+    yield from _annotations_errors(obj, annotations, checks)
+
+
+def _matching_errors(spec: Object, checks: Checks) -> Iterator[FieldError]:
+    yield from rules.one_of(spec.get("failurePolicy"), rules.FAILURE_POLICIES, "spec.failurePolicy")
+    if spec.get("paramKind") is not None:
+        yield from _param_kind_errors(spec["paramKind"], "spec.paramKind")
+    match = spec.get("matchConstraints")
+    if match is None:
+        yield required("spec.matchConstraints")
+    else:
+        yield from rules.match_resources_errors(match, "spec.matchConstraints")
+        if not match.get("resourceRules"):
+            yield required("spec.matchConstraints.resourceRules")
+    conditions = spec.get("matchConditions") or []
+    yield from rules.conditions_errors(conditions, "spec.matchConditions", checks.condition)
+
+
+def _param_kind_errors(kind: Object, path: str) -> Iterator[FieldError]:
+    api_version, at = kind.get("apiVersion") or "", child(path, "apiVersion")
+    if not api_version:
+        yield required(at)
+    elif api_version.count("/") > 1:
+        yield invalid(at, api_version, f"unexpected GroupVersion string: {api_version}")
+    else:
+        group, _, version = api_version.rpartition("/")
+        wrong = names.dns1123_subdomain(group) if group else []
+        if wrong:
+            yield invalid(at, group, ",".join(wrong))
+        if not version:
+            yield invalid(at, api_version, "version must be specified")
+        elif names.dns1035_label(version):
+            yield invalid(at, version, ",".join(names.dns1035_label(version)))
+    name, at = kind.get("kind") or "", child(path, "kind")
+    if not name:
+        yield required(at)
+    elif names.dns1035_label(name.lower()):
+        wrong = names.dns1035_label(name.lower())
+        yield invalid(at, name, f"may have mixed case, but should otherwise match: {','.join(wrong)}")
+
+
+def _variable_errors(variable: Object, path: str, checks: Checks) -> Iterator[FieldError]:
+    name, expression = variable.get("name") or "", variable.get("expression") or ""
+    if not name.strip():
+        yield required(child(path, "name"), "name is not specified")
+    elif _IDENTIFIER.fullmatch(name) is None or name in _RESERVED:
+        yield invalid(child(path, "name"), name, "name is not a valid CEL identifier")
+    if not expression.strip():
+        yield required(child(path, "expression"), "expression is not specified")
+    else:
+        yield from checks.variable(name, expression, child(path, "expression"))
+
+
+def _validation_errors(validation: Object, path: str, checks: Checks) -> Iterator[FieldError]:
+    expression, message = validation.get("expression") or "", validation.get("message") or ""
+    computed, reason = validation.get("messageExpression") or "", validation.get("reason")
+    if not expression.strip():
+        yield required(child(path, "expression"), "expression is not specified")
+    else:
+        yield from checks.validation(expression, child(path, "expression"))
+    if computed and not computed.strip():
+        yield invalid(child(path, "messageExpression"), computed, "must be non-empty if specified")
+    elif computed:
+        yield from checks.message(computed, child(path, "messageExpression"))
+    if message and not message.strip():
+        yield invalid(child(path, "message"), message, "message must be non-empty if specified")
+    elif _has_breaks(message.strip()):
+        yield invalid(child(path, "message"), message, "message must not contain line breaks")
+    elif _has_breaks(expression) and not message.strip():
+        text = "message must be specified if expression contains line breaks"
+        yield required(child(path, "message"), text)
+    if reason is not None and reason not in _REASONS:
+        yield not_supported(child(path, "reason"), reason, _REASONS)
+
+
+def _has_breaks(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
+def _annotations_errors(obj: Object, annotations: list[Object], checks: Checks) -> Iterator[FieldError]:
+    path, name = "spec.auditAnnotations", obj["metadata"].get("name")
+    if len(annotations) > _MAX_AUDIT_ANNOTATIONS:
+        text = f"must not have more than {_MAX_AUDIT_ANNOTATIONS} auditAnnotations"
+        yield invalid(path, annotations, text)
+    seen: set[str] = set()
+    for position, annotation in enumerate(annotations):
+        at, key = index(path, position), annotation.get("key") or ""
+        if not name:
+            yield invalid(child(at, "key"), key, "requires metadata.name be non-empty")
+        else:
+            full = f"{name}/{key}"
+            yield from (invalid(child(at, "key"), full, text) for text in names.qualified_name(full))
+        yield from _value_errors(
+            annotation.get("valueExpression") or "", child(at, "valueExpression"), checks
+        )
+        if key in seen:
+            yield duplicate(child(at, "key"), key)
+        seen.add(key)
+
+
+def _value_errors(expression: str, path: str, checks: Checks) -> Iterator[FieldError]:
+    if not expression.strip():
+        yield required(path, "valueExpression is not specified")
+    elif len(expression.strip()) > _MAX_VALUE_EXPRESSION:
+        yield required(path, f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length")
+    else:
+        yield from checks.annotation(expression, path)
+
+
+def mutating_policy_errors(obj: Object, checks: Checks) -> Iterator[FieldError]:
+    """A MutatingAdmissionPolicy."""
+    spec = obj.get("spec") or {}
+    yield from _matching_errors(spec, checks)
+    yield from _mutable_errors(spec.get("matchConstraints") or {}, "spec.matchConstraints")
+    for position, variable in enumerate(spec.get("variables") or []):
+        yield from _variable_errors(variable, index("spec.variables", position), checks)
+    mutations = spec.get("mutations") or []
+    if not mutations:
+        yield required("spec.mutations", "mutations must contain at least one item")
+    for position, mutation in enumerate(mutations):
+        yield from _mutation_errors(mutation, index("spec.mutations", position), checks)
+    policy = spec.get("reinvocationPolicy")
+    yield from rules.one_of(policy, rules.REINVOCATION_POLICIES, "spec.reinvocationPolicy")
+
+
+def _mutable_errors(match: Object, path: str) -> Iterator[FieldError]:
+    """Nothing can be changed of what is deleted; which rule says so is not told upstream."""
+    for rule in match.get("resourceRules") or []:
+        for operation in rule.get("operations") or []:
+            if operation not in _MUTATING_OPERATIONS:
+                yield not_supported(f"{path}.resourceRules.operations", operation, _MUTATING_OPERATIONS)
+
+
+_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+
+
+def _mutation_errors(mutation: Object, path: str, checks: Checks) -> Iterator[FieldError]:
+    kind = mutation.get("patchType") or ""
+    if kind not in _FIELDS:
+        yield from rules.one_of(kind, tuple(_FIELDS), child(path, "patchType"))
+        return
+    own = _FIELDS[kind]
+    for name in _FIELDS.values():
+        if name != own and mutation.get(name) is not None:
+            text = f"must not be specified when patchType is {kind}"
+            yield invalid(child(path, name), f"{{{name}}}", text)
+    if mutation.get(own) is None:
+        yield required(child(path, own), f"must be specified when patchType is {kind}")
+        return
+    expression, at = (mutation[own].get("expression") or "").strip(), f"{child(path, own)}.expression"
+    if not expression:
+        yield required(at)
+    else:
+        yield from checks.mutation[kind](expression, at)
+
+
+# --- bindings ----------------------------------------------------------------------------------------------
+
+
+def binding_errors(obj: Object, minor: int, *, validating: bool) -> Iterator[FieldError]:
+    """A binding of either kind of policy; for one of them upstream misspells the path of matchResources."""
+    spec = obj.get("spec") or {}
+    policy = spec.get("policyName") or ""
+    if not policy:
+        yield required("spec.policyName")
+    else:
+        yield from (invalid("spec.policyName", policy, text) for text in names.dns1123_subdomain(policy))
+    if spec.get("paramRef") is not None:
+        check = _param_ref_errors if minor >= _SELECTORS_SINCE else _param_name_errors
+        yield from check(spec["paramRef"], "spec.paramRef")
+    if spec.get("matchResources") is not None:
+        at = "spec.matchResouces" if validating else "spec.matchResources"
+        yield from rules.match_resources_errors(spec["matchResources"], at)
+        yield from () if validating else _mutable_errors(spec["matchResources"], at)
+    if validating and minor >= _ACTIONS_SINCE:
+        yield from _actions_errors(spec.get("validationActions") or [], "spec.validationActions")
+
+
+def _param_name_errors(reference: Object, path: str) -> Iterator[FieldError]:
+    name = reference.get("name") or ""
+    yield from (invalid(child(path, "name"), name, text) for text in names.path_segment(name))
+
+
+def _param_ref_errors(reference: Object, path: str) -> Iterator[FieldError]:
+    name, selector = reference.get("name") or "", reference.get("selector")
+    exclusive = "name and selector are mutually exclusive"
+    if name:
+        yield from (invalid(child(path, "name"), name, text) for text in names.path_segment(name))
+        if selector is not None:
+            yield forbidden(child(path, "name"), exclusive)
+    if selector is not None:
+        yield from selector_errors(selector, child(path, "selector"))
+        if name:
+            yield forbidden(child(path, "selector"), exclusive)
+    if not name and selector is None:
+        yield required(path, "one of name or selector must be specified")
+    at = child(path, "parameterNotFoundAction")
+    yield from rules.one_of(reference.get("parameterNotFoundAction"), ("Deny", "Allow"), at)
+
+
+def _actions_errors(actions: list[str], path: str) -> Iterator[FieldError]:
+    if not actions:
+        yield required(path, "at least one validation action is required")
+    seen: set[str] = set()
+    for position, action in enumerate(actions):
+        if action not in _ACTIONS:
+            yield not_supported(index(path, position), action, _ACTIONS)
+        if action in seen:
+            yield duplicate(index(path, position), action)
+        seen.add(action)
+    if {"Deny", "Warn"} <= seen:
+        yield invalid(
+            path,
+            actions,
+            "must not contain both Deny and Warn (repeating the same validation failure information in the "
+            "API response and headers serves no purpose)",
+        )

@@ -1,0 +1,115 @@
+"""What configures admission: webhooks, policies, bindings.
+
+Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/strategy.go, 1.36.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.admission.policy import checking
+from kubeskew.apiserver.registry.admissionregistration.param_access import (
+    param_kind_errors,
+    param_ref_errors,
+)
+from kubeskew.apiserver.registry.admissionregistration.policy_validation import (
+    Checks,
+    binding_errors,
+    mutating_policy_errors,
+    validating_policy_errors,
+)
+from kubeskew.apiserver.registry.admissionregistration.webhook_validation import Leniency, webhooks_errors
+from kubeskew.apiserver.registry.generic.builtin import CountedConditional
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+
+_GROUP = "admissionregistration.k8s.io"
+
+
+class ValidatingWebhooksStrategy(CountedConditional):
+    """ValidatingWebhookConfiguration."""
+
+    asks_of_changes = False
+    asks_as_new = 1
+    core_metadata = False
+    mutating = False
+    weight = 16
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(obj, ctx, None)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(new, ctx, old)
+
+    def _errors(self, obj: Object, ctx: StrategyContext, old: Object | None) -> list[FieldError]:
+        known = checking.webhook_expressions(old or {})
+        check = checking.condition_check(ctx.version.minor, known)
+        lenient = Leniency.of(old) if old is not None else None
+        return list(webhooks_errors(obj, check, mutating=self.mutating, lenient=lenient))
+
+
+class MutatingWebhooksStrategy(ValidatingWebhooksStrategy):
+    """MutatingWebhookConfiguration."""
+
+    mutating = True
+
+
+class _PolicyStrategy(CountedConditional, ABC):
+    """Either kind of policy; who may not read its parameters may not write it."""
+
+    weight = 16
+
+    @abstractmethod
+    def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
+        """The kind's own rules."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        checks = checking.policy_checks(ctx.version.minor, obj.get("spec") or {}, None)
+        return list(self.errors(obj, checks)) or list(param_kind_errors(obj, ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        spec, was = new.get("spec") or {}, old.get("spec") or {}
+        checks = checking.policy_checks(ctx.version.minor, spec, was)
+        found = list(self.errors(new, checks))
+        if found or spec.get("paramKind") == was.get("paramKind"):
+            return found
+        return list(param_kind_errors(new, ctx))
+
+
+class ValidatingPolicyStrategy(_PolicyStrategy):
+    """ValidatingAdmissionPolicy."""
+
+    def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
+        return validating_policy_errors(obj, checks)
+
+
+class MutatingPolicyStrategy(_PolicyStrategy):
+    """MutatingAdmissionPolicy."""
+
+    def errors(self, obj: Object, checks: Checks) -> Iterator[FieldError]:
+        return mutating_policy_errors(obj, checks)
+
+
+class ValidatingBindingStrategy(CountedConditional):
+    """ValidatingAdmissionPolicyBinding."""
+
+    validating: ClassVar[bool] = True
+    policies: ClassVar[str] = "validatingadmissionpolicies"
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        found = list(binding_errors(obj, ctx.version.minor, validating=self.validating))
+        return found or list(param_ref_errors(obj, self.policies, ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        found = list(binding_errors(new, ctx.version.minor, validating=self.validating))
+        spec, was = new.get("spec") or {}, old.get("spec") or {}
+        same = all(spec.get(name) == was.get(name) for name in ("paramRef", "policyName"))
+        return found if found or same else list(param_ref_errors(new, self.policies, ctx))
+
+
+class MutatingBindingStrategy(ValidatingBindingStrategy):
+    """MutatingAdmissionPolicyBinding."""
+
+    validating = False
+    policies = "mutatingadmissionpolicies"

@@ -1,0 +1,38 @@
+"""Decides how StorageVersions are written.
+
+Source: pkg/registry/apiserverinternal/storageversion/strategy.go, 1.36.
+"""
+
+from typing import ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.apiserverinternal.storageversion import (
+    validation as storageversion_validation,
+)
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.checked import OwnRules, WithoutMetadata
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+
+
+class StorageVersionStatus(WithoutMetadata, SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storageversion_validation.status_errors(new.get("status") or {}))
+
+
+class StorageVersionStrategy(OwnRules, BuiltIn):
+    """Its spec is empty: a change has nothing to look at."""
+
+    status: ClassVar[type[Strategy]] = StorageVersionStatus
+    allow_unconditional_update = False
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return storageversion_validation.name_texts(name)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storageversion_validation.status_errors(obj.get("status") or {}))
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        return []

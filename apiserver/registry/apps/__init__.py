@@ -1,0 +1,27 @@
+"""Registers what is particular to the kinds of apps: each by module and name."""
+
+# by resource: what decides how objects are written
+STRATEGIES = {
+    "controllerrevisions": "controllerrevision.strategy:ControllerRevisionStrategy",
+    "daemonsets": "daemonset.strategy:DaemonSetStrategy",
+    "deployments": "deployment.strategy:DeploymentStrategy",
+    "replicasets": "replicaset.strategy:ReplicaSetStrategy",
+    "statefulsets": "statefulset.strategy:StatefulSetStrategy",
+}
+
+# by kind: what makes the cells of table rows
+CELLS = {
+    "ControllerRevision": "controllerrevision.table:controller_revision",
+    "DaemonSet": "daemonset.table:daemon_set",
+    "Deployment": "deployment.table:deployment",
+    "ReplicaSet": "replicaset.table:replica_set",
+    "StatefulSet": "statefulset.table:stateful_set",
+}
+
+# by version and kind: what sets defaults
+DEFAULTS = {
+    "v1.DaemonSet": "daemonset.defaults:daemon_set",
+    "v1.Deployment": "deployment.defaults:deployment",
+    "v1.ReplicaSet": "replicaset.defaults:replica_set",
+    "v1.StatefulSet": "statefulset.defaults:stateful_set",
+}

@@ -1,0 +1,46 @@
+"""Decides how DaemonSets are written.
+
+Source: pkg/registry/apps/daemonset/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared import workload_status, workloads
+from kubeskew.apiserver.registry.shared.workload_strategy import RecheckedStrategy
+
+
+class DaemonSetStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_status.daemon_set_errors(new.get("status") or {}, old.get("status") or {}))
+
+
+class DaemonSetStrategy(RecheckedStrategy):
+    """The number of the template stands in an annotation since the field for it has gone."""
+
+    status = DaemonSetStatus
+    asks_as_new = 1
+    spec_errors = staticmethod(workloads.daemon_set_errors)
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        _set_template_generation(obj, 1)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        text = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "")
+        number = int(text) if text.isdigit() else 0
+        changed = new["spec"].get("template") != old["spec"].get("template")
+        _set_template_generation(new, number + changed)
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return self.template_warnings(obj, ctx)
+
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _set_template_generation(obj: Object, number: int) -> None:
+    metadata = obj["metadata"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), _TEMPLATE_GENERATION: str(number)}

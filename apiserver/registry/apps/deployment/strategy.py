@@ -1,0 +1,29 @@
+"""Decides how Deployments are written.
+
+Source: pkg/registry/apps/deployment/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import LabelsKeptStatus
+from kubeskew.apiserver.registry.generic.strategy import ScalePaths, StrategyContext
+from kubeskew.apiserver.registry.shared import workload_status, workloads
+from kubeskew.apiserver.registry.shared.workload_strategy import SelectingStrategy
+
+
+class DeploymentStatus(LabelsKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_status.deployment_errors(new.get("status") or {}, old.get("status") or {}))
+
+
+class DeploymentStrategy(SelectingStrategy):
+    """Annotations count as the spec does: they are copied to replica sets."""
+
+    status = DeploymentStatus
+    spec_errors = staticmethod(workloads.deployment_errors)
+    scale = ScalePaths()
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if (new["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {}):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1

@@ -1,0 +1,41 @@
+"""Decides how StatefulSets are written.
+
+Source: pkg/registry/apps/statefulset/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.apps.statefulset import validation as statefulset_validation
+from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
+from kubeskew.apiserver.registry.generic.strategy import ScalePaths, StrategyContext
+from kubeskew.apiserver.registry.shared import workload_status
+from kubeskew.apiserver.registry.shared.workload_strategy import WorkloadStrategy
+
+
+class StatefulSetStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_status.stateful_set_errors(new.get("status") or {}, old.get("status") or {}))
+
+
+class StatefulSetStrategy(WorkloadStrategy):
+    status = StatefulSetStatus
+    spec_errors = staticmethod(statefulset_validation.stateful_set_errors)
+    scale = ScalePaths()
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return statefulset_validation.name_errors(name, prefix)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        changes = statefulset_validation.update_errors(new["spec"], old["spec"], ctx.version.minor)
+        return [*super().validate_update(new, old, ctx), *changes]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return self.template_warnings(obj, ctx)
+
+    def template_warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        found = super().template_warnings(obj, ctx)
+        limit = obj["spec"].get("revisionHistoryLimit")
+        if limit is not None and limit < 0:
+            text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+            found.append(f"spec.revisionHistoryLimit: {text}")
+        return found

@@ -1,0 +1,127 @@
+"""Rules of stateful sets. Source: pkg/apis/apps/validation/validation.go (ValidateStatefulSet), 1.36.
+
+That templates are checked like pods, and claims like claims, is from memory: from 1.33 on.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.registry.shared import selectors, workloads
+from kubeskew.apiserver.registry.shared.internal_values import update_strategy
+from kubeskew.apiserver.registry.shared.podtemplate.annotations import annotation_errors
+from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
+from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
+
+_MANAGEMENT = ("OrderedReady", "Parallel")
+_RETENTION = ("Retain", "Delete")
+_ZERO_TEXT = "cannot be 0"
+CHECKS_TEMPLATE_SINCE = 33
+_HISTORY_SINCE = 33
+_UPDATABLE = ("replicas", "ordinals", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy",
+              "minReadySeconds")  # fmt: skip
+
+
+def stateful_set_errors(spec: Object, options: PodOptions) -> list[FieldError]:
+    errors = list(_policy_errors(spec))
+    errors += workloads.not_negative(spec, "spec", "replicas", "minReadySeconds")
+    ordinals = spec.get("ordinals") or {}
+    errors += workloads.not_negative({"ordinals.start": ordinals.get("start")}, "spec", "ordinals.start")
+    errors += workloads.selector_errors(spec, "statefulset")
+    errors += _template_errors(spec, options)
+    errors += workloads.restart_errors(spec, "StatefulSet")
+    if options.minor >= CHECKS_TEMPLATE_SINCE:
+        for position, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            at = index("spec.volumeClaimTemplates", position)
+            errors += volumes_claims.claim_errors(claim.get("spec") or {}, child(at, "spec"))
+    return errors
+
+
+def _policy_errors(spec: Object) -> Iterator[FieldError]:
+    policy, at = spec.get("podManagementPolicy") or "", "spec.podManagementPolicy"
+    if not policy:
+        yield required(at)
+    elif policy not in _MANAGEMENT:
+        yield invalid(at, policy, "must be 'OrderedReady' or 'Parallel'")
+    strategy, at = spec.get("updateStrategy") or {}, "spec.updateStrategy"
+    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
+    if not kind:
+        yield required(at)
+    elif kind == "OnDelete":
+        if rolling is not None:
+            text = "only allowed for updateStrategy 'RollingUpdate'"
+            most = rolling.get("maxUnavailable")
+            shown = {"Partition": rolling.get("partition") or 0, "MaxUnavailable": most}
+            yield invalid(child(at, "rollingUpdate"), shown, text)
+    elif kind != "RollingUpdate":
+        yield invalid(at, update_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")
+    elif rolling is not None:
+        yield from _rolling_errors(rolling, child(at, "rollingUpdate"))
+    retention = spec.get("persistentVolumeClaimRetentionPolicy")
+    for name in ("whenDeleted", "whenScaled") if retention is not None else ():
+        value = (retention or {}).get(name) or ""
+        if value not in _RETENTION:
+            yield not_supported(f"spec.persistentVolumeClaimRetentionPolicy.{name}", value, _RETENTION)
+
+
+def _rolling_errors(rolling: Object, path: str) -> Iterator[FieldError]:
+    yield from workloads.not_negative(rolling, path, "partition")
+    most, at = rolling.get("maxUnavailable"), child(path, "maxUnavailable")
+    if most is None:
+        return
+    yield from workloads.amount_or_percent(most, at)
+    if workloads.amount(most) == 0:
+        yield invalid(at, most, _ZERO_TEXT)
+    yield from workloads.at_most_all(most, at)
+
+
+def _template_errors(spec: Object, options: PodOptions) -> Iterator[FieldError]:
+    selector, labels = spec.get("selector"), workloads.template_labels(spec)
+    fits = workloads.matches(selector, labels)
+    if fits is None:
+        yield invalid("spec.selector", selector, "")
+        return
+    if not fits and not selectors.takes_all(selector):
+        yield invalid("spec.template.metadata.labels", labels or None, workloads.NOT_MATCHING)
+    template = spec.get("template") or {}
+    if options.minor < CHECKS_TEMPLATE_SINCE:
+        annotations = (template.get("metadata") or {}).get("annotations") or {}
+        inside, at = template.get("spec") or {}, "spec.template.annotations"
+        yield from object_meta.validate_labels(labels, "spec.template.labels")
+        yield from object_meta.validate_annotations(annotations, at)
+        yield from annotation_errors(annotations, inside, at)
+        return
+    yield from template_errors(_with_claims(template, spec), "spec.template", options)
+
+
+def _with_claims(template: Object, spec: Object) -> Object:
+    """The template with the volumes that the set's claims become."""
+    inside = template.get("spec") or {}
+    claims = [(one.get("metadata") or {}).get("name") or "" for one in spec.get("volumeClaimTemplates") or ()]
+    if not claims:
+        return template
+    others = [one for one in inside.get("volumes") or () if one.get("name") not in claims]
+    made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims if name]
+    return {**template, "spec": {**inside, "volumes": [*others, *made]}}
+
+
+def name_errors(name: str, prefix: bool) -> list[str]:
+    """The names of its pods are labels."""
+    return names.dns1123_label(name, prefix)
+
+
+def update_errors(new: Object, old: Object, minor: int) -> list[FieldError]:
+    """What may change in a spec."""
+    free = {*_UPDATABLE, "revisionHistoryLimit"} if minor >= _HISTORY_SINCE else set(_UPDATABLE)
+    kept = [{name: value for name, value in spec.items() if name not in free} for spec in (new, old)]
+    if kept[0] == kept[1]:
+        return []
+    history = " 'revisionHistoryLimit'," if minor >= _HISTORY_SINCE else ""
+    text = (
+        "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+        f"'updateStrategy',{history} 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are "
+        "forbidden"
+    )
+    return [forbidden("spec", text)]

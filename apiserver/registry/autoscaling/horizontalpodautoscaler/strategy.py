@@ -1,0 +1,54 @@
+"""Decides how HorizontalPodAutoscalers are written.
+
+Source: pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go, 1.36.
+"""
+
+import copy
+from typing import ClassVar
+
+from kubeskew.apimachinery.conversion.autoscaling import to_v2
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler import (
+    validation as horizontalpodautoscaler_validation,
+)
+from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
+from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+
+
+class AutoscalerStatus(SpecKeptStatus):
+    """Counts of replicas."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(horizontalpodautoscaler_validation.status_errors(new.get("status") or {}))
+
+
+class AutoscalerStrategy(Checked):
+    status: ClassVar[type[Strategy]] = AutoscalerStatus
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return ctx.version.minor >= 37 and ctx.gates.enabled("HPAGeneration")
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(obj, None, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(new, old, ctx)
+
+    def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
+        spec, before = _common_spec(obj), None if old is None else _common_spec(old)
+        to_zero = ctx.gates.enabled("HPAScaleToZero")
+        bounds = horizontalpodautoscaler_validation.Bounds.of(
+            spec, before, ctx.version.minor, to_zero=to_zero
+        )
+        return list(horizontalpodautoscaler_validation.spec_errors(spec, bounds))
+
+
+def _common_spec(obj: Object) -> Object:
+    """The spec in the shape of v2, whatever version the server stores."""
+    if obj.get("apiVersion") == "autoscaling/v1":
+        obj = copy.deepcopy(obj)
+        to_v2(obj)
+    spec: Object = obj.get("spec") or {}
+    return spec

@@ -1,0 +1,140 @@
+"""Decides how Jobs are written.
+
+Source: pkg/registry/batch/job/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.batch.job import (
+    status_validation,
+    update_validation,
+)
+from kubeskew.apiserver.registry.batch.job import (
+    validation as job_validation,
+)
+from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared import workloads
+from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
+from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
+from kubeskew.apiserver.registry.shared.podtemplate.warnings import template_warnings
+
+_ELASTIC_SINCE = 31
+
+_MANY = 100_000
+
+_MANY_AT_ONCE = 10_000
+
+_TOO_MANY = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
+    "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+)
+
+_ZONE = (
+    "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
+
+_CONTROLLER_UID = "controller-uid"
+
+_JOB_NAME = "job-name"
+
+_PREFIX = "batch.kubernetes.io/"
+
+_PREFIXED_SINCE = 27  # before, the labels of a job's pods had no prefix, and the selector was of these
+
+_TRACKING_MARK_UNTIL = 26  # the last server that marks jobs whose pods are counted by finalizers
+
+_INTERIM_SINCE = 31  # the minor from which a job that ends has an interim condition first
+
+
+class JobStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        strict, interim = ctx.gates.enabled("JobManagedBy"), ctx.version.minor >= _INTERIM_SINCE
+        return list(status_validation.status_errors(new, old, strict=strict, interim=interim))
+
+
+class JobStrategy(Counted):
+    """A job selects its pods by its own uid, unless it says otherwise."""
+
+    status = JobStatus
+    asks_as_new = 1
+    field_labels = ("status.successful",)
+    default_propagation = "Orphan"
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        spec, metadata = obj["spec"], obj["metadata"]
+        if ctx.version.minor <= _TRACKING_MARK_UNTIL:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), job_validation.TRACKING: ""}
+        if spec.get("manualSelector"):
+            return
+        prefixes = ("", _PREFIX) if ctx.version.minor >= _PREFIXED_SINCE else ("",)
+        labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
+        for prefix in prefixes:
+            labels.setdefault(
+                prefix + _JOB_NAME, metadata.get("name", "")
+            )  # that it is required is said later
+            labels.setdefault(prefix + _CONTROLLER_UID, metadata["uid"])
+        selector = spec["selector"] = spec.get("selector") or {}
+        selector.setdefault("matchLabels", {}).setdefault(prefixes[-1] + _CONTROLLER_UID, metadata["uid"])
+        if not metadata.get("labels"):  # the default that upstream applies when it reads the job back
+            metadata["labels"] = dict(labels)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        prefixed = ctx.version.minor >= _PREFIXED_SINCE
+        return job_validation.job_errors(obj, template_options(ctx), prefixed=prefixed)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        """The spec's faults are told twice, as upstream checks it twice."""
+        options, spec = template_options(ctx, new["spec"], old["spec"]), new["spec"]
+        labels = workloads.template_labels(old["spec"])
+        prefixed = ctx.version.minor >= _PREFIXED_SINCE and all(
+            job_validation.PREFIX + name in labels for name in (_CONTROLLER_UID, _JOB_NAME)
+        )
+        markable = ctx.version.minor > _TRACKING_MARK_UNTIL or job_validation.is_marked(old)
+        return [
+            *job_validation.job_errors(new, options, prefixed=prefixed, markable=markable),
+            *job_validation.spec_errors(spec, options),
+            *update_validation.change_errors(spec, old["spec"], _allowed(old, ctx)),
+        ]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return [*host_name_warnings(obj), *_job_warnings(obj["spec"], "spec", ctx)]
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if new["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return _job_warnings(new["spec"], "spec", ctx)
+
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
+        found["status.successful"] = str((obj.get("status") or {}).get("succeeded") or 0)
+        return found
+
+
+def _allowed(old: Object, ctx: StrategyContext) -> update_validation.JobChanges:
+    """Jobs that are suspended and have no pods may be placed and sized anew."""
+    suspended, status, on = bool(old["spec"].get("suspend")), old.get("status") or {}, ctx.gates.enabled
+    conditions = status.get("conditions") or ()
+    at_rest = not status.get("active") and any(
+        one.get("type") == "Suspended" and one.get("status") == "True" for one in conditions
+    )
+    placing = suspended and status.get("startTime") is None
+    if on("MutableSchedulingDirectivesForSuspendedJobs"):
+        placing = placing or (suspended and at_rest)
+    resources = suspended and on("MutablePodResourcesForSuspendedJobs")
+    return update_validation.JobChanges(
+        elastic=on("ElasticIndexedJob") or ctx.version.minor >= _ELASTIC_SINCE,
+        placing=placing,
+        resources=resources and (status.get("startTime") is None or at_rest),
+    )
+
+
+def _job_warnings(spec: Object, path: str, ctx: StrategyContext) -> list[str]:
+    found = []
+    many = (spec.get("completions") or 0) > _MANY and (spec.get("parallelism") or 0) > _MANY_AT_ONCE
+    if spec.get("completionMode") == "Indexed" and many:
+        found.append(f"{path}: {_TOO_MANY}")
+    template = spec.get("template") or {}
+    return [*found, *template_warnings(template, f"{path}.template", ctx.version.minor)]

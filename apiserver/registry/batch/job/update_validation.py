@@ -1,0 +1,79 @@
+"""What may change in a job. Source: pkg/apis/batch/validation (ValidateJobSpecUpdate), 1.36."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.shared import selectors
+from kubeskew.apiserver.registry.shared.workloads import immutable
+
+_PLACING = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanges:
+    """`placing`: the pods may be placed elsewhere; `resources`: they may ask for other amounts."""
+
+    elastic: bool
+    placing: bool
+    resources: bool
+
+
+def change_errors(spec: Object, old: Object, allowed: JobChanges) -> Iterator[FieldError]:
+    yield from _completions(spec, old, allowed)
+    after, before = (selectors.shown(one.get("selector")) for one in (spec, old))
+    yield from immutable(after, before, "spec.selector")
+    template, former = spec.get("template") or {}, deepcopy(old.get("template") or {})
+    if allowed.placing:
+        _let_place(template, former)
+    if allowed.resources:
+        _let_size(template.get("spec") or {}, former.get("spec") or {})
+    yield from immutable(template, former, "spec.template")
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        yield from immutable(spec.get(field), old.get(field), f"spec.{field}")
+
+
+def _completions(spec: Object, old: Object, allowed: JobChanges) -> Iterator[FieldError]:
+    after, before, at = spec.get("completions"), old.get("completions"), "spec.completions"
+    if after == before:
+        return
+    if not allowed.elastic or spec.get("completionMode") != "Indexed" or before is None or after is None:
+        yield invalid(at, after, IMMUTABLE)
+    elif after != spec.get("parallelism"):
+        yield invalid(at, after, "can only be modified in tandem with spec.parallelism")
+
+
+def _let_place(template: Object, before: Object) -> None:
+    """What decides where pods run is taken over, so that it does not count as a change."""
+    inside, was = template.get("spec") or {}, before.setdefault("spec", {})
+    for field in _PLACING:
+        _take(inside, was, field)
+    affinity, old_affinity = inside.get("affinity"), was.get("affinity")
+    if affinity is None and old_affinity is not None:
+        old_affinity.pop("nodeAffinity", None)
+        if not old_affinity:
+            was.pop("affinity")
+    elif affinity is not None:
+        _take(affinity, was.setdefault("affinity", {}), "nodeAffinity")
+    metadata = template.get("metadata") or {}
+    for field in ("annotations", "labels"):
+        _take(metadata, before.setdefault("metadata", {}), field)
+    if "metadata" not in template and not before["metadata"]:
+        del before["metadata"]
+
+
+def _let_size(inside: Object, was: Object) -> None:
+    for field in ("containers", "initContainers"):
+        after, before = inside.get(field) or [], was.get(field) or []
+        if len(after) == len(before):
+            for container, old in zip(after, before, strict=True):
+                _take(container, old, "resources")
+
+
+def _take(new: Object, old: Object, field: str) -> None:
+    old.pop(field, None)
+    if field in new:
+        old[field] = new[field]

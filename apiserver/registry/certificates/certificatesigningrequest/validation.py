@@ -1,0 +1,169 @@
+"""Certificate signing requests.
+
+Source: k8s.io/kubernetes/pkg/apis/certificates/validation/validation.go and
+pkg/apis/core/validation/validation.go (ValidateSignerName), 1.36.
+"""
+
+import base64
+from collections.abc import Iterator
+
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.pem import blocks
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.shared.repeats import repeats
+
+LEGACY = "kubernetes.io/legacy-unknown"
+DECIDED = ("Approved", "Denied")
+_FINAL = (*DECIDED, "Failed")
+_USAGES = (
+    "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
+    "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system",
+    "ipsec tunnel", "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc",
+    "ocsp signing", "s/mime", "server auth", "signing", "timestamping",
+)  # fmt: skip
+_LEAST_SECONDS = 600
+_CONDITIONS = "status.conditions"
+
+
+def signing_request(obj: Object, old: Object | None = None) -> list[FieldError]:
+    """A CertificateSigningRequest; what was wrong in `old` already may stay wrong."""
+    return [*_spec(obj, old), *_conditions(obj, old), *_certificate(obj, old)]
+
+
+def _spec(obj: Object, old: Object | None) -> Iterator[FieldError]:
+    from kubeskew.apimachinery.certificate_requests import RequestError, parse_request  # cryptography is slow
+
+    spec, before = obj.get("spec") or {}, ((old or {}).get("spec") or {})
+    try:
+        parse_request(spec.get("request") or "")
+    except RequestError as error:
+        yield field.invalid("spec.request", spec.get("request") or "", str(error))
+    usages = spec.get("usages") or []
+    if not usages:
+        yield field.required("spec.usages")
+    earlier = before.get("usages") or []
+    were_known = all(usage in _USAGES for usage in earlier)
+    for position, usage in enumerate(usages):
+        if usage not in _USAGES and were_known:
+            yield field.not_supported(f"spec.usages[{position}]", usage, _USAGES)
+    for position in sorted(repeats(usages)) if not repeats(earlier) else ():
+        yield field.duplicate(f"spec.usages[{position}]", usages[position])
+    signer, seconds = spec.get("signerName") or "", spec.get("expirationSeconds")
+    if signer == LEGACY and before.get("signerName") != LEGACY:
+        why = "the legacy signerName is not allowed via this API version"
+        yield field.invalid("spec.signerName", signer, why)
+    else:
+        yield from signer_name("spec.signerName", signer)
+    if seconds is not None and seconds < _LEAST_SECONDS:
+        why = "may not specify a duration less than 600 seconds (10 minutes)"
+        yield field.invalid("spec.expirationSeconds", seconds, why)
+
+
+def signer_name(path: str, signer: str) -> Iterator[FieldError]:
+    """The name of a signer: a domain and a path."""
+    if not signer:
+        yield field.required(path)
+        return
+    segments = signer.split("/")
+    if len(segments) != 2:
+        why = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        yield field.invalid(path, signer, why)
+        return
+    domain, name = segments
+    for label in domain.split("."):
+        for why in names.dns1123_label(label):
+            yield field.invalid(path, domain, f'validating label "{label}": {why}')
+    if "." not in domain:
+        yield field.invalid(path, domain, "should be a domain with at least two segments separated by dots")
+    for label in name.split("."):
+        for why in names.dns1123_subdomain(label):
+            yield field.invalid(path, name, f'validating label "{label}": {why}')
+
+
+def _conditions(obj: Object, old: Object | None) -> Iterator[FieldError]:
+    seen: list[str] = []
+    earlier = [one.get("type") or "" for one in _of(old or {})]
+    for position, condition in enumerate(_of(obj)):
+        path, status = f"{_CONDITIONS}[{position}]", condition.get("status")
+        kind = condition.get("type") or ""
+        if not kind and "" not in earlier:
+            yield field.required(f"{path}.type")
+        allowed = ("True",) if kind in _FINAL else ("False", "True", "Unknown")
+        if not status:
+            yield field.required(f"{path}.status")
+        elif status not in allowed:
+            yield field.not_supported(f"{path}.status", status, allowed)
+        other = {"Approved": "Denied", "Denied": "Approved"}.get(kind)
+        if other in seen and not set(DECIDED) <= set(earlier):
+            why = "Approved and Denied conditions are mutually exclusive"
+            yield field.invalid(f"{path}.type", kind, why)
+        if kind in seen and len(set(earlier)) == len(earlier):
+            yield field.duplicate(f"{path}.type", kind)
+        seen.append(kind)
+
+
+def _certificate(obj: Object, old: Object | None) -> Iterator[FieldError]:
+    new, before = _content(obj), _content(old or {})
+    if old is not None and (new == before or _certificate_problem(before)):
+        return
+    if why := _certificate_problem(new):
+        yield field.invalid("status.certificate", "<certificate data>", why)
+
+
+def _certificate_problem(text: str) -> str:
+    """What is wrong with certificates in base64 PEM, empty if nothing is."""
+    if not text:
+        return ""
+    from cryptography import x509
+
+    found = list(blocks(base64.b64decode(text).decode(errors="replace")))
+    for block in found:
+        if block.kind != "CERTIFICATE":
+            return f'only CERTIFICATE PEM blocks are allowed, found "{block.kind}"'
+        if block.headers:
+            return "no PEM block headers are permitted"
+        try:
+            x509.load_der_x509_certificate(block.content)
+        except ValueError:
+            return "x509: malformed certificate"
+    return "" if found else "must contain at least one CERTIFICATE PEM block"
+
+
+def signing_request_update(
+    new: Object, old: Object, *, decides: bool = False, signs: bool = False
+) -> list[FieldError]:
+    """A change: only `approval` decides, only `status` signs."""
+    found = signing_request(new, old)
+    for kind in _FINAL:
+        if len(_of(new, kind)) < len(_of(old, kind)):
+            why = f'updates may not remove a condition of type "{kind}"'
+            found.append(field.forbidden(_CONDITIONS, why))
+    if not decides:
+        found += _decisions(new, old)
+    if _content(new) != _content(old):
+        if not signs:
+            found.append(field.forbidden("status.certificate", "updates may not set certificate content"))
+        elif _content(old):
+            why = "updates may not modify existing certificate content"
+            found.append(field.forbidden("status.certificate", why))
+    return found
+
+
+def _decisions(new: Object, old: Object) -> Iterator[FieldError]:
+    for kind in DECIDED:
+        after, before = _of(new, kind), _of(old, kind)
+        if len(after) > len(before):
+            yield field.forbidden(_CONDITIONS, f'updates may not add a condition of type "{kind}"')
+        elif len(after) == len(before) and after != before:
+            yield field.forbidden(_CONDITIONS, f'updates may not modify a condition of type "{kind}"')
+
+
+def _of(obj: Object, kind: str | None = None) -> list[Object]:
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    return [one for one in conditions if kind is None or one.get("type") == kind]
+
+
+def _content(obj: Object) -> str:
+    return str((obj.get("status") or {}).get("certificate") or "")

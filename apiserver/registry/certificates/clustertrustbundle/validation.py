@@ -1,0 +1,83 @@
+"""Checks ClusterTrustBundles.
+
+Source: pkg/apis/certificates/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, too_long
+from kubeskew.apimachinery.pem import Block, blocks
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.certificates.certificatesigningrequest.validation import signer_name
+
+_MAX_BUNDLE = 1024 * 1024
+
+_HIDDEN = "<value omitted>"
+
+
+def bundle_name_texts(name: str, signer: str, prefix: bool) -> list[str]:
+    """The name of a bundle: with a signer, the signer's name before it, `:` for `/`."""
+    if not signer:
+        if ":" in name:
+            return ['ClusterTrustBundle without signer name must not have ":" in its name']
+        return names.dns1123_subdomain(name, prefix)
+    wanted = signer.replace("/", ":") + ":"
+    if not name.startswith(wanted):
+        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {wanted}"]
+    return names.dns1123_subdomain(name.removeprefix(wanted), prefix)
+
+
+def bundle_errors(spec: Object, *, parse: bool = True) -> Iterator[FieldError]:
+    """`parse`: the certificates are looked at: not if they did not change."""
+    if spec.get("signerName"):
+        yield from signer_name("spec.signerName", spec["signerName"])
+    if parse:
+        yield from _anchor_errors(spec.get("trustBundle") or "", "spec.trustBundle")
+
+
+def _anchor_errors(text: str, path: str) -> Iterator[FieldError]:
+    if len(text.encode()) > _MAX_BUNDLE:
+        yield too_long(path, _MAX_BUNDLE)
+        return
+    places: dict[bytes, list[int]] = {}
+    wrong = False
+    for position, block in enumerate(blocks(text)):
+        problem = _anchor_problem(block)
+        if problem:
+            wrong = True
+            yield invalid(path, _HIDDEN, f"entry {position} {problem}")
+        places.setdefault(block.content, []).append(position)
+    if wrong:
+        return
+    if not places:
+        yield invalid(path, _HIDDEN, "at least one trust anchor must be provided")
+    for found in places.values():
+        if len(found) > 1:
+            shown = " ".join(map(str, found))
+            yield invalid(path, _HIDDEN, f"duplicate trust anchor (indices [{shown}])")
+
+
+def _anchor_problem(block: Block) -> str:
+    """What is wrong with a PEM block as the certificate of an authority, empty if nothing is."""
+    from cryptography import x509  # slow to import, rarely needed
+
+    if block.kind != "CERTIFICATE":
+        return f"has bad block type: {block.kind}"
+    if block.headers:
+        return "has PEM block headers"
+    try:
+        extensions = x509.load_der_x509_certificate(block.content).extensions
+        authority = extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        authority = False
+    except ValueError:
+        return "does not parse as X.509"
+    return "" if authority else "does not have the CA bit set"
+
+
+def bundle_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    after, before = ((one.get("spec") or {}).get("signerName") or "" for one in (new, old))
+    if after != before:
+        yield invalid("spec.signerName", after, IMMUTABLE)

@@ -1,0 +1,55 @@
+"""Checks PodCertificateRequests.
+
+Source: pkg/apis/certificates/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, required, too_long
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.certificates.certificatesigningrequest.validation import signer_name
+
+_MAX_UID = 128
+
+_LEAST_SECONDS = 3600
+
+_MOST_SECONDS = 91 * 86400
+
+_MOST_OWN_SECONDS = 86400
+
+_MAX_KEY = 10 * 1024
+
+
+def pod_request_errors(spec: Object) -> Iterator[FieldError]:
+    """A new PodCertificateRequest; key and proof of possession are only measured."""
+    signer = spec.get("signerName") or ""
+    yield from signer_name("spec.signerName", signer)
+    for who in ("pod", "serviceAccount", "node"):
+        at, name = f"spec.{who}Name", spec.get(f"{who}Name") or ""
+        yield from (invalid(at, name, text) for text in names.dns1123_subdomain(name))
+        at, uid = f"spec.{who}UID", spec.get(f"{who}UID") or ""
+        if not uid:
+            yield invalid(at, uid, "must not be empty")
+        if len(uid) > _MAX_UID:
+            yield too_long(at, _MAX_UID)
+    seconds = spec.get("maxExpirationSeconds")
+    if seconds is None:
+        yield required("spec.maxExpirationSeconds", "must be set")
+        return
+    domain = signer.partition("/")[0]
+    own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    most = _MOST_OWN_SECONDS if own else _MOST_SECONDS
+    if not _LEAST_SECONDS <= seconds <= most:
+        text = f"must be in the range [{_LEAST_SECONDS}, {most}]"
+        yield invalid("spec.maxExpirationSeconds", seconds, text)
+    for name in ("pkixPublicKey", "proofOfPossession"):
+        if len(spec.get(name) or "") * 3 // 4 > _MAX_KEY:
+            yield too_long(child("spec", name), _MAX_KEY)
+            return
+
+
+def pod_request_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    if new.get("spec") != old.get("spec"):
+        yield invalid("spec", new.get("spec"), IMMUTABLE)

@@ -1,0 +1,24 @@
+"""Decides how LeaseCandidates are written.
+
+Source: pkg/registry/coordination/leasecandidate/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.coordination.lease.strategy import LeaseStrategy
+from kubeskew.apiserver.registry.coordination.leasecandidate import validation as leasecandidate_validation
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+
+
+class LeaseCandidateStrategy(LeaseStrategy):
+    """Named as keys of config maps are."""
+
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return names.config_key(name)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(leasecandidate_validation.candidate_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*self.validate(new, ctx), *leasecandidate_validation.candidate_update_errors(new, old)]

@@ -1,0 +1,76 @@
+"""Checks LeaseCandidates.
+
+Source: pkg/apis/coordination/validation/validation.go, 1.36.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, required
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.coordination.strategies import _STRATEGIES, _strategy
+
+_NUMBER = r"(?:0|[1-9]\d*)"
+
+_PART = rf"(?:{_NUMBER}|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+
+_SEMVER = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PART}(?:\.{_PART})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
+
+Version = tuple[tuple[int, ...], str]  # numbers, and what comes before the release
+
+
+def candidate_errors(spec: Object) -> Iterator[FieldError]:
+    if not spec.get("leaseName"):
+        yield required("spec.leaseName")
+    texts = {name: spec.get(name) or "" for name in ("emulationVersion", "binaryVersion")}
+    parsed = {name: _version(text) for name, text in texts.items()}
+    for name, text in texts.items():
+        if not text and name == "binaryVersion":
+            yield required(child("spec", name))
+        elif text and parsed[name] is None:
+            yield invalid(child("spec", name), text, "must be a valid semantic version")
+    emulated, binary = (parsed[name] or ((0, 0, 0), "") for name in texts)
+    if all(texts.values()) and _less(binary, emulated):
+        text = "must be greater than or equal to `emulationVersion`"
+        yield invalid("spec.binaryVersion", texts["binaryVersion"], text)
+    strategy = spec.get("strategy") or ""
+    if not strategy:
+        yield required("spec.strategy")
+        return
+    if strategy in _STRATEGIES and emulated == ((0, 0, 0), ""):
+        text = "must be specified when `strategy` is 'OldestEmulationVersion'"
+        yield required("spec.emulationVersion", text)
+    yield from _strategy(strategy)
+
+
+def candidate_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    after, before = ((one.get("spec") or {}).get("leaseName") or "" for one in (new, old))
+    if after != before:
+        yield invalid("spec.leaseName", after, IMMUTABLE)
+
+
+def _version(text: str) -> Version | None:
+    found = _SEMVER.fullmatch(text)
+    return (tuple(int(part) for part in found.groups()[:3]), found[4] or "") if found else None
+
+
+def _less(one: Version, other: Version) -> bool:
+    """By semantic versioning: what is before a release is less, part by part."""
+    if one[0] != other[0] or one[1] == other[1]:
+        return one[0] < other[0]
+    if not one[1] or not other[1]:
+        return bool(one[1])
+    for left, right in zip_longest(one[1].split("."), other[1].split(".")):
+        if left == right:
+            continue
+        if left is None or right is None:
+            return left is None
+        if left.isdigit() and right.isdigit():
+            return int(left) < int(right)
+        return left.isdigit() or (not right.isdigit() and left < right)
+    return False

@@ -1,0 +1,30 @@
+"""Decides how ConfigMaps are written.
+
+Source: pkg/registry/core/configmap/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, key, too_long
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, _data_size, _frozen
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+
+
+class ConfigMapStrategy(BuiltIn):
+    asks_as_new = 1
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors = []
+        data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+        for field, values in (("data", data), ("binaryData", binary)):
+            for name in sorted(values):
+                errors += [invalid(key(field, name), name, text) for text in names.config_key(name)]
+                if field == "data" and name in binary:
+                    errors.append(invalid(key(field, name), name, "duplicate of key present in binaryData"))
+        if _data_size(obj, "data", "binaryData") > MAX_DATA_BYTES:
+            errors.append(too_long("", MAX_DATA_BYTES))
+        return errors
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*_frozen(new, old, "data", "binaryData"), *self.validate(new, ctx)]

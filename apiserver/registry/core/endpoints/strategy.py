@@ -1,0 +1,31 @@
+"""Decides how Endpoints are written.
+
+Source: pkg/registry/core/endpoint/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.core.endpoints import validation as endpoints_validation
+from kubeskew.apiserver.registry.core.service.warnings import endpoint_warnings
+from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.user import SERVER
+
+_ENDPOINT_WARNINGS_SINCE = 33
+
+
+class EndpointsStrategy(CreatedByUpdate):
+    asks_as_new = 1
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(obj, None, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(new, old, ctx)
+
+    def _errors(self, new: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
+        strict, local = ctx.gates.enabled("StrictIPCIDRValidation"), ctx.user.name == SERVER.name
+        return list(endpoints_validation.endpoints_errors(new, old, strict=strict, local=local))
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return endpoint_warnings(obj) if ctx.version.minor >= _ENDPOINT_WARNINGS_SINCE else []

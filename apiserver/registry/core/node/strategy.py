@@ -1,0 +1,48 @@
+"""Decides how Nodes are written.
+
+Source: pkg/registry/core/node/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.core.node import validation as node_validation
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext, show
+
+_NODE_WARNINGS = {
+    "configSource": "spec.configSource: the feature is no longer supported",
+    "externalID": "spec.externalID: deprecated since v1.11; this field is unused and ignored",
+}
+
+
+class NodeStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return node_validation.node_update_errors(new, old)
+
+
+class NodeStrategy(BuiltIn):
+    status = NodeStatus
+    asks_as_new = 1
+    field_labels = ("spec.unschedulable",)
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        node_validation.complete_cidrs(obj.setdefault("spec", {}))
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        node_validation.complete_cidrs(new.setdefault("spec", {}), old.get("spec") or {})
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return node_validation.node_errors(obj, strict=ctx.gates.enabled("StrictIPCIDRValidation"))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*self.validate(new, ctx), *node_validation.node_update_errors(new, old)]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        spec = obj.get("spec") or {}
+        return [text for name, text in _NODE_WARNINGS.items() if spec.get(name)]
+
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
+        found["spec.unschedulable"] = show(bool((obj.get("spec") or {}).get("unschedulable")))
+        return found

@@ -1,0 +1,114 @@
+"""Rules of nodes. Source: pkg/apis/core/validation/validation.go (ValidateNode, ValidateNodeUpdate), 1.36."""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.shared import addresses, amounts
+from kubeskew.apiserver.registry.shared.internal_values import node_address
+from kubeskew.apiserver.registry.shared.podtemplate.tolerations import taint_errors
+from kubeskew.apiserver.registry.shared.repeats import repeats
+
+_POSITIVE = "must be greater than zero"
+_ONE_SUBFIELD = "exactly one reference subfield must be non-nil"
+
+
+def complete_cidrs(spec: Object, old: Object | None = None) -> None:
+    """`podCIDR` is the first of `podCIDRs`, as conversion keeps it upstream."""
+    single = spec.get("podCIDR")
+    if single and (not spec.get("podCIDRs") or (old or {}).get("podCIDR") != single):
+        spec["podCIDRs"] = [single, *(spec.get("podCIDRs") or [])[1:]]
+    elif not single and spec.get("podCIDRs"):
+        spec["podCIDR"] = spec["podCIDRs"][0]
+
+
+def node_errors(node: Object, *, strict: bool = True) -> list[FieldError]:
+    """`strict`: CIDRs must be written the usual way (gate StrictIPCIDRValidation)."""
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    # Upstream gives taints the path of metadata.
+    errors = list(taint_errors(spec.get("taints") or [], "metadata.taints"))
+    errors += _amounts(status)
+    if spec.get("podCIDRs"):
+        errors += _cidr_errors(spec["podCIDRs"], "spec.podCIDRs", strict=strict)
+    return errors
+
+
+def _cidr_errors(cidrs: list[str], path: str, *, strict: bool) -> Iterator[FieldError]:
+    for position, cidr in enumerate(cidrs):
+        yield from addresses.cidr_errors(index(path, position), cidr, strict=strict)
+    if len(cidrs) < 2:
+        return
+    versions = [found.version for found in map(addresses.network, cidrs) if found is not None]
+    if set(versions) != {4, 6} or len(cidrs) > 2:
+        yield invalid(path, cidrs, "may specify no more than one CIDR for each IP family")
+    for position in sorted(repeats(cidrs)):
+        yield duplicate(index(path, position), cidrs[position])
+
+
+def _amounts(status: Object) -> Iterator[FieldError]:
+    for field in ("capacity", "allocatable"):
+        for name, text in sorted((status.get(field) or {}).items()):
+            yield from amounts.amount_errors(name, text, f"status.{field}.{name}")
+
+
+def node_update_errors(new: Object, old: Object) -> list[FieldError]:
+    """A change of a node, of its status too: kubelets write both."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    status = new.get("status") or {}
+    errors = list(_amounts(status))
+    seen: list[Object] = []
+    for position, address in enumerate(status.get("addresses") or ()):
+        if address in seen:
+            errors.append(duplicate(index("status.addresses", position), node_address(address)))
+        seen.append(address)
+    errors += _kept_errors(spec, before)
+    if spec.get("configSource") is not None:
+        errors += _config_errors(spec["configSource"], "spec.configSource", stored=False)
+    for name in ("assigned", "active", "lastKnownGood"):
+        source = (status.get("config") or {}).get(name)
+        if source is not None:
+            errors += _config_errors(source, f"status.config.{name}", stored=True)
+    errors += taint_errors(spec.get("taints") or [], "metadata.taints")
+    if (spec.get("externalID") or "") != (before.get("externalID") or ""):
+        errors.append(forbidden("spec.externalID", "may not be updated"))
+    capacity = ((status.get("nodeInfo") or {}).get("swap") or {}).get("capacity")
+    if capacity is not None and capacity <= 0:
+        errors.append(invalid("status.nodeInfo.swap.capacity", capacity, _POSITIVE))
+    return errors
+
+
+def _kept_errors(spec: Object, before: Object) -> Iterator[FieldError]:
+    cidrs, had = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
+    text = 'node updates may not change podCIDR except from "" to valid'
+    if had and len(cidrs) != len(had):
+        yield forbidden("spec.podCIDRs", text)
+    elif had:
+        changed = (one for one, other in zip(had, cidrs, strict=True) if one != other)
+        yield from (forbidden("spec.podCIDRs", text) for _ in changed)
+    if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+        text = 'node updates may not change providerID except from "" to valid'
+        yield forbidden("spec.providerID", text)
+
+
+def _config_errors(source: Object, path: str, *, stored: bool) -> Iterator[FieldError]:
+    """Where a kubelet's configuration was once found; `stored`: as the status tells it."""
+    config, at = source.get("configMap"), child(path, "configMap")
+    if config is None:
+        yield invalid(path, {"ConfigMap": source.get("configMap")}, _ONE_SUBFIELD)
+        return
+    for name in ("uid", "resourceVersion"):
+        if stored and not config.get(name):
+            yield required(child(at, name), f"{name} must be set in status")
+        elif not stored and config.get(name):
+            yield forbidden(child(at, name), f"{name} must not be set in spec")
+    for name, check in (
+        ("namespace", names.dns1123_label),
+        ("name", names.dns1123_subdomain),
+        ("kubeletConfigKey", names.config_key),
+    ):
+        value = config.get(name) or ""
+        if not value:
+            yield required(child(at, name), f"{name} must be set")
+        else:
+            yield from (invalid(child(at, name), value, text) for text in check(value))

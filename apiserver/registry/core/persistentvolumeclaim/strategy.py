@@ -1,0 +1,56 @@
+"""Decides how PersistentVolumeClaims are written.
+
+Source: pkg/registry/core/persistentvolumeclaim/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.core.persistentvolumeclaim import data_sources
+from kubeskew.apiserver.registry.generic.builtin import Returned, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared.volumes import claims as volumes_claims
+from kubeskew.apiserver.registry.shared.volumes.warnings import (
+    volume_claim_warnings,
+)
+
+_APPLIED_SINCE = 34
+
+_SHRINKS = "RecoverVolumeExpansionFailure"
+
+_CLASSES = "VolumeAttributesClass"
+
+
+class VolumeClaimStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        plural = ctx.version.minor >= _APPLIED_SINCE
+        return list(volumes_claims.status_errors(new, shrinks=ctx.gates.enabled(_SHRINKS), plural=plural))
+
+
+class VolumeClaimStrategy(Returned):
+    status = VolumeClaimStatus
+    asks_as_new = 2
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        obj["status"] = {"phase": "Pending"}
+        data_sources.settle(obj["spec"], {}, ctx.gates)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        data_sources.settle(new["spec"], old["spec"], ctx.gates)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(volumes_claims.claim_errors(obj["spec"], "spec", classes=ctx.gates.enabled(_CLASSES)))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        changes = volumes_claims.claim_update_errors(
+            new,
+            old,
+            shrinks=ctx.gates.enabled(_SHRINKS),
+            classes=ctx.gates.enabled(_CLASSES),
+            applied=ctx.version.minor >= _APPLIED_SINCE,
+        )
+        rules = self.validate(new, ctx)
+        return [*rules, *rules, *changes]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return volume_claim_warnings(obj)

@@ -1,0 +1,21 @@
+"""Makes the cells that `kubectl get` shows of PersistentVolumeClaim objects.
+
+Source: pkg/printers/internalversion/printers.go, 1.36.
+"""
+
+from kubeskew.apiserver.registry.tables.subjects import (
+    Cells,
+    Subject,
+    quantity,
+)
+from kubeskew.apiserver.registry.tables.volumes import _modes, _volume
+
+
+def persistent_volume_claim(subject: Subject) -> Cells:
+    volume = subject.text("spec", "volumeName")
+    return {
+        **_volume(subject),
+        "Volume": volume,
+        "Capacity": quantity(subject.at("status", "capacity", "storage")) if volume else "",
+        "Access Modes": _modes(subject.items("status", "accessModes")) if volume else "",
+    }

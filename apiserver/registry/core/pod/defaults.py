@@ -1,0 +1,69 @@
+"""Sets the defaults of Pod objects.
+
+Source: pkg/apis/core/v1/defaults.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.defaulting.context import (
+    DefaultingContext,
+    each,
+    fill_null,
+    struct,
+)
+from kubeskew.apiserver.registry.shared.podtemplate.defaults import _host_ports, pod_spec
+
+
+def pod(obj: Object, ctx: DefaultingContext) -> None:
+    """Pods only, not templates: requests follow limits, host ports follow container ports."""
+    spec = struct(obj, "spec")
+    pod_spec(spec, ctx)
+    fill_null(spec, enableServiceLinks=True)
+    for container in each(spec, "containers", "initContainers"):
+        _requests_from_limits(container)
+    if spec.get("hostNetwork"):
+        _host_ports(spec)
+    if ctx.gates.enabled("PodLevelResources"):
+        _pod_level_requests(spec)
+    if obj.get("status"):
+        _addresses(obj["status"])
+
+
+def _addresses(status: Object) -> None:
+    """What upstream's conversion makes of the one address and the many: the one wins where they differ."""
+    one, many = status.get("podIP"), status.get("podIPs")
+    if one and (not many or many[0].get("ip") != one):
+        status["podIPs"] = [{"ip": one}]
+    elif many and many[0].get("ip"):
+        status["podIP"] = many[0]["ip"]
+
+
+def _requests_from_limits(container: Object) -> None:
+    resources = container.get("resources") or {}
+    limits = resources.get("limits")
+    if limits:
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def _pod_level_requests(spec: Object) -> None:
+    resources = spec.get("resources") or {}
+    limits = resources.get("limits") or {}
+    requests = resources.get("requests") or {}
+    for name, limit in limits.items():
+        if name in requests:
+            continue
+        asked = [
+            one["resources"]["requests"][name]
+            for one in each(spec, "containers")
+            if name in ((one.get("resources") or {}).get("requests") or {})
+        ]
+        requests[name] = _sum(asked) if asked else limit
+    if requests:
+        resources["requests"] = requests
+
+
+def _sum(texts: list[str]) -> str:
+    total = Quantity.parse(texts[0])
+    for text in texts[1:]:
+        total = total + Quantity.parse(text)
+    return total.canonical()

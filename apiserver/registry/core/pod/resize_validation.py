@@ -1,0 +1,180 @@
+"""What may change through a pod's resize subresource.
+
+Source: pkg/apis/core/validation/validation.go (ValidatePodResize), 1.36.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.shared.podtemplate.annotations import MIRROR
+
+_FIELDS = ("containers", "initContainers")
+_MUTABLE = ("cpu", "memory")
+_QOS = "Pod QOS Class may not change as a result of resizing"
+_ONLY = "only cpu and memory resources are mutable"
+_REORDERED_SINCE = 34
+_SHRINKING_SINCE = 34
+_POD_TEXT_SINCE = 35
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeOptions:
+    """`pod_level`: the resources of the pod itself may change; `init`: those of all init containers."""
+
+    minor: int = 36
+    pod_level: bool = True
+    init: bool = True
+
+
+def resize_errors(
+    new: Object, old: Object, qos: tuple[str, str], options: ResizeOptions, faults: list[FieldError]
+) -> list[FieldError]:
+    """`qos`: classes of the new spec and the old. `faults`: those of the new spec itself."""
+    if MIRROR in (old["metadata"].get("annotations") or {}):
+        return [forbidden(ROOT, "static pods cannot be resized")]
+    if (old["spec"].get("os") or {}).get("name") == "windows":
+        return [forbidden(ROOT, "windows pods cannot be resized")]
+    pod_level = bool(_amounts(new["spec"]) or _amounts(old["spec"]))
+    if pod_level and not options.pod_level and options.minor < _POD_TEXT_SINCE:
+        return [forbidden(ROOT, "pods with pod-level resources cannot be resized")]
+    errors = list(faults)
+    if qos[0] != qos[1]:
+        errors.append(invalid("spec", (new.get("status") or {}).get("qosClass", ""), _QOS))
+    if not _is_supported(old):
+        errors.append(forbidden("spec", "Pod running on node without support for resize"))
+    munged = copy.deepcopy(new["spec"])
+    if pod_level:
+        if not options.pod_level:
+            gate = "InPlacePodLevelResourcesVerticalScalingEnabled"
+            what = "resize of pods with pod-level resources"
+            text = f"{what} is forbidden when {gate} feature gate is disabled"
+            return [*errors, forbidden(ROOT, text)]
+        errors += _pod_level_errors(munged, old["spec"])
+    if (old.get("status") or {}).get("nodeAllocatableResourceClaimStatuses"):
+        errors.append(forbidden("spec", "pods with node allocatable resource claims cannot be resized"))
+    order = list(_order_errors(new["spec"], old["spec"]))
+    if order:
+        return [*errors, *order]
+    errors += _container_errors(munged, new["spec"], old["spec"], options)
+    if not errors and munged != old["spec"]:
+        errors.append(forbidden("spec", _ONLY))
+    return errors
+
+
+def _amounts(spec: Object) -> Object:
+    resources = spec.get("resources") or {}
+    return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+
+
+def _is_supported(pod: Object) -> bool:
+    """Kubelets that resize report resources; an older one's running containers have none."""
+    for status in (pod.get("status") or {}).get("containerStatuses") or []:
+        if "running" in (status.get("state") or {}):
+            return "resources" in status
+    return True
+
+
+def _order_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    for field in _FIELDS:
+        after, before = new.get(field) or [], old.get(field) or []
+        at = f"spec.{field}"
+        if len(after) != len(before):
+            yield forbidden(at, f"{field} may not be added or removed on resize")
+            continue
+        for position, (one, other) in enumerate(zip(after, before, strict=True)):
+            if one.get("name") != other.get("name"):
+                text = f"{field} may not be renamed or reordered on resize"
+                yield forbidden(child(index(at, position), "name"), text)
+
+
+def _pod_level_errors(munged: Object, old: Object) -> Iterator[FieldError]:
+    before, after = old.get("resources"), munged.get("resources")
+    if before is not None and after is None:
+        yield forbidden("spec.resources", "pod-level resources cannot be removed")
+        return
+    for kind in ("requests", "limits"):
+        if set((before or {}).get(kind) or {}) - set((after or {}).get(kind) or {}):
+            yield forbidden(f"spec.resources.{kind}", f"pod-level resource {kind} cannot be removed")
+    _put_back(munged, old)
+    if munged.get("resources") != before:
+        yield forbidden("spec", "only cpu and memory resources are mutable at pod-level")
+
+
+def _container_errors(
+    munged: Object, new: Object, old: Object, options: ResizeOptions
+) -> Iterator[FieldError]:
+    """Each container's change; leaves in `munged` what should be as it was."""
+    for field in reversed(_FIELDS):
+        for position, (after, before) in enumerate(_pairs(new, old, field)):
+            if field == "containers" or options.init or before.get("restartPolicy") == "Always":
+                at = child(index(f"spec.{field}", position), "resources")
+                yield from _resource_errors(after, before, at, options)
+    for after, before in _pairs(munged, old, "containers"):
+        _put_back(after, before)
+        if after != before:
+            yield forbidden("spec", _ONLY)
+    for position, (after, before) in enumerate(_pairs(munged, old, "initContainers")):
+        yield from _init_errors(after, before, index("spec.initContainers", position), options)
+
+
+def _pairs(new: Object, old: Object, field: str) -> list[tuple[Object, Object]]:
+    return list(zip(new.get(field) or [], old.get(field) or [], strict=False))
+
+
+def _init_errors(after: Object, before: Object, path: str, options: ResizeOptions) -> Iterator[FieldError]:
+    changed, sidecar = after != before, before.get("restartPolicy") == "Always"
+    if not (sidecar or options.init):
+        if changed:
+            yield forbidden("spec", "resources for non-sidecar init containers are immutable")
+        return
+    _put_back(after, before)
+    if after != before and options.init:
+        yield forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
+    elif after != before:
+        yield forbidden("spec", "only cpu and memory resources for sidecar containers are mutable")
+    if changed and not sidecar:
+        for policy in before.get("resizePolicy") or []:
+            if policy.get("restartPolicy") == "RestartContainer":
+                what = "non-sidecar init containers with a resize policy of RestartContainer"
+                yield forbidden(path, f"{what} cannot be resized")
+
+
+def _resource_errors(new: Object, old: Object, path: str, options: ResizeOptions) -> Iterator[FieldError]:
+    after, before = new.get("resources") or {}, old.get("resources") or {}
+    for kind in ("requests", "limits"):
+        if set(before.get(kind) or {}) - set(after.get(kind) or {}):
+            yield forbidden(child(path, kind), f"resource {kind} cannot be removed")
+    if options.minor >= _SHRINKING_SINCE or _memory_policy(new) == "RestartContainer":
+        return
+    now, was = ((resources.get("limits") or {}).get("memory") for resources in (after, before))
+    at = key(child(path, "limits"), "memory")
+    if now is not None and was is None:
+        yield forbidden(at, "memory limits cannot be added unless resizePolicy is RestartContainer")
+    elif now is not None and was is not None and Quantity.parse(now) < Quantity.parse(was):
+        yield forbidden(at, "memory limits cannot be decreased unless resizePolicy is RestartContainer")
+
+
+def _memory_policy(container: Object) -> str:
+    for policy in container.get("resizePolicy") or []:
+        if policy.get("resourceName") == "memory":
+            return str(policy.get("restartPolicy") or "")
+    return "NotRequired"
+
+
+def _put_back(after: Object, before: Object) -> None:
+    """Take back a change of cpu and memory."""
+    resources = copy.deepcopy(after.get("resources") or {})
+    for kind in ("requests", "limits"):
+        amounts = {n: v for n, v in (resources.get(kind) or {}).items() if n not in _MUTABLE}
+        was = (before.get("resources") or {}).get(kind) or {}
+        amounts |= {name: was[name] for name in _MUTABLE if name in was}
+        resources.pop(kind, None)
+        if amounts:
+            resources[kind] = amounts
+    after.pop("resources", None)
+    if resources or "resources" in before:
+        after["resources"] = resources

@@ -1,0 +1,34 @@
+"""Decides how PodTemplates are written.
+
+Source: pkg/registry/core/podtemplate/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared.podtemplate import warnings as pod_warnings
+from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
+from kubeskew.apiserver.registry.shared.podtemplate.validation import template_errors
+
+
+class PodTemplateStrategy(Returned):
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return True
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._template_errors(obj, template_options(ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._template_errors(new, template_options(ctx, new, old))
+
+    def _template_errors(self, obj: Object, options: PodOptions) -> list[FieldError]:
+        return template_errors(obj.get("template") or {}, "template", options)
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return pod_warnings.template_warnings(obj.get("template") or {}, "template", ctx.version.minor)
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        changed = new["metadata"].get("generation") != old["metadata"].get("generation")
+        return self.warnings(new, ctx) if changed else []

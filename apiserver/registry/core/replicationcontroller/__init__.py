@@ -1,0 +1,1 @@
+"""Holds what is particular to the kind ReplicationController."""

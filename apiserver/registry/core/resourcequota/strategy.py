@@ -1,0 +1,30 @@
+"""Decides how ResourceQuotas are written.
+
+Source: pkg/registry/core/resourcequota/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.core.resourcequota import validation as resourcequota_validation
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+
+
+class QuotaStatus(SpecKeptStatus):
+    """What is used is the controller's and admission's to say."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(resourcequota_validation.status_errors(new.get("status") or {}))
+
+
+class QuotaStrategy(BuiltIn):
+    """The scopes never change."""
+
+    status = QuotaStatus
+    returns_deleted_object = True
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return resourcequota_validation.quota_errors(obj)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(resourcequota_validation.update_errors(new, old))

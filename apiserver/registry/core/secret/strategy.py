@@ -1,0 +1,50 @@
+"""Decides how Secrets are written.
+
+Source: pkg/registry/core/secret/strategy.go, 1.36.
+"""
+
+import base64
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, key, too_long
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, _data_size, _frozen
+from kubeskew.apiserver.registry.core.secret.validation import type_errors
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext, keep
+
+
+class SecretStrategy(BuiltIn):
+    """`stringData` is only a way to write `data`."""
+
+    field_labels = ("type",)
+    asks_as_new = 1
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        self._merge(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        self._merge(new)
+        if not new.get("type"):
+            keep(new, old, "type")
+
+    def _merge(self, obj: Object) -> None:
+        texts = obj.pop("stringData", None)
+        if texts:
+            data = obj["data"] = dict(obj.get("data") or {})
+            data.update({name: base64.b64encode(text.encode()).decode() for name, text in texts.items()})
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        data = obj.get("data") or {}
+        for name in sorted(data):
+            errors += [invalid(key("data", name), name, text) for text in names.config_key(name)]
+        if _data_size(obj, "data") > MAX_DATA_BYTES:
+            errors.append(too_long("data", MAX_DATA_BYTES))
+        return [*errors, *type_errors(obj, data)]
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors = []
+        if new.get("type") != old.get("type"):
+            errors.append(invalid("type", new.get("type") or "", "field is immutable"))
+        return [*errors, *_frozen(new, old, "data"), *self.validate(new, ctx)]

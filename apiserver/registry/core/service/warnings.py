@@ -1,0 +1,72 @@
+"""What is worth a warning in services and endpoints. Source: pkg/api/service/warnings.go, 1.36."""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import index
+from kubeskew.apiserver.registry.shared.addresses import cidr_warnings, ip_warnings
+
+_HINTS = "service.kubernetes.io/topology-aware-hints"
+_MODE = "service.kubernetes.io/topology-mode"
+_EXTERNAL_DEPRECATED_SINCE = 36
+_CLOSE_DEPRECATED_SINCE = 35
+
+
+def service_warnings(service: Object, minor: int) -> list[str]:
+    return list(_all(service, service["spec"], minor))
+
+
+def _all(service: Object, spec: Object, minor: int) -> Iterator[str]:
+    if _HINTS in (service["metadata"].get("annotations") or {}):
+        yield f"annotation {_HINTS} is deprecated, please use {_MODE} instead"
+    if spec.get("clusterIP") not in {None, "", "None"} and spec.get("type") != "ExternalName":
+        for position, text in enumerate(spec.get("clusterIPs") or ()):
+            yield from ip_warnings(index("spec.clusterIPs", position), text)
+    headless = spec.get("type") == "ClusterIP" and spec.get("clusterIP") == "None"
+    external = spec.get("externalIPs") or []
+    if headless:
+        yield from _headless(spec)
+    for position, text in enumerate(external):
+        yield from ip_warnings(index("spec.externalIPs", position), text)
+    by_name = spec.get("type") == "ExternalName"
+    if external and not headless and not by_name and minor >= _EXTERNAL_DEPRECATED_SINCE:
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if spec.get("loadBalancerIP"):
+        yield from ip_warnings("spec.loadBalancerIP", spec["loadBalancerIP"])
+    for position, text in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+        yield from cidr_warnings(index("spec.loadBalancerSourceRanges", position), text)
+    if by_name and external:
+        yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
+    if not by_name and spec.get("externalName"):
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
+    if spec.get("trafficDistribution") == "PreferClose" and minor >= _CLOSE_DEPRECATED_SINCE:
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
+
+
+def _headless(spec: Object) -> Iterator[str]:
+    if spec.get("loadBalancerIP"):
+        yield "spec.loadBalancerIP is ignored for headless services"
+    if spec.get("externalIPs"):
+        yield "spec.externalIPs is ignored for headless services"
+    if spec.get("sessionAffinity") != "None":
+        yield "spec.SessionAffinity is ignored for headless services"
+
+
+def status_warnings(service: Object) -> list[str]:
+    ingresses = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+    return [
+        text
+        for position, ingress in enumerate(ingresses)
+        if ingress.get("ip")
+        for text in ip_warnings(f"status.loadBalancer.ingress[{position}].ip", ingress["ip"])
+    ]
+
+
+def endpoint_warnings(endpoints: Object) -> list[str]:
+    return [
+        text
+        for number, subset in enumerate(endpoints.get("subsets") or ())
+        for field in ("addresses", "notReadyAddresses")
+        for position, address in enumerate(subset.get(field) or ())
+        for text in ip_warnings(f"subsets[{number}].{field}[{position}].ip", address.get("ip") or "")
+    ]

@@ -1,0 +1,44 @@
+"""Decides how ServiceAccounts are written.
+
+Source: pkg/registry/core/serviceaccount/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+
+_ENFORCING_DEPRECATED_SINCE = 32
+
+_ENFORCE = "kubernetes.io/enforce-mountable-secrets"
+
+_ENFORCED = (
+    f"metadata.annotations[{_ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access "
+    "to mounted secrets"
+)
+
+
+class ServiceAccountStrategy(BuiltIn):
+    """Of the secrets that it may mount, only names are kept."""
+
+    asks_as_new = 1
+    returns_deleted_object = True
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        self._keep_names(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        self._keep_names(new)
+
+    def _keep_names(self, obj: Object) -> None:
+        if obj.get("secrets"):
+            obj["secrets"] = [{"name": one["name"]} if one.get("name") else {} for one in obj["secrets"]]
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        told = ctx.version.minor >= _ENFORCING_DEPRECATED_SINCE
+        return [_ENFORCED] if told and _ENFORCE in (obj["metadata"].get("annotations") or {}) else []
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        had = _ENFORCE in (old["metadata"].get("annotations") or {})
+        return [] if had else self.warnings(new, ctx)

@@ -1,0 +1,91 @@
+"""Applies the defaults of a schema, then those of the kind.
+
+The schema's come from markers (`+default=`) and, for custom resources, from their definition.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.schema import Kind, Schema
+from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
+from kubeskew.apiserver.registry.index import defaulter_of
+
+Walk = Callable[[Any], None]
+
+
+def apply_defaults(obj: Object, schema: Schema, context: DefaultingContext) -> Object:
+    """Fill in what `obj`, normalised and in its schema's version, leaves out. Changes and returns `obj`."""
+    walk = schema_defaults(schema)
+    if walk is not None:
+        walk(obj)
+    defaulter = defaulter_of(schema.name)
+    if defaulter is not None:
+        defaulter(obj, context)
+    return obj
+
+
+@lru_cache(maxsize=4096)
+def schema_defaults(schema: Schema) -> Walk | None:
+    """What sets the defaults that the schema itself holds; None if there are none."""
+    return _walk(schema) if _has_defaults(schema, set()) else None
+
+
+def _has_defaults(schema: Schema | None, seen: set[int]) -> bool:
+    if schema is None or id(schema) in seen:
+        return False
+    seen.add(id(schema))
+    return _has_defaults(schema.items, seen) or any(
+        (field.has_default and _writes(field.default, pointer=field.pointer))
+        or _has_defaults(field.schema, seen)
+        for field in schema.fields.values()
+    )
+
+
+def _writes(default: Any, *, pointer: bool) -> bool:
+    """Whether a default shows: an empty one of a field that is no pointer does not."""
+    return pointer or default not in ("", 0, False, None)
+
+
+def _walk(schema: Schema) -> Walk:
+    if schema.kind is Kind.OBJECT:
+        return _walk_struct(schema)
+    items = schema.items
+
+    def each(value: Any) -> None:
+        inner = schema_defaults(items) if items is not None else None
+        if inner is None:
+            return
+        found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        for item in found:
+            inner(item)
+
+    return each
+
+
+def _walk_struct(schema: Schema) -> Walk:
+    own: dict[str, tuple[Any, bool]] = {}
+    nested: dict[str, Walk] = {}
+
+    def prepare() -> None:
+        for name, field in schema.fields.items():
+            if field.has_default and _writes(field.default, pointer=field.pointer):
+                own[name] = (field.default, field.pointer)
+            if (walk := schema_defaults(field.schema)) is not None:
+                nested[name] = walk
+
+    def run(value: Any) -> None:
+        if not isinstance(value, dict):
+            return
+        if not (own or nested):  # made late: schemas may be recursive
+            prepare()
+        for name, (default, pointer) in own.items():
+            if value.get(name) is None or (not pointer and value[name] in {"", 0}):
+                value[name] = copy.deepcopy(default)
+        for name, walk in nested.items():
+            if name in value:
+                walk(value[name])
+
+    return run

@@ -1,0 +1,34 @@
+"""Decides how FlowSchemas are written.
+
+Source: pkg/registry/flowcontrol/flowschema/strategy.go, 1.36.
+"""
+
+from typing import ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.flowcontrol.flowschema.validation import flow_schema_errors
+from kubeskew.apiserver.registry.flowcontrol.prioritylevelconfiguration.strategy import _note_level
+from kubeskew.apiserver.registry.flowcontrol.status import ConditionsOnly
+from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+
+
+class FlowSchemaStrategy(Counted):
+    """FlowSchema."""
+
+    status: ClassVar[type[Strategy]] = ConditionsOnly
+    asks_of_changes = False
+    asks_as_new = 1
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        _note_level(obj, ctx)
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if new.get("spec") != old.get("spec"):
+            _note_level(new, ctx)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(flow_schema_errors(obj))

@@ -1,0 +1,44 @@
+"""Decides how PriorityLevelConfigurations are written.
+
+Source: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go, 1.36.
+"""
+
+from typing import ClassVar
+
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.flowcontrol.prioritylevelconfiguration.validation import (
+    priority_level_errors,
+)
+from kubeskew.apiserver.registry.flowcontrol.status import ConditionsOnly
+from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+
+_GROUP = "flowcontrol.apiserver.k8s.io"
+
+
+class PriorityLevelStrategy(Counted):
+    """PriorityLevelConfiguration."""
+
+    status: ClassVar[type[Strategy]] = ConditionsOnly
+    asks_of_changes = False
+    asks_as_new = 1
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(priority_level_errors(obj))
+
+
+def _note_level(obj: Object, ctx: StrategyContext) -> None:
+    """The condition Dangling: whether the priority level is missing."""
+    name = ((obj.get("spec") or {}).get("priorityLevelConfiguration") or {}).get("name") or ""
+    found = ctx.get_entry(f"prioritylevelconfigurations.{_GROUP}", "", name) is not None
+    named = f'This FlowSchema references the PriorityLevelConfiguration object named "{name}"'
+    condition = {
+        "type": "Dangling",
+        "status": "False" if found else "True",
+        "lastTransitionTime": timestamp(ctx.now),
+        "reason": "Found" if found else "NotFound",
+        "message": f"{named} and it exists" if found else f"{named} but there is no such object",
+    }
+    obj["status"] = {"conditions": [condition]}

@@ -1,0 +1,26 @@
+"""Decides how the status of flowcontrol kinds is written: conditions only."""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.flowcontrol.status_validation import status_errors
+from kubeskew.apiserver.registry.generic.checked import OwnRules
+from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
+from kubeskew.apiserver.storage.encoding import copied
+
+
+class ConditionsOnly(OwnRules, StatusStrategy):
+    """All of the metadata stays as it was, whatever is sent."""
+
+    asks_of_changes = False
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        sent = new["metadata"]
+        held = {name: sent[name] for name in ("managedFields", "resourceVersion") if name in sent}
+        new["metadata"] = {**copied(old["metadata"]), **held}
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(status_errors(new.get("status") or {}))
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("metadata",), ("spec",))

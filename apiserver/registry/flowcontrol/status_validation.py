@@ -1,0 +1,26 @@
+"""Checks the conditions of FlowSchemas and PriorityLevelConfigurations.
+
+Source: pkg/apis/flowcontrol/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    duplicate,
+    index,
+    required,
+)
+
+
+def status_errors(status: Object) -> Iterator[FieldError]:
+    """Conditions have types, each another one."""
+    seen: set[str] = set()
+    for position, condition in enumerate(status.get("conditions") or []):
+        at, kind = f"{index('status.conditions', position)}.type", condition.get("type") or ""
+        if kind in seen:
+            yield duplicate(at, kind)
+        seen.add(kind)
+        if not kind:
+            yield required(at, "must not be empty")

@@ -1,0 +1,59 @@
+"""What several kinds have in common: a generation, and which metadata a status write leaves alone."""
+
+from typing import ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.go_roundtrip import always_written, zero
+from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
+
+
+class SpecKeptStatus(StatusStrategy):
+    """Status writes of kinds that never called ResetObjectMetaForStatus: metadata may change with them."""
+
+    kept_metadata: ClassVar[tuple[str, ...]] = ()
+
+
+class LabelsKeptStatus(StatusStrategy):
+    """As a deployment's: only labels stay."""
+
+    kept_metadata = ("labels",)
+
+    def reset_fields(self, ctx: StrategyContext) -> tuple[tuple[str, ...], ...]:
+        return (("spec",), ("metadata", "labels"))
+
+
+class BuiltIn(Strategy):
+    """A built-in kind: a new object has Go's zero value of its status, not none."""
+
+    status: ClassVar[type[Strategy]] = SpecKeptStatus
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_create(obj, ctx)
+        field = ctx.resource.schema.fields.get("status")
+        if field is not None and "status" in ctx.resource.subresources and always_written(field):
+            obj["status"] = zero(field.schema)
+
+
+class Counted(BuiltIn):
+    """A kind that counts its generations."""
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return True
+
+
+class Returned(BuiltIn):
+    """A kind without rules of its own whose DELETE answers with the object."""
+
+    returns_deleted_object = True
+
+
+class CreatedByUpdate(BuiltIn):
+    """A kind that a PUT may create."""
+
+    allow_create_on_update = True
+
+
+class CountedConditional(Counted):
+    """A kind whose updates must carry a resourceVersion as well."""
+
+    allow_unconditional_update = False

@@ -1,0 +1,47 @@
+"""Kinds whose own rules say all that is wrong with them, as upstream's Validate and ValidateUpdate do."""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+
+
+class OwnRules(Strategy):
+    """Nothing follows from the schema alone."""
+
+    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
+        return [*metadata, *self.validate(obj, ctx)]
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        return [*metadata, *self.validate_update(new, old, ctx)]
+
+    def as_new(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        """All that would be wrong with the object if it were new: many kinds ask that of changes too."""
+        return self.check_new(obj, ctx, self.metadata_errors(obj, ctx))
+
+
+class Checked(OwnRules, BuiltIn):
+    """A built-in kind with rules of its own."""
+
+
+class CheckedAsNew(Checked):
+    """A kind whose changes are looked at twice: as new objects, and as changes."""
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        return [*self.as_new(new, ctx), *metadata, *self.validate_update(new, old, ctx)]
+
+
+class WithoutMetadata(OwnRules):
+    """A kind that does not look at its metadata: only what holds for all is asked of it."""
+
+    def check_new(self, obj: Object, ctx: StrategyContext, metadata: list[FieldError]) -> list[FieldError]:
+        return self.validate(obj, ctx)
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        return self.validate_update(new, old, ctx)

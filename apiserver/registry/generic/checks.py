@@ -1,0 +1,67 @@
+"""What every kind is checked for before its own rules: metadata, structure, and fields whose gate is off."""
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.go_roundtrip import zero
+from kubeskew.apimachinery.schema import Kind
+from kubeskew.apimachinery.validation import names, object_meta
+from kubeskew.apiserver.decoding.empty_lists import forget_empty_lists
+from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
+from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+
+
+def drop_disabled_fields(registry: Registry, new: Object, old: Object | None) -> None:
+    """Take out what belongs to a gate that is off, unless the old object uses it."""
+    if registry.resource.custom:
+        return  # gates have no fields there, and what is known of a schema would outlive it
+    drop_disabled(new, old, registry.resource.schema, registry.services.world.gates)
+
+
+def complete(registry: Registry, obj: Object) -> None:
+    """Write the zero values that Go always writes of fields which the strategy took out (`status: {}`)."""
+    for name, field in registry.resource.schema.fields.items():
+        if not field.omit_empty and name not in obj and field.schema.kind is Kind.OBJECT:
+            obj[name] = zero(field.schema)
+
+
+def as_stored(registry: Registry, obj: Object) -> None:
+    """Take from an object what the way through upstream's store takes from it."""
+    if not registry.resource.custom:
+        forget_empty_lists(obj, registry.resource.schema)
+
+
+def check_new(registry: Registry, strategy: Strategy, obj: Object, ctx: StrategyContext) -> None:
+    """Raise 422 if a new object breaks a rule."""
+    found = strategy.metadata_errors(obj, ctx)
+    _raise(registry, obj, strategy.check_new(obj, ctx, found))
+    # Not every kind looks at its metadata; what holds for all comes last (rest.BeforeCreate).
+    metadata, segment, namespaced = obj["metadata"], names.path_segment, registry.resource.namespaced
+    if not found and strategy.looks_at_metadata(ctx):  # kinds have stricter rules for everything but names
+        _raise(registry, obj, object_meta.validate_object_name(metadata, segment))
+    else:
+        _raise(registry, obj, object_meta.validate_object_meta(metadata, namespaced, segment, core=False))
+
+
+def check_change(
+    registry: Registry, strategy: Strategy, new: Object, old: Object, ctx: StrategyContext
+) -> None:
+    """Raise 422 if a change breaks a rule."""
+    changed = object_meta.validate_object_meta_update(new["metadata"], old["metadata"])
+    namespaced = registry.resource.namespaced
+    common = object_meta.validate_object_meta(new["metadata"], namespaced, names.path_segment, core=False)
+    own = strategy.metadata_errors(new, ctx) * strategy.asks_as_new if strategy.asks_as_new else []
+    if strategy.asks_of_changes:
+        own += changed
+        if strategy.core_metadata:
+            own += object_meta.validate_standard_finalizers(new["metadata"])
+    _raise(registry, new, [*common, *changed, *strategy.check_change(new, old, ctx, own)])
+
+
+def _raise(registry: Registry, obj: Object, problems: list[FieldError]) -> None:
+    if problems:
+        kind = registry.kind
+        if registry.resource.custom:  # an object of another kind is called what it says it is
+            kind = errors.GroupKind(kind.group, obj.get("kind") or kind.kind)
+        raise errors.invalid(kind, obj["metadata"].get("name") or "", problems)

@@ -1,0 +1,156 @@
+"""Create an object.
+
+Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Create) and registry/rest/create.go, 1.36.
+"""
+
+from functools import partial
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.go_numbers import parse_uint
+from kubeskew.apiserver import admission
+from kubeskew.apiserver.authorization import refusal
+from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.http.request_info import RequestInfo
+from kubeskew.apiserver.registry.generic import checks
+from kubeskew.apiserver.registry.generic.owner_references import deduplicate
+from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.storage.encoding import dumps, loads
+from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.records import Change, Entry, Verb
+from kubeskew.apiserver.unreadable import UnreadableError, decoded
+
+_NAME_ATTEMPTS = 8  # for a generated name, with gate RetryGenerateName
+_MAX_GENERATED = 63 - 5
+
+
+async def create(registry: Registry, obj: Object, write: Write) -> Written:
+    """Write a new object (decoded, in the hub version, system metadata wiped); raises 409 if it exists.
+
+    Mutating admission sees the object once; what follows begins again with another name where a generated one
+    is taken.
+    """
+    services = registry.services
+    name = obj["metadata"].get("name") or ""
+    await services.admission.admit(registry.attributes(admission.CREATE, write, name, obj, None))
+    await beside(write.size, partial(deduplicate, obj, write.warnings, mutated=True))
+    metadata = obj["metadata"]  # admission may have made it anew
+    if metadata.get("name") or not metadata.get("generateName"):
+        return await _create(registry, obj, write)
+    admitted = dumps(obj)  # much cheaper than a copy that is hardly ever needed
+    for _ in range(_NAME_ATTEMPTS - 1 if services.world.gates.enabled("RetryGenerateName") else 0):
+        try:
+            return await _create(registry, obj, write)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        obj = loads(admitted)
+    return await _create(registry, obj, write)
+
+
+async def _create(registry: Registry, obj: Object, write: Write) -> Written:
+    work, store = partial(prepare, registry, obj, write), partial(_store, registry, obj, write)
+    return await registry.prepared(obj, registry.effort(write), work, store)
+
+
+async def _store(registry: Registry, obj: Object, write: Write) -> Written:
+    """Validate what is prepared, and write it."""
+    metadata, services = obj["metadata"], registry.services
+    if write.verb != "create":
+        _check_right(registry, write, metadata["name"])
+    await services.admission.validate(
+        registry.attributes(admission.CREATE, write, metadata["name"], obj, None)
+    )
+    if not write.dry_run:  # upstream's store says it, which a dry run does not reach
+        _check_no_revision(metadata)
+    checks.as_stored(registry, obj)
+    key = registry.key(write.namespace, metadata["name"])
+    value, stored_as = await services.codec.stored(registry.resource, obj)
+    if write.dry_run:
+        await services.store.refresh()
+        current = services.store.get(key)
+        if current is not None:
+            raise _exists(registry, current, metadata, write)
+        return Written(await services.codec.returned(registry.resource, obj, value), 0, None, created=True)
+    now = services.world.clock.now()
+    change = Change(Verb.CREATE, key, metadata["uid"], value, 0, write.author, now)
+    services.codec.expect(value, stored_as)
+    try:
+        event = await services.store.write(change)
+    except ConflictError as conflict:
+        raise _exists(registry, conflict.current, metadata, write) from None
+    services.codec.remember(event.revision, stored_as)
+    obj = await services.codec.returned(registry.resource, obj, value)
+    registry.learn(obj, event.revision)
+    obj["metadata"]["resourceVersion"] = str(event.revision)
+    return Written(obj, event.revision, value, created=True)
+
+
+def _check_right(registry: Registry, write: Write, name: str) -> None:
+    """Raise 403 unless who updates or applies may also create (withAuthorization in handlers/update.go)."""
+    resource = write.requested or registry.resource
+    group, version = resource.gvk[:2]
+    info = RequestInfo(
+        True, "", "create", group, version, resource.plural, write.subresource, write.namespace, name
+    )
+    decision = registry.services.authorizer.authorize(write.user, info)
+    if not decision.allowed:
+        raise refusal(write.user, info, decision.reason)
+
+
+def _check_no_revision(metadata: Object) -> None:
+    """Raise 500, as upstream, if a new object names a revision; what is no number is only dropped."""
+    revision = metadata.pop("resourceVersion", "")
+    if not revision:
+        return
+    try:
+        wrong = parse_uint(revision) != 0
+    except ValueError:
+        return
+    if wrong:
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+
+
+def prepare(registry: Registry, obj: Object, write: Write) -> None:
+    """Everything between admission and the store (rest.BeforeCreate); raises 422."""
+    ctx = registry.context(write)
+    strategy = registry.strategy
+    metadata = obj["metadata"]
+    metadata["creationTimestamp"] = timestamp(ctx.now)
+    metadata["uid"] = ctx.entropy.uid()
+    if registry.resource.namespaced:
+        metadata["namespace"] = write.namespace
+    else:
+        metadata.pop("namespace", None)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = metadata["generateName"][:_MAX_GENERATED] + ctx.entropy.suffix()
+    strategy.prepare_for_create(obj, ctx)
+    if strategy.counts_generation(ctx):
+        metadata["generation"] = 1
+    checks.drop_disabled_fields(registry, obj, None)
+    checks.complete(registry, obj)
+    checks.check_new(registry, strategy, obj, ctx)
+    write.warnings.extend(strategy.warnings(obj, ctx))
+
+
+def _exists(registry: Registry, current: Entry | None, metadata: Object, write: Write) -> StatusError:
+    """409; a name beside which the client asked for a generated one counts as generated, as upstream."""
+    error = errors.already_exists(registry.named(write), metadata["name"])
+    if metadata.get("generateName"):
+        error.message += ", the server was not able to generate a unique name for the object"
+        error.details = {**(error.details or {}), "retryAfterSeconds": 1}
+    if current is not None and _is_ending(current.value):
+        error.message = f"object is being deleted: {error.message}"
+    return error
+
+
+def _is_ending(value: bytes) -> bool:
+    # Objects that do not name the field anywhere need not be decoded.
+    if b'"deletionTimestamp"' not in value:
+        return False
+    try:
+        return bool(decoded(value)["metadata"].get("deletionTimestamp"))
+    except UnreadableError:
+        return False

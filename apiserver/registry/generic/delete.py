@@ -1,0 +1,202 @@
+"""Delete an object: at once, gracefully, or when its finalizers are gone.
+
+Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Delete) and registry/rest/delete.go, 1.36.
+"""
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.clock import later, parse_timestamp, timestamp
+from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apiserver import admission
+from kubeskew.apiserver.registry.generic import update as generic_update
+from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, settle
+from kubeskew.apiserver.registry.generic.registry import Registry
+from kubeskew.apiserver.registry.generic.strategy import Strategy
+from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.storage.failures import ConflictError
+from kubeskew.apiserver.storage.records import Entry
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+
+async def delete(registry: Registry, name: str, options: Object, write: Write) -> Written:
+    """Delete by `options` (DeleteOptions, checked); raises 400, 404 and 409."""
+
+    async def attempt(entry: Entry | None) -> Written:
+        if entry is None:
+            raise errors.not_found(registry.named(write), name)
+        await registry.prepare(entry)
+        return await _delete(registry, entry, options, write)
+
+    return await settle(registry.services.store, registry.requested_key(write.namespace, name), attempt)
+
+
+async def _delete(registry: Registry, entry: Entry, options: Object, write: Write) -> Written:
+    services, strategy = registry.services, registry.strategy
+    old = registry.object(entry)
+    check_preconditions(registry, entry, options)
+    new = registry.object(entry)
+    if strategy.is_graceful and old["metadata"].get("deletionTimestamp") and not _shorten(new, options):
+        return await _unchanged(registry, entry, old)
+    if not write.admitted:
+        write.options = options
+        attributes = registry.attributes(admission.DELETE, write, entry.key.name, None, old)
+        attributes.collection = write.collection
+        await services.admission.admit(attributes)
+        await services.admission.validate(attributes)
+    if strategy.is_kept(new):
+        return await _mark_kept(registry, entry, new, write)
+    _set_finalizers(strategy, new, options)
+    finalizers = bool(new["metadata"].get("finalizers"))
+    if strategy.is_graceful and not _has_had_its_grace(old):
+        period = _mark_graceful(registry, strategy, new, options)
+        if finalizers or period > 0:
+            return await _store_marked(registry, entry, new, write)
+        marked = await _store_marked(registry, entry, new, write)
+        return marked if write.dry_run else await _remove_marked(registry, entry, marked, write)
+    if finalizers:
+        mark(registry, new, 0)
+        return await _store_marked(registry, entry, new, write)
+    return await _remove(registry, entry, old, write)
+
+
+def check_preconditions(registry: Registry, entry: Entry, options: Object) -> None:
+    """Raise 409 if the object is not the one that was meant."""
+    wanted = options.get("preconditions") or {}
+    what = GroupResource(registry.resource.group, registry.resource.kind)  # upstream names the kind here
+    uid, revision = wanted.get("uid"), wanted.get("resourceVersion")
+    if registry.strategy.keeps_itself:
+        found = {"UID": (uid, entry.uid), "ResourceVersion": (revision, str(entry.revision))}
+        for part, (meant, is_) in found.items():
+            if meant is not None and meant != is_:
+                why = f"Precondition failed: {part} in precondition: {meant}, {part} in object meta: {is_}"
+                raise errors.conflict(registry.resource.group_resource, entry.key.name, why)
+    if uid is not None and uid != entry.uid:
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({entry.uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(what, entry.key.name, why)
+    if revision is not None and revision != str(entry.revision):
+        why = (
+            f"the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in "
+            f"record ({entry.revision}). The object might have been modified"
+        )
+        raise errors.conflict(what, entry.key.name, why)
+
+
+def mark(registry: Registry, obj: Object, seconds: int) -> None:
+    """Note that `obj` is being deleted; nothing changes if that stands there already."""
+    metadata = obj["metadata"]
+    if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation"):
+        metadata["generation"] += 1
+    if not metadata.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = timestamp(later(registry.services.world.clock.now(), seconds))
+    metadata["deletionGracePeriodSeconds"] = seconds
+
+
+def _mark_graceful(registry: Registry, strategy: Strategy, obj: Object, options: Object) -> int:
+    """Mark with the strategy's grace, or with what `_shorten` has left of it; gives the seconds."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        mark(registry, obj, strategy.graceful_period(obj, options))
+    seconds: int = metadata.get("deletionGracePeriodSeconds") or 0
+    return seconds
+
+
+def _has_had_its_grace(obj: Object) -> bool:
+    """Whether `obj` is being deleted and no grace is left to it.
+
+    It is still there because it has finalizers, or because the server ended between marking and removing it.
+    """
+    metadata = obj["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and not metadata.get("deletionGracePeriodSeconds")
+
+
+def _shorten(obj: Object, options: Object) -> bool:
+    """Bring the end of an object that is being deleted nearer; False if these options do not."""
+    if _has_had_its_grace(obj):
+        return True
+    metadata, asked = obj["metadata"], options.get("gracePeriodSeconds")
+    granted = _not_negative(metadata["deletionGracePeriodSeconds"])
+    if asked is None or _not_negative(asked) >= granted:
+        return False
+    wanted = _not_negative(asked)
+    begun = later(parse_timestamp(metadata["deletionTimestamp"]), -granted)
+    metadata["deletionTimestamp"] = timestamp(later(begun, wanted))
+    metadata["deletionGracePeriodSeconds"] = wanted
+    return True
+
+
+def _not_negative(seconds: int) -> int:
+    """The grace that is meant: one second if less than none is asked for."""
+    return 1 if seconds < 0 else seconds
+
+
+def _set_finalizers(strategy: Strategy, obj: Object, options: Object) -> None:
+    """Put in or take out the garbage collector's finalizers as the propagation asks."""
+    policy = propagation(strategy, obj, options)
+    old = obj["metadata"].get("finalizers") or []
+    new = [name for name in old if name not in {ORPHAN, FOREGROUND}]
+    new += {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, [])
+    if set(new) == set(old):
+        return
+    if new:
+        obj["metadata"]["finalizers"] = new
+    else:
+        obj["metadata"].pop("finalizers", None)
+
+
+def propagation(strategy: Strategy, obj: Object, options: Object) -> str:
+    """Background, Foreground or Orphan: as asked, else as the finalizers say, else as the kind does."""
+    if options.get("orphanDependents") is not None:
+        return "Orphan" if options["orphanDependents"] else "Background"
+    if options.get("propagationPolicy"):
+        return str(options["propagationPolicy"])
+    finalizers = obj["metadata"].get("finalizers") or []
+    for name, policy in ((ORPHAN, "Orphan"), (FOREGROUND, "Foreground")):
+        if name in finalizers:
+            return policy
+    return strategy.default_propagation
+
+
+async def _mark_kept(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+    """Begin the end of an object that its own spec keeps: a namespace."""
+    old_timestamp = new["metadata"].get("deletionTimestamp")
+    if old_timestamp:
+        return await _unchanged(registry, entry, new)
+    new["metadata"]["deletionTimestamp"] = timestamp(registry.services.world.clock.now())
+    return await _store_marked(registry, entry, new, write)
+
+
+async def _store_marked(registry: Registry, entry: Entry, new: Object, write: Write) -> Written:
+    registry.strategy.mark_deleted(new, registry.context(write))
+    if new == registry.object(entry):
+        return await _unchanged(registry, entry, new)
+    return await generic_update.store(registry, entry, new, write)
+
+
+async def _unchanged(registry: Registry, entry: Entry, obj: Object) -> Written:
+    """Answer with the object as it is; raises ConflictError if it has become another one."""
+    await confirm(registry.services.store, entry)
+    return Written(obj, entry.revision, entry.value)
+
+
+async def _remove_marked(registry: Registry, entry: Entry, marked: Written, write: Write) -> Written:
+    """Delete what has been marked without grace, whoever changes it meanwhile; its end is no error either."""
+    while True:
+        current = registry.services.store.get(entry.key)
+        if current is None or current.uid != entry.uid:
+            return marked
+        try:
+            return await _remove(registry, current, registry.object(current), write)
+        except ConflictError:
+            await registry.services.store.refresh()
+
+
+async def _remove(registry: Registry, entry: Entry, last: Object, write: Write) -> Written:
+    """Delete for good; `last` is the object as the client sees it go."""
+    if not write.dry_run:
+        await generic_update.remove(registry, entry, write)
+    last["metadata"]["resourceVersion"] = str(entry.revision)
+    return Written(last, entry.revision, None, deleted=True)

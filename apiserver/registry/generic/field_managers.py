@@ -1,0 +1,48 @@
+"""Who owns which field of an object: a resource's field manager, over the schemas of all its versions."""
+
+from typing import TYPE_CHECKING
+
+from kubeskew.apimachinery import conversion
+from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.resources import GroupVersionKind, Resource
+from kubeskew.apimachinery.schema import Schema
+from kubeskew.apiserver.apply.managedfields import FieldManager
+from kubeskew.apiserver.registry.generic import manager_versions
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.services import Services
+
+MAX_MANAGER = 128
+
+
+def field_manager(services: "Services", resource: Resource) -> FieldManager:
+    """The field manager of a resource; it knows the schema of every registered version."""
+
+    def schema_for(api_version: str) -> Schema | None:
+        group, _, version = api_version.rpartition("/")
+        found = services.table.by_kind(group, version, resource.kind)
+        if found is None and resource.custom:  # to whom no other version is merely not registered
+            raise StatusError(500, "", f"request to convert CR to an invalid group/version: {api_version}")
+        return found.schema if found else None
+
+    def convert(obj: Object, api_version: str) -> Object:
+        group, _, version = api_version.rpartition("/")
+        target = services.table.by_kind(group, version, resource.kind)
+        known = manager_versions.converted(obj, target) if target is not None else None
+        if known is not None:
+            return known
+        return conversion.convert(obj, GroupVersionKind(group, version, resource.kind), services.table)
+
+    return FieldManager(schema_for, convert, blank=not resource.custom)
+
+
+def manager_name(field_manager_param: str, user_agent: str) -> str:
+    """The manager of a write: as the client says, else the first word of its user agent."""
+    return field_manager_param or _product(user_agent)
+
+
+@remembered(256)
+def _product(user_agent: str) -> str:
+    name = "".join(char for char in user_agent.split("/", 1)[0][:MAX_MANAGER] if char.isprintable())
+    return name or "unknown"

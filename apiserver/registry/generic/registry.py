@@ -1,0 +1,256 @@
+"""One resource, whatever its kind: keys, strategies, contexts, and reading it from the store.
+
+The verbs that write are functions in `creating`, `updating` and `deleting`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.errors import (
+    GroupKind,
+    GroupResource,
+    Object,
+    StatusError,
+    bad_request,
+    internal,
+    not_found,
+)
+from kubeskew.apimachinery.resources import Resource
+from kubeskew.apimachinery.validation.names import path_segment
+from kubeskew.apiserver.admission import Attributes
+from kubeskew.apiserver.apiextensions.instances import InstanceStatusStrategy, InstanceStrategy
+from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.apply.managedfields import FieldSet
+from kubeskew.apiserver.caching.generations import Generations
+from kubeskew.apiserver.caching.offload import beside
+from kubeskew.apiserver.registry.generic.field_managers import field_manager
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.generic.writes import Write, Written
+from kubeskew.apiserver.registry.index import strategy_of
+from kubeskew.apiserver.storage.encoding import loads
+from kubeskew.apiserver.storage.records import Entry, Key
+from kubeskew.apiserver.unreadable import GATE, UnreadableError, corrupt, failed_list, object_of, stored_path
+
+if TYPE_CHECKING:
+    from kubeskew.apiserver.services import Services
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = 100_000  # labels and fields of that many revisions, twice
+
+
+class Selectable(NamedTuple):
+    """What selectors look at."""
+
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
+
+
+class Registry:
+    """The generic registry of one resource; `resource` is its hub version."""
+
+    def __init__(self, services: "Services", resource: Resource) -> None:
+        self.services = services
+        self.resource = resource
+        if isinstance(resource, CustomResource):
+            self.strategy: Strategy = InstanceStrategy(resource)
+            status: Strategy = InstanceStatusStrategy(resource)
+        else:
+            self.strategy = strategy_of(resource.group_resource)()
+            status = self.strategy.status()
+        self._subresources: dict[str, Strategy] = {"": self.strategy, "status": status}
+        for name, strategy in self.strategy.subresources.items():
+            self._subresources[name] = strategy()
+        self._selectable: Generations[int, Selectable] = Generations(_REMEMBERED)
+        self._under_way: dict[str, Object] = {}  # by uid
+        self._preparing = asyncio.Lock()
+        self._reset: dict[str, FieldSet] = {}
+        self.field_manager = field_manager(services, resource)
+
+    @property
+    def kind(self) -> GroupKind:
+        return self.resource.group_kind
+
+    def strategy_of(self, subresource: str) -> Strategy:
+        """The strategy of a subresource that has the object itself as its body."""
+        return self._subresources.get(subresource, self.strategy)
+
+    def named(self, write: Write) -> GroupResource:
+        """What answers call the resource: what the request called it (events are in two groups)."""
+        return (write.requested or self.resource).group_resource
+
+    def key(self, namespace: str, name: str) -> Key:
+        return Key(self.resource.storage_resource, namespace if self.resource.namespaced else "", name)
+
+    def requested_key(self, namespace: str, name: str) -> Key:
+        """The key of the object that a request names; raises 400 if nothing can be called so."""
+        if texts := path_segment(name):
+            raise bad_request(f"Name parameter invalid: {field.show(name)}: {';'.join(texts)}")
+        return self.key(namespace, name)
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def entry(self, namespace: str, name: str) -> Entry:
+        """The current object; raises 400 and 404."""
+        entry = self.services.store.get(self.requested_key(namespace, name))
+        if entry is None:
+            raise not_found(self.resource.group_resource, name)
+        return entry
+
+    async def prepare(self, entry: Entry | None) -> None:
+        """Have `object` be able to read the entry, of versions that a webhook converts."""
+        if self.resource.custom and entry is not None:
+            await self.services.codec.prepare(self.resource, [(entry.value, entry.revision)])
+
+    def object(self, entry: Entry) -> Object:
+        """The object of an entry in the hub version, fresh, with its resourceVersion."""
+        try:
+            return self.services.codec.object(self.resource, entry.value, entry.revision)
+        except UnreadableError as error:
+            raise self.unreadable(entry, error) from None
+
+    def unreadable(self, entry: Entry, error: UnreadableError) -> StatusError:
+        """The answer to who reads `entry`, which cannot be read."""
+        key = entry.key
+        log.warning("%s %s at %d cannot be read: %s", key.resource, key.path, entry.revision, error.text)
+        if not self.tells_corruption:
+            return error
+        return internal(corrupt(self.stored_path(key), error, entry.revision))
+
+    def unreadable_list(self, entries: Iterable[Entry]) -> StatusError | None:
+        """The answer to a list of `entries`; None if all of them can be read."""
+        errors: list[tuple[str, UnreadableError, int]] = []
+        for entry in entries:
+            try:
+                self.services.codec.served(self.resource, entry.value, entry.revision)
+            except UnreadableError as error:
+                errors.append((self.stored_path(entry.key), error, entry.revision))
+                if not self.tells_corruption:
+                    break
+        if not errors:
+            return None
+        path, first, revision = errors[0]
+        log.warning("%s at %d cannot be read: %s", path, revision, first.text)
+        if self.tells_corruption:
+            return failed_list(self.resource.group_resource, errors, self.services.world.version.minor)
+        return internal(f'unable to transform key "{path}": {first.text}') if first.altered else first
+
+    @property
+    def tells_corruption(self) -> bool:
+        """Whether answers name the objects that cannot be read, and deletions may ignore that."""
+        gates = self.services.world.gates
+        return gates.knows(GATE) and gates.enabled(GATE)
+
+    def stored_path(self, key: Key) -> str:
+        """The key of an object in upstream's store."""
+        return stored_path(self.resource.group_resource, key, custom=self.resource.custom)
+
+    def selectable(self, value: bytes, revision: int) -> Selectable:
+        """Labels and fields of the object that `value` was at `revision`."""
+        found = self._selectable.get(revision)
+        if found is None:
+            found = self.learn(loads(self.services.codec.served(self.resource, value, revision)), revision)
+        return found
+
+    def learn(self, obj: Object, revision: int) -> Selectable:
+        """Remember the labels and fields of an object that is at hand anyway."""
+        labels = obj["metadata"].get("labels") or {}
+        found = Selectable(dict(labels), self.strategy.fields(obj))
+        self._selectable.put(revision, found)
+        return found
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def effort(self, write: Write, stored: int = 0) -> int:
+        """What preparing the write takes, as if it were about so many bytes; `stored` are those of now."""
+        weight = self.strategy_of(write.subresource).weight
+        return max(write.size, stored) * weight + self.strategy.effort
+
+    async def prepared(
+        self, obj: Object, effort: int, work: Callable[[], None], store: Callable[[], Awaitable[Written]]
+    ) -> Written:
+        """What `store` makes of `obj` once `work` has prepared it.
+
+        Others see an object of an exclusive kind from then on.
+        """
+        if not self.strategy.exclusive:
+            await beside(effort, work)
+            return await store()
+        async with self._preparing:
+            if self.services.log.shared:
+                await self.services.store.refresh()
+            await beside(effort, work)
+            uid = obj["metadata"]["uid"]
+            self._under_way[uid] = obj
+        try:
+            return await store()
+        finally:
+            if self._under_way.get(uid) is obj:
+                del self._under_way[uid]
+
+    def context(self, write: Write) -> StrategyContext:
+        """What the strategy sees of the world, for one write."""
+        world = self.services.world
+        return StrategyContext(
+            world.version,
+            world.gates,
+            world.clock.now(),
+            world.entropy,
+            self.services.table,
+            self.resource,
+            write.user,
+            self._objects,
+            self._object,
+            write.subresource,
+            self.services.service_ip_range,
+            write.group,
+            write.verb,
+            self.services.authorizer.authorize,
+            write.dry_run,
+            write.warnings.extend,
+        )
+
+    def reset_fields(self, write: Write) -> FieldSet:
+        """What a write through its subresource cannot come to own."""
+        found = self._reset.get(write.subresource)
+        if found is None:
+            strategy = self.strategy_of(write.subresource)
+            found = FieldSet.of_fields(strategy.reset_fields(self.context(write)))
+            self._reset[write.subresource] = found
+        return found
+
+    def attributes(
+        self, operation: str, write: Write, name: str, obj: Object | None, old: Object | None
+    ) -> Attributes:
+        """The write as admission sees it."""
+        return Attributes(
+            operation,
+            self.resource,
+            write.subresource,
+            write.namespace,
+            name,
+            obj,
+            old,
+            write.user,
+            write.dry_run,
+            write.requested,
+            write.options,
+            write.warnings,
+            write.annotations,
+            size=write.size,
+        )
+
+    # Another resource's objects as stored, undecoded: strategies look at few, stable fields of them.
+
+    def _objects(self, resource: str, namespace: str | None) -> Iterator[Object]:
+        for entry in self.services.store.list(resource, namespace).entries:
+            yield object_of(entry)
+        if self._under_way and resource == self.resource.storage_resource:
+            yield from tuple(self._under_way.values())
+
+    def _object(self, resource: str, namespace: str, name: str) -> Object | None:
+        entry = self.services.store.get(Key(resource, namespace, name))
+        return object_of(entry) if entry else None

@@ -1,0 +1,29 @@
+"""Makes the cells that `kubectl get` shows of ClusterCIDR objects.
+
+Source: pkg/printers/internalversion/printers.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.registry.tables.subjects import (
+    NONE,
+    Cells,
+    Subject,
+    joined,
+    selector,
+)
+
+
+def cluster_cidr(subject: Subject) -> Cells:
+    return {
+        "PerNodeHostBits": str(subject.number("spec", "perNodeHostBits")),
+        "IPv4": subject.text("spec", "ipv4", default=NONE),
+        "IPv6": subject.text("spec", "ipv6", default=NONE),
+        "NodeSelector": _node_selector(subject.items("spec", "nodeSelector", "nodeSelectorTerms")),
+    }
+
+
+def _node_selector(terms: list[Object]) -> str:
+    """The terms' expressions as selector text (from memory)."""
+    return joined(
+        [selector({"matchExpressions": term.get("matchExpressions") or []}) for term in terms], NONE
+    )

@@ -1,0 +1,47 @@
+"""Checks IPAddresses.
+
+Source: pkg/apis/networking/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    invalid,
+    required,
+)
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.shared import addresses
+from kubeskew.apiserver.registry.shared.references import segment_errors
+
+
+def address_name_texts(name: str) -> list[str]:
+    """The name of an IPAddress: an address as Go writes it."""
+    faults = addresses.ip_errors("", name, strict=True)
+    shown = addresses.parse(name)
+    if not faults and str(shown) != name:
+        return [f'must be in canonical form ("{shown}")']
+    return [fault.detail for fault in faults]
+
+
+def address_errors(spec: Object) -> Iterator[FieldError]:
+    """The spec of an IPAddress: whose it is."""
+    parent, path = spec.get("parentRef"), "spec.parentRef"
+    if parent is None:
+        yield required(path)
+        return
+    group, namespace = parent.get("group") or "", parent.get("namespace") or ""
+    if group:
+        yield from (invalid(child(path, "group"), group, text) for text in names.dns1123_subdomain(group))
+    yield from segment_errors(parent, path, "resource", "name")
+    at = child(path, "namespace")
+    yield from (invalid(at, namespace, text) for text in names.path_segment(namespace))
+
+
+def address_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    after, before = ((one.get("spec") or {}).get("parentRef") for one in (new, old))
+    if after != before:
+        yield invalid("spec.parentRef", after, IMMUTABLE)

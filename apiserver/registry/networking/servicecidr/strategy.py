@@ -1,0 +1,26 @@
+"""Decides how ServiceCIDRs are written.
+
+Source: pkg/registry/networking/servicecidr/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.networking.servicecidr import validation as servicecidr_validation
+
+
+class ServiceCIDRStrategy(CheckedAsNew):
+    """Its status is not kept from those who write the rest."""
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        """Nothing is reset."""
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        """Nothing is reset."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(servicecidr_validation.service_range_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(servicecidr_validation.service_range_update_errors(new, old))

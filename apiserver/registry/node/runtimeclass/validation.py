@@ -1,0 +1,50 @@
+"""Checks RuntimeClasses.
+
+Source: pkg/apis/node/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    duplicate,
+    index,
+    invalid,
+)
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.shared import amounts
+from kubeskew.apiserver.registry.shared.podtemplate.tolerations import toleration_errors
+from kubeskew.apiserver.registry.shared.repeats import repeats
+
+
+def runtime_class_errors(obj: Object) -> Iterator[FieldError]:
+    handler = obj.get("handler") or ""
+    yield from (invalid("handler", handler, text) for text in names.dns1123_label(handler))
+    overhead = obj.get("overhead")
+    if overhead is not None:
+        limits = {"limits": overhead.get("podFixed") or {}}  # checked, and shown, as a container's limits
+        yield from amounts.requirement_errors(limits, set(), "overhead")
+    scheduling = obj.get("scheduling")
+    if scheduling is not None:
+        yield from _scheduling_errors(scheduling, "scheduling")
+
+
+def _scheduling_errors(scheduling: Object, path: str) -> Iterator[FieldError]:
+    at = child(path, "nodeSelector")
+    selector = scheduling.get("nodeSelector") or {}
+    for name in sorted(selector):
+        yield from (invalid(at, name, text) for text in names.qualified_name(name))
+        yield from (invalid(at, selector[name], text) for text in names.label_value(selector[name]))
+    tolerations = scheduling.get("tolerations") or []
+    at = child(path, "tolerations")
+    yield from toleration_errors(tolerations, at)
+    for position in sorted(repeats(frozenset(toleration.items()) for toleration in tolerations)):
+        yield duplicate(index(at, position), tolerations[position])
+
+
+def runtime_class_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    if new.get("handler") != old.get("handler"):
+        yield invalid("handler", new.get("handler") or "", IMMUTABLE)

@@ -1,0 +1,36 @@
+"""Decides how PodDisruptionBudgets are written.
+
+Source: pkg/registry/policy/poddisruptionbudget/strategy.go, 1.36.
+"""
+
+from typing import ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import CountedConditional, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.checked import WithoutMetadata
+from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
+from kubeskew.apiserver.registry.policy.poddisruptionbudget import (
+    validation as poddisruptionbudget_validation,
+)
+
+
+class BudgetStatus(WithoutMetadata, SpecKeptStatus):
+    """Conditions and counts."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(poddisruptionbudget_validation.status_errors(new.get("status") or {}))
+
+
+class BudgetStrategy(WithoutMetadata, CountedConditional):
+    status: ClassVar[type[Strategy]] = BudgetStatus
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(poddisruptionbudget_validation.budget_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(
+            poddisruptionbudget_validation.budget_errors(
+                new.get("spec") or {}, lenient=poddisruptionbudget_validation.is_lenient(old)
+            )
+        )

@@ -1,0 +1,62 @@
+"""Rules of pod disruption budgets.
+
+Source: k8s.io/kubernetes/pkg/apis/policy/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid, not_supported
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.shared import conditions, selectors
+from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
+
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+def budget_errors(spec: Object, *, lenient: bool = False) -> Iterator[FieldError]:
+    """`lenient`: values of the selector may be no label values, as they were before."""
+    path = "spec"
+    least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+    if least is not None and most is not None:
+        yield invalid(path, _shown(spec), "minAvailable and maxUnavailable cannot be both set")
+    for name, amount in (("minAvailable", least), ("maxUnavailable", most)):
+        if amount is not None:
+            yield from share_errors(amount, child(path, name))
+    faults = selectors.selector_errors(spec.get("selector") or {}, child(path, "selector"))
+    yield from (fault for fault in faults if not (lenient and ".values[" in fault.path))
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _POLICIES:
+        yield not_supported(child(path, "unhealthyPodEvictionPolicy"), policy, _POLICIES)
+
+
+def is_lenient(old: Object) -> bool:
+    """Whether the selector that is stored breaks the rules already."""
+    return any(selectors.selector_errors((old.get("spec") or {}).get("selector") or {}, ""))
+
+
+def share_errors(amount: int | str, path: str) -> Iterator[FieldError]:
+    """A number or a percentage, of at most the whole."""
+    if isinstance(amount, int):
+        if amount < 0:
+            yield invalid(path, amount, NOT_NEGATIVE)
+        return
+    texts = names.percent(amount)
+    yield from (invalid(path, amount, text) for text in texts)
+    if not texts and int(amount[:-1]) > 100:
+        yield invalid(path, amount, "must not be greater than 100%")
+
+
+def _shown(spec: Object) -> Object:
+    """The spec as a field error shows upstream's internal type."""
+    fields = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+    return {name[:1].upper() + name[1:]: spec.get(name) for name in fields}
+
+
+def status_errors(status: Object) -> Iterator[FieldError]:
+    yield from conditions.condition_errors(status.get("conditions") or [], "status.conditions")
+    for name in _COUNTS:
+        count = status.get(name) or 0
+        if count < 0:
+            yield invalid(child("status", name), count, NOT_NEGATIVE)

@@ -1,0 +1,106 @@
+"""Roles and bindings.
+
+Source: k8s.io/kubernetes/pkg/apis/rbac/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery import field
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.shared.selectors import selector_errors
+
+_GROUP = "rbac.authorization.k8s.io"
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+
+
+def role(obj: Object, *, namespaced: bool) -> list[FieldError]:
+    """A Role or ClusterRole."""
+    found: list[FieldError] = []
+    for position, rule in enumerate(obj.get("rules") or ()):
+        found += _rule(rule, f"rules[{position}]", namespaced=namespaced)
+    aggregation = obj.get("aggregationRule")
+    if aggregation is not None and not namespaced:
+        found += _aggregation(aggregation)
+    return found
+
+
+def _rule(rule: Object, path: str, *, namespaced: bool) -> Iterator[FieldError]:
+    urls = rule.get("nonResourceURLs") or []
+    if not rule.get("verbs"):
+        yield field.required(f"{path}.verbs", "verbs must contain at least one value")
+    if urls:
+        if namespaced:
+            why = "namespaced rules cannot apply to non-resource URLs"
+            yield field.invalid(f"{path}.nonResourceURLs", urls, why)
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            why = "rules cannot apply to both regular resources and non-resource URLs"
+            yield field.invalid(f"{path}.nonResourceURLs", urls, why)
+        return
+    if not rule.get("apiGroups"):
+        yield field.required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+    if not rule.get("resources"):
+        yield field.required(f"{path}.resources", "resource rules must supply at least one resource")
+
+
+def _aggregation(aggregation: Object) -> Iterator[FieldError]:
+    path, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors") or []
+    if not selectors:
+        why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        yield field.required(path, why)
+    for position, selector in enumerate(selectors):
+        wrong = list(selector_errors(selector, f"{path}[{position}]"))
+        yield from wrong
+        if wrong:
+            yield field.invalid(f"{path}[{position}]", None, "invalid label selector.")
+
+
+def binding(obj: Object, *, namespaced: bool) -> list[FieldError]:
+    """A RoleBinding or ClusterRoleBinding."""
+    kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
+    found = list(_reference(obj.get("roleRef") or {}, kinds))
+    for position, subject in enumerate(obj.get("subjects") or ()):
+        found += _subject(subject, f"subjects[{position}]", namespaced=namespaced)
+    return found
+
+
+def binding_update(new: Object, old: Object, *, namespaced: bool) -> list[FieldError]:
+    """A binding stays with its role."""
+    found = binding(new, namespaced=namespaced)
+    if new.get("roleRef") != old.get("roleRef"):
+        reference = new.get("roleRef") or {}
+        fields = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+        shown = {name: reference.get(own) or "" for name, own in fields}
+        found.append(field.invalid("roleRef", shown, "cannot change roleRef"))
+    return found
+
+
+def _reference(reference: Object, kinds: tuple[str, ...]) -> Iterator[FieldError]:
+    group, kind, name = (reference.get(each) or "" for each in ("apiGroup", "kind", "name"))
+    if group != _GROUP:
+        yield field.not_supported("roleRef.apiGroup", group, (_GROUP,))
+    if kind not in kinds:
+        yield field.not_supported("roleRef.kind", kind, kinds)
+    if not name:
+        yield field.required("roleRef.name")
+    else:
+        yield from (field.invalid("roleRef.name", name, why) for why in names.path_segment(name))
+
+
+def _subject(subject: Object, path: str, *, namespaced: bool) -> Iterator[FieldError]:
+    kind, name, group = (subject.get(each) or "" for each in ("kind", "name", "apiGroup"))
+    if not name:
+        yield field.required(f"{path}.name")
+    if kind == "ServiceAccount":
+        for why in names.dns1123_subdomain(name) if name else ():
+            yield field.invalid(f"{path}.name", name, why)
+        if group:
+            yield field.not_supported(f"{path}.apiGroup", group, ("",))
+        if not namespaced and not subject.get("namespace"):
+            yield field.required(f"{path}.namespace")
+    elif kind in _SUBJECTS:
+        if group != _GROUP:
+            yield field.not_supported(f"{path}.apiGroup", group, (_GROUP,))
+    else:
+        yield field.not_supported(f"{path}.kind", kind, _SUBJECTS)

@@ -1,0 +1,50 @@
+"""Registers what is particular to the kinds of resource.k8s.io: each by module and name."""
+
+# by resource: what decides how objects are written
+STRATEGIES = {
+    "deviceclasses": "deviceclass.strategy:DeviceClassStrategy",
+    "devicetaintrules": "devicetaintrule.strategy:TaintRuleStrategy",
+    "podschedulingcontexts": "classic.strategy:SchedulingContextStrategy",
+    "podschedulings": "classic.strategy:SchedulingContextStrategy",
+    "resourceclaims": "resourceclaim.strategy:ClaimStrategy",
+    "resourceclaimtemplates": "resourceclaimtemplate.strategy:ClaimTemplateStrategy",
+    "resourceclasses": "classic.strategy:ResourceClassStrategy",
+    "resourcepoolstatusrequests": "resourcepoolstatusrequest.strategy:StatusRequestStrategy",
+    "resourceslices": "resourceslice.strategy:SliceStrategy",
+}
+
+# by kind: what makes the cells of table rows
+CELLS = {
+    "DeviceTaintRule": "devicetaintrule.table:device_taint_rule",
+    "PodScheduling": "classic.table:pod_scheduling_context",
+    "PodSchedulingContext": "classic.table:pod_scheduling_context",
+    "ResourceClaim": "resourceclaim.table:resource_claim",
+    "ResourceClaimParameters": "classic.table:generated_parameters",
+    "ResourceClaimTemplate": "resourceclaimtemplate.table:resource_claim_template",
+    "ResourceClass": "classic.table:resource_class",
+    "ResourceClassParameters": "classic.table:generated_parameters",
+    "ResourcePoolStatusRequest": "resourcepoolstatusrequest.table:resource_pool_status_request",
+    "ResourceSlice": "resourceslice.table:resource_slice",
+}
+
+# by version and kind: what sets defaults
+DEFAULTS = {
+    "v1.DeviceTaintRule": "devicetaintrule.defaults:taint_rule",
+    "v1.ResourceClaim": "resourceclaim.defaults:claim",
+    "v1.ResourceClaimTemplate": "resourceclaimtemplate.defaults:template",
+    "v1.ResourceSlice": "resourceslice.defaults:slice_",
+    "v1alpha2.ResourceClaim": "resourceclaim.defaults:classic_claim",
+    "v1alpha2.ResourceClaimTemplate": "resourceclaimtemplate.defaults:classic_template",
+    "v1alpha3.DeviceTaintRule": "devicetaintrule.defaults:taint_rule",
+    "v1alpha3.ResourceClaim": "resourceclaim.defaults:inline_claim",
+    "v1alpha3.ResourceClaimTemplate": "resourceclaimtemplate.defaults:inline_template",
+    "v1alpha3.ResourcePoolStatusRequest": "resourcepoolstatusrequest.defaults:status_request",
+    "v1alpha3.ResourceSlice": "resourceslice.defaults:slice_",
+    "v1beta1.ResourceClaim": "resourceclaim.defaults:inline_claim",
+    "v1beta1.ResourceClaimTemplate": "resourceclaimtemplate.defaults:inline_template",
+    "v1beta1.ResourceSlice": "resourceslice.defaults:slice_",
+    "v1beta2.DeviceTaintRule": "devicetaintrule.defaults:taint_rule",
+    "v1beta2.ResourceClaim": "resourceclaim.defaults:claim",
+    "v1beta2.ResourceClaimTemplate": "resourceclaimtemplate.defaults:template",
+    "v1beta2.ResourceSlice": "resourceslice.defaults:slice_",
+}

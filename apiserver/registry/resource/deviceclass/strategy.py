@@ -1,0 +1,33 @@
+"""Decides how DeviceClasses are written.
+
+Source: pkg/registry/resource/deviceclass/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.disabled_fields import drop_disabled
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.resource.deviceclass import validation as deviceclass_validation
+from kubeskew.apiserver.registry.resource.hub import rules_of
+
+
+class DeviceClassStrategy(BuiltIn):
+    weight = 16
+    returns_deleted_object = True
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return True
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        """Disabled fields go before the generation is counted."""
+        super().prepare_for_update(new, old, ctx)
+        drop_disabled(new, old, ctx.resource.schema, ctx.gates)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return deviceclass_validation.class_errors(obj.get("spec") or {}, None, rules_of(ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        rules, now, before = rules_of(ctx), new.get("spec") or {}, old.get("spec") or {}
+        errors = deviceclass_validation.class_errors(now, None, rules) if rules.checks_stored else []
+        return errors + deviceclass_validation.class_errors(now, before, rules)

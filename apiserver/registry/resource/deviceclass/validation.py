@@ -1,0 +1,31 @@
+"""Checks DeviceClasses.
+
+Source: pkg/apis/resource/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apiserver.registry.resource import devices
+from kubeskew.apiserver.registry.resource.features import DeviceRules
+from kubeskew.apiserver.registry.shared import selectors
+from kubeskew.apiserver.registry.shared.amounts import is_extended
+
+
+def class_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[FieldError]:
+    """Faults of a class; selectors and configurations that did not change count as stored."""
+    same_selectors = old is not None and old.get("selectors") == spec.get("selectors")
+    same_config = old is not None and old.get("config") == spec.get("config")
+
+    def config(item: Object, at: str) -> Iterator[FieldError]:
+        yield from devices.opaque(item, at, rules, stored=same_config)
+
+    errors = list(devices.selectors(spec.get("selectors"), "spec.selectors", rules, stored=same_selectors))
+    errors += devices.each(spec.get("config"), devices.MAX_CONFIGS, config, "spec.config", rules)
+    if spec.get("suitableNodes") is not None:  # 1.31
+        errors += selectors.node_selector_errors(spec["suitableNodes"], "spec.suitableNodes")
+    name = spec.get("extendedResourceName")
+    if name is not None and not is_extended(name):
+        errors.append(invalid("spec.extendedResourceName", name, "must be a valid extended resource name"))
+    return errors

@@ -1,0 +1,282 @@
+"""What claims, classes and slices of resource.k8s.io have in common: lists, names, selectors, configurations.
+
+Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    ErrorType,
+    FieldError,
+    child,
+    duplicate,
+    index,
+    invalid,
+    key,
+    not_supported,
+    required,
+    too_many,
+)
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
+from kubeskew.apiserver.registry.resource.features import DeviceRules
+
+MAX_SELECTORS = MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = 32
+MAX_EXPRESSION_BYTES = MAX_PARAMETERS_BYTES = 10 * 1024
+_MAX_ID = 32
+_MAX_DRIVER = 63
+_MAX_POOL = 253
+_OMITTED_VALUE = "<value omitted>"
+_REQUEST_TEXT = (
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+)
+_FULL_TEXT = "a fully qualified name must be a domain and a name separated by a slash"
+
+Rule = Callable[[Any, str], Iterator[FieldError]]
+
+
+# --- lists and maps ---------------------------------------------------------------------------------------
+
+
+def each(
+    items: Sequence[Any] | None, most: int | None, rule: Rule, path: str, rules: DeviceRules
+) -> Iterator[FieldError]:
+    """Each item, and that there are not too many; the latter alone since 1.35."""
+    items = items or ()
+    if most is None or len(items) <= most or not rules.declared:
+        for position, item in enumerate(items):
+            yield from rule(item, index(path, position))
+    if most is not None and len(items) > most:
+        yield _too_many(path, len(items), most, rules)
+
+
+def unique(
+    items: Sequence[Any] | None,
+    most: int | None,
+    rule: Rule,
+    path: str,
+    rules: DeviceRules,
+    identity: Callable[[Any], str],
+    field: str = "name",
+) -> Iterator[FieldError]:
+    """The same for items that `identity` tells apart; until 1.34 repeats are told at `field` of the item."""
+    items = items or ()
+    yield from each(items, most, rule, path, rules)
+    if most is not None and len(items) > most and rules.declared:
+        return
+    seen: set[str] = set()
+    for position, item in enumerate(items):
+        at, name = index(path, position), identity(item)
+        if name in seen:
+            yield duplicate(child(at, field) if field and not rules.declared else at, name)
+        seen.add(name)
+
+
+def entries(
+    items: Mapping[str, Any] | None,
+    most: int | None,
+    longest: int,
+    check_name: Rule,
+    rule: Rule,
+    path: str,
+    rules: DeviceRules,
+) -> Iterator[FieldError]:
+    """Names and values of a map, by name; a name longer than `longest` is shown shortened in paths."""
+    items = items or {}
+    if most is not None and len(items) > most:
+        yield _too_many(path, len(items), most, rules)
+        if rules.declared:
+            return
+    for name in sorted(items):
+        at = key(path, _shortened(name, longest))
+        yield from check_name(name, path if rules.keys_at_map else at)
+        yield from rule(items[name], at)
+
+
+def _shortened(name: str, longest: int) -> str:
+    longest = max(longest, 16)
+    if len(name) <= longest:
+        return name
+    rest = longest - 3
+    return f"{name[: (rest + 1) // 2]}...{name[len(name) - rest // 2 :]}"
+
+
+def _too_many(path: str, actual: int, most: int, rules: DeviceRules) -> FieldError:
+    return too_many(path, actual, most) if rules.minor >= 32 else over_length(path, most, rules)
+
+
+def over_length(path: str, most: int, rules: DeviceRules) -> FieldError:
+    """Too long, in the words of the minor."""
+    text = f"may not be more than {most} bytes" if rules.minor >= 32 else f"may not be longer than {most}"
+    return FieldError(ErrorType.TOO_LONG, path, detail=text)
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def label(value: str, path: str) -> Iterator[FieldError]:
+    yield from (invalid(path, value, text) for text in names.dns1123_label(value))
+
+
+def subdomain(value: str, path: str) -> Iterator[FieldError]:
+    yield from (invalid(path, value, text) for text in names.dns1123_subdomain(value))
+
+
+def driver(value: str, path: str) -> Iterator[FieldError]:
+    """As the name of a CSI driver (ValidateCSIDriverName)."""
+    if not value:
+        yield required(path)
+    if len(value) > _MAX_DRIVER:
+        yield FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {_MAX_DRIVER} bytes")
+    yield from (invalid(path, value, text) for text in names.dns1123_subdomain(value.lower()))
+
+
+def pool(value: str, path: str) -> Iterator[FieldError]:
+    if not value:
+        yield required(path)
+        return
+    if len(value) > _MAX_POOL:
+        yield FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {_MAX_POOL} bytes")
+    for part in value.split("/"):
+        yield from subdomain(part, path)
+
+
+def class_name(value: str, path: str) -> Iterator[FieldError]:
+    if not value:
+        yield required(path)
+    else:
+        yield from subdomain(value, path)
+
+
+def _identifier(value: str, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+    if len(value) > _MAX_ID:
+        yield over_length(path, _MAX_ID, rules)
+    for text in names.c_identifier(value):
+        if rules.declared:
+            yield invalid(path, value, text)
+        else:  # which upstream shows without its value
+            yield FieldError(ErrorType.TYPE_INVALID, path, detail=text)
+
+
+def qualified(rules: DeviceRules) -> Rule:
+    """A rule for the name of an attribute or capacity: `id` or `domain/id`."""
+
+    def run(value: str, path: str) -> Iterator[FieldError]:
+        if not value and not rules.declared:
+            yield required(path, "name required")
+            return
+        parts = value.split("/")
+        if len(parts) == 1:
+            yield from _identifier(value, path, rules)
+        elif len(parts) == 2:
+            domain = "prefix" if rules.minor < 32 else "domain"
+            yield from _part(parts[0], f"the {domain} must not be empty", driver, path, rules)
+            yield from _part(
+                parts[1],
+                "the name must not be empty",
+                lambda name, at: _identifier(name, at, rules),
+                path,
+                rules,
+            )
+        # Upstream lets more slashes through.
+
+    return run
+
+
+def _part(value: str, empty: str, rule: Rule, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+    if value:
+        yield from rule(value, path)
+    else:
+        yield invalid(path, "", empty) if rules.declared else required(path, empty)
+
+
+def fully_qualified(value: str, path: str, rules: DeviceRules) -> Iterator[FieldError]:
+    yield from qualified(rules)(value, path)
+    if "/" in value or not (value or rules.declared):
+        return
+    if rules.declared:
+        yield invalid(path, value, _FULL_TEXT)
+    elif rules.minor >= 32:
+        yield invalid(path, value, "must include a domain")
+    else:
+        yield required(child(path, "domain"), "must include a prefix")
+
+
+def request_reference(requests: Collection[str]) -> Rule:
+    """A rule for names of requests (`name` or `name/subrequest`)."""
+
+    def run(value: str, path: str) -> Iterator[FieldError]:
+        parts = value.split("/")
+        if len(parts) > 2:
+            yield invalid(path, value, _REQUEST_TEXT)
+            return
+        for part in parts:
+            yield from label(part, path)
+        if value not in requests:
+            yield invalid(path, value, _REQUEST_TEXT)
+
+    return run
+
+
+# --- selectors and configurations -------------------------------------------------------------------------
+
+
+def selectors(
+    items: list[Object] | None, path: str, rules: DeviceRules, *, stored: bool
+) -> Iterator[FieldError]:
+    """`stored`: the very same were accepted before."""
+
+    def rule(selector: Object, at: str) -> Iterator[FieldError]:
+        cel = selector.get("cel")
+        if cel is None:
+            yield required(child(at, "cel"))
+            return
+        if stored and rules.trusts_stored:
+            return
+        expression = cel.get("expression") or ""
+        where = child(child(at, "cel"), "expression")
+        if rules.minor >= 32 and len(expression.encode()) > MAX_EXPRESSION_BYTES:
+            yield over_length(where, MAX_EXPRESSION_BYTES, rules)
+        else:
+            features = rules.selectors(stored=stored)
+            yield from device_selector_errors(expression, where, features, priced=rules.minor >= 32)
+
+    yield from each(items, MAX_SELECTORS, rule, path, rules)
+
+
+def allocation_mode(mode: str, count: int, path: str) -> Iterator[FieldError]:
+    """`path` is that of the request."""
+    if mode == "All":
+        if count:
+            text = "must not be specified when allocationMode is 'All'"
+            yield invalid(child(path, "count"), count, text)
+    elif mode == "ExactCount":
+        if count <= 0:
+            yield invalid(child(path, "count"), count, "must be greater than zero")
+    else:
+        yield not_supported(child(path, "allocationMode"), mode, ("All", "ExactCount"))
+
+
+def opaque(config: Object, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
+    source = config.get("opaque")
+    if source is None:
+        yield required(child(path, "opaque"))
+        return
+    at = child(path, "opaque")
+    yield from driver(source.get("driver") or "", child(at, "driver"))
+    yield from raw_object(source.get("parameters"), child(at, "parameters"), rules, stored=stored)
+
+
+def raw_object(value: Any, path: str, rules: DeviceRules, *, stored: bool) -> Iterator[FieldError]:
+    """Any JSON object of at most 10 KiB (none before 1.32); one that was stored before may be larger."""
+    if value is None:
+        yield required(path)
+        return
+    size = len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+    if rules.minor >= 32 and not stored and size > MAX_PARAMETERS_BYTES:
+        yield over_length(path, MAX_PARAMETERS_BYTES, rules)
+    elif not isinstance(value, dict):
+        yield invalid(path, _OMITTED_VALUE, rules.object_text)

@@ -1,0 +1,52 @@
+"""Checks DeviceTaintRules.
+
+Source: pkg/apis/resource/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, too_many
+from kubeskew.apiserver.registry.resource import devices
+from kubeskew.apiserver.registry.resource.device_taints import taint_errors
+from kubeskew.apiserver.registry.resource.features import DeviceRules
+from kubeskew.apiserver.registry.shared.conditions import condition_errors
+
+MAX_RULE_CONDITIONS = 8
+
+
+def taint_rule_errors(spec: Object, old: Object | None, rules: DeviceRules) -> list[FieldError]:
+    """Faults of a taint rule; `old` is the spec that it replaces."""
+    selector, before = spec.get("deviceSelector") or {}, (old or {}).get("deviceSelector")
+    at = "spec.deviceSelector"
+    errors: list[FieldError] = []
+    for field, rule in (
+        ("deviceClassName", devices.subdomain),
+        ("driver", devices.driver),
+        ("pool", devices.pool),
+        ("device", devices.label),
+    ):
+        if selector.get(field) is not None:
+            errors += rule(selector[field], child(at, field))
+    stored = before is not None and before.get("selectors") == selector.get("selectors")
+    errors += devices.selectors(selector.get("selectors"), child(at, "selectors"), rules, stored=stored)
+    old_taint = None if old is None else old.get("taint") or {}
+    errors += taint_errors(spec.get("taint") or {}, old_taint, "spec.taint", rules)
+    return errors
+
+
+def taint_rule_status_errors(status: Object) -> Iterator[FieldError]:
+    conditions, at = status.get("conditions") or [], "status.conditions"
+    yield from condition_errors(conditions, at)
+    if len(conditions) > MAX_RULE_CONDITIONS:
+        yield too_many(at, len(conditions), MAX_RULE_CONDITIONS)
+
+
+def bump_rule_time(new: Object, old: Object, now: datetime) -> None:
+    """A rule whose effect changed tells that time, unless the writer gave another one."""
+    taint, before = ((rule.get("spec") or {}).get("taint") or {} for rule in (new, old))
+    changed = before.get("effect") != taint.get("effect")
+    if changed and taint.get("timeAdded") == before.get("timeAdded"):
+        taint["timeAdded"] = timestamp(now)

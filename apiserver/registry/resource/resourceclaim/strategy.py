@@ -1,0 +1,85 @@
+"""Decides how ResourceClaims are written.
+
+Source: pkg/registry/resource/resourceclaim/strategy.go, 1.36.
+"""
+
+from typing import Any, ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext
+from kubeskew.apiserver.registry.resource.admin_access import admin_label, may_administer
+from kubeskew.apiserver.registry.resource.classic import validation as classic_validation
+from kubeskew.apiserver.registry.resource.hub import _is_classic, as_v1, rules_of
+from kubeskew.apiserver.registry.resource.resourceclaim import status_validation
+from kubeskew.apiserver.registry.resource.resourceclaim.status_authorization import claim_access_errors
+from kubeskew.apiserver.registry.resource.resourceclaim.validation import (
+    admin_access_errors,
+    claim_spec_errors,
+)
+
+
+class ClaimStatusStrategy(StatusStrategy):
+    """The spec stays; the status of devices that were given back goes."""
+
+    def prepare_for_update(self, new: Object, old: Object, ctx: StrategyContext) -> None:
+        super().prepare_for_update(new, old, ctx)
+        if not _is_classic(ctx):
+            status_validation.drop_deallocated(new, old)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        if _is_classic(ctx):
+            return list(classic_validation.claim_status_errors(new, old))
+        claim = as_v1(new, ctx)
+        errors: list[FieldError] = []
+        if not may_administer(new, ctx):
+            errors += status_validation.admin_results_errors(new, old, admin_label(ctx))
+        if ctx.gates.enabled("DRAResourceClaimGranularStatusAuthorization"):
+            errors += claim_access_errors(claim, as_v1(old, ctx), ctx)
+        errors += status_validation.claim_status_errors(claim, old, rules_of(ctx))
+        if ctx.version.minor == 31:
+            status, before = new.get("status") or {}, old.get("status") or {}
+            errors += classic_validation.deallocation_errors(status, before)
+        return errors
+
+
+class ClaimStrategy(BuiltIn):
+    """A claim's spec never changes."""
+
+    weight = 16  # selectors: a millisecond each
+    status = ClaimStatusStrategy
+    returns_deleted_object = True
+    _spec: ClassVar[tuple[str, ...]] = ("spec",)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        if _is_classic(ctx):
+            return self._classic_errors(obj)
+        errors: list[FieldError] = []
+        if not may_administer(obj, ctx):
+            errors += admin_access_errors(self._claim_spec(obj, ctx), admin_label(ctx))
+        return errors + self._errors(obj, ctx, stored=False)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        changed = [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
+        if _is_classic(ctx):
+            return [*changed, *self._classic_errors(new)]
+        if not rules_of(ctx).checks_stored:
+            return changed
+        # Until 1.34 the object is checked as a new one, and then once more as one that was stored.
+        return [*self._errors(new, ctx, stored=False), *changed, *self._errors(new, ctx, stored=True)]
+
+    def _claim_spec(self, obj: Object, ctx: StrategyContext) -> Object:
+        spec: Any = as_v1(obj, ctx)
+        for name in self._spec:
+            spec = spec.get(name) or {}
+        return dict(spec)
+
+    def _errors(self, obj: Object, ctx: StrategyContext, *, stored: bool) -> list[FieldError]:
+        return claim_spec_errors(
+            self._claim_spec(obj, ctx), ".".join(self._spec), rules_of(ctx), stored=stored
+        )
+
+    def _classic_errors(self, obj: Object) -> list[FieldError]:
+        return list(classic_validation.claim_errors(obj.get("spec") or {}, "spec"))

@@ -1,0 +1,25 @@
+"""Sets the defaults of ResourceClaimTemplate objects.
+
+Source: pkg/apis/resource/v1alpha2/defaults.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.registry.defaulting.context import (
+    DefaultingContext,
+    fill,
+    struct,
+)
+from kubeskew.apiserver.registry.resource.resourceclaim.defaults import _claim_spec
+
+
+def template(obj: Object, _: DefaultingContext) -> None:
+    _claim_spec(struct(struct(obj, "spec"), "spec"), inline=False)
+
+
+def inline_template(obj: Object, ctx: DefaultingContext) -> None:
+    spec = struct(struct(obj, "spec"), "spec")
+    _claim_spec(spec, inline=True, minor=ctx.version.minor)
+
+
+def classic_template(obj: Object, _: DefaultingContext) -> None:
+    fill(struct(struct(obj, "spec"), "spec"), allocationMode="WaitForFirstConsumer")

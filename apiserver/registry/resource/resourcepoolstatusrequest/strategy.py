@@ -1,0 +1,36 @@
+"""Decides how ResourcePoolStatusRequests are written.
+
+Source: pkg/registry/resource/resourcepoolstatusrequest/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.resource.hub import rules_of
+from kubeskew.apiserver.registry.resource.resourcepoolstatusrequest import (
+    validation as resourcepoolstatusrequest_validation,
+)
+from kubeskew.apiserver.registry.resource.status import MetadataKeptStatus
+
+
+class StatusRequestStatus(MetadataKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        now, before = new.get("status"), old.get("status")
+        return list(resourcepoolstatusrequest_validation.request_status_errors(now, before, rules_of(ctx)))
+
+
+class StatusRequestStrategy(BuiltIn):
+    """A ResourcePoolStatusRequest's spec never changes."""
+
+    status = StatusRequestStatus
+    allow_unconditional_update = False
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(resourcepoolstatusrequest_validation.request_errors(obj.get("spec") or {}, rules_of(ctx)))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        if new.get("spec") != old.get("spec"):
+            return [invalid("spec", new.get("spec"), IMMUTABLE)]
+        return []

@@ -1,0 +1,112 @@
+"""Rules of ResourcePoolStatusRequest, which upstream declares with the types.
+
+Source: the markers of k8s.io/api/resource/v1alpha3 and pkg/apis/resource/validation
+(validation_resourcepoolstatusrequest.go), 1.36 and 1.37; the order of errors is from memory.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    required,
+    too_many,
+)
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.resource import devices
+from kubeskew.apiserver.registry.resource.features import DeviceRules
+from kubeskew.apiserver.registry.shared.conditions import condition_errors
+
+MAX_LIMIT = 1000
+MAX_POOLS = 1000
+MAX_CONDITIONS = 10
+MAX_ERROR_BYTES = 256
+MAX_PARTITIONS = 32
+_COUNTS = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices")
+
+
+def request_errors(spec: Object, rules: DeviceRules) -> Iterator[FieldError]:
+    if spec.get("driver"):
+        yield from devices.driver(spec["driver"], "spec.driver")
+    else:
+        yield required("spec.driver")
+    if spec.get("poolName") is not None:
+        yield from devices.pool(spec["poolName"], "spec.poolName")
+    limit = spec.get("limit")
+    if limit is not None:
+        yield from _at_least(limit, 1, "spec.limit")
+        if limit > MAX_LIMIT:
+            yield invalid("spec.limit", limit, f"must be less than or equal to {MAX_LIMIT}")
+    attribute = spec.get("defaultPartitionTypeAttribute")
+    if attribute is not None:
+        at = "spec.defaultPartitionTypeAttribute"
+        if rules.partition_types:
+            yield from devices.fully_qualified(attribute, at, rules)
+        else:
+            yield forbidden(at, "")
+
+
+def request_status_errors(
+    status: Object | None, old: Object | None, rules: DeviceRules
+) -> Iterator[FieldError]:
+    """A status that is complete never changes."""
+    if old is not None and status != old:
+        yield invalid("status", status, IMMUTABLE)
+        return
+    if status is None:
+        return
+    if status.get("poolCount") is None:
+        yield required("status.poolCount")
+    else:
+        yield from _at_least(status["poolCount"], 0, "status.poolCount")
+    yield from devices.each(status.get("pools"), MAX_POOLS, _pool, "status.pools", rules)
+    conditions, at = status.get("conditions") or [], "status.conditions"
+    if len(conditions) > MAX_CONDITIONS:
+        yield too_many(at, len(conditions), MAX_CONDITIONS)
+    else:
+        yield from condition_errors(conditions, at)
+
+
+def _pool(pool: Object, path: str) -> Iterator[FieldError]:
+    yield from devices.driver(pool.get("driver") or "", child(path, "driver"))
+    yield from devices.pool(pool.get("poolName") or "", child(path, "poolName"))
+    yield from _at_least(pool.get("generation") or 0, 0, child(path, "generation"))
+    if pool.get("resourceSliceCount") is not None:
+        yield from _at_least(pool["resourceSliceCount"], 1, child(path, "resourceSliceCount"))
+    for name in _COUNTS:
+        if pool.get(name) is not None:
+            yield from _at_least(pool[name], 0, child(path, name))
+    if pool.get("nodeName") is not None:
+        yield from devices.subdomain(pool["nodeName"], child(path, "nodeName"))
+    text, at = pool.get("validationError"), child(path, "validationError")
+    if text is not None and len(text.encode()) > MAX_ERROR_BYTES:
+        yield devices.over_length(at, MAX_ERROR_BYTES, DeviceRules(36))
+    yield from _partitions(pool.get("partitionSummary") or [], child(path, "partitionSummary"))
+
+
+def _partitions(partitions: list[Object], path: str) -> Iterator[FieldError]:
+    if len(partitions) > MAX_PARTITIONS:
+        yield too_many(path, len(partitions), MAX_PARTITIONS)
+        return
+    seen = set()
+    for position, item in enumerate(partitions):
+        at, names = index(path, position), (item.get("attribute") or "", item.get("type") or "")
+        yield from (required(child(at, name)) for name in ("attribute", "type") if not item.get(name))
+        for name in ("total", "allocatable"):
+            if item.get(name) is None:
+                yield required(child(at, name))
+            else:
+                yield from _at_least(item[name], 0, child(at, name))
+        if names in seen:
+            yield duplicate(at, dict(zip(("attribute", "type"), names, strict=True)))
+        seen.add(names)
+
+
+def _at_least(number: int, least: int, path: str) -> Iterator[FieldError]:
+    if number < least:
+        yield invalid(path, number, f"must be greater than or equal to {least}")

@@ -1,0 +1,50 @@
+"""Decides how ResourceSlices are written.
+
+Source: pkg/registry/resource/resourceslice/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import BuiltIn
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.resource.hub import _is_classic, as_v1, rules_of
+from kubeskew.apiserver.registry.resource.resourceslice import validation as resourceslice_validation
+
+
+class SliceStrategy(BuiltIn):
+    returns_deleted_object = True
+    field_labels = ("spec.nodeName", "spec.driver", "spec.pool.name")
+
+    def labels_in(self, group: str, minor: int) -> tuple[str, ...]:
+        """The pool's name since 1.37; without a spec other names."""
+        if minor <= 30:
+            return ("nodeName", "driverName")
+        return self.field_labels if minor >= 37 else self.field_labels[:2]
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return not _is_classic(ctx)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(obj, None, ctx)
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self._errors(new, old, ctx)
+
+    def _errors(self, obj: Object, old: Object | None, ctx: StrategyContext) -> list[FieldError]:
+        if _is_classic(ctx):
+            return []
+        before = None if old is None else as_v1(old, ctx).get("spec") or {}
+        rules, bare = rules_of(ctx), []
+        if rules.wrapper:
+            listed = (obj.get("spec") or {}).get("devices") or []
+            bare = [place for place, device in enumerate(listed) if device.get("basic") is None]
+        return resourceslice_validation.slice_errors(as_v1(obj, ctx).get("spec") or {}, before, rules, bare)
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return [] if ctx.version.minor < 34 else resourceslice_validation.warnings(obj.get("spec") or {})
+
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
+        if "nodeName" in obj:  # v1alpha2 has no spec
+            found["nodeName"], found["driverName"] = obj["nodeName"], obj.get("driverName") or ""
+        return found

@@ -1,0 +1,19 @@
+"""Decides how PodGroups are written.
+
+Source: pkg/registry/scheduling/podgroup/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.scheduling.podgroup import validation as podgroup_validation
+
+
+class PodGroupStrategy(Checked, Counted):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(podgroup_validation.group_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(podgroup_validation.group_update_errors(new, old))

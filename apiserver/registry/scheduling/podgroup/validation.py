@@ -1,0 +1,27 @@
+"""Checks PodGroups.
+
+Source: pkg/apis/scheduling/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, invalid
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.scheduling.policies import _label, _policy
+
+
+def group_errors(spec: Object) -> Iterator[FieldError]:
+    """A PodGroup."""
+    reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
+    if reference is not None:
+        for name in ("workloadName", "podGroupTemplateName"):
+            yield from _label(reference, name, "spec.podGroupTemplateRef.workload")
+    yield from _policy(spec.get("schedulingPolicy") or {}, "spec.schedulingPolicy")
+
+
+def group_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    after, before = (one.get("spec") or {} for one in (new, old))
+    for name in ("podGroupTemplateRef", "schedulingPolicy"):
+        if after.get(name) != before.get(name):
+            yield invalid(child("spec", name), after.get(name), IMMUTABLE)

@@ -1,0 +1,57 @@
+"""Checks PriorityClasses.
+
+Source: pkg/apis/scheduling/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+
+SYSTEM_PRIORITIES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+
+_SYSTEM_PREFIX = "system-"
+
+_MAX_PRIORITY = 1000000000
+
+_PREEMPTION = ("Never", "PreemptLowerPriority")
+
+
+def priority_class_errors(obj: Object) -> Iterator[FieldError]:
+    name, value = obj["metadata"].get("name") or "", obj.get("value") or 0
+    if name.startswith(_SYSTEM_PREFIX):
+        problem = _system_problem(name, value, is_default=bool(obj.get("globalDefault")))
+        if problem:
+            text = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only."
+            yield forbidden("metadata.name", f"{text} error: {problem}")
+    elif value > _MAX_PRIORITY:
+        yield forbidden("value", f"maximum allowed value of a user defined priority is {_MAX_PRIORITY}")
+    policy = obj.get("preemptionPolicy")
+    if policy == "":
+        yield required("preemptionPolicy")
+    elif policy is not None and policy not in _PREEMPTION:
+        yield not_supported("preemptionPolicy", policy, _PREEMPTION)
+
+
+def _system_problem(name: str, value: int, *, is_default: bool) -> str:
+    """What keeps a class from being one of the system's own."""
+    known = SYSTEM_PRIORITIES.get(name)
+    if known is None:
+        return f"{name} is not a known system priority class"
+    if value != known:
+        return f"value of {name} PriorityClass must be {known}"
+    return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
+
+
+def priority_class_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    if (new.get("value") or 0) != (old.get("value") or 0):
+        yield forbidden("value", "may not be changed in an update.")
+    if new.get("preemptionPolicy") != old.get("preemptionPolicy"):
+        yield invalid("preemptionPolicy", new.get("preemptionPolicy"), IMMUTABLE)

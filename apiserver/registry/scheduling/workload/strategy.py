@@ -1,0 +1,23 @@
+"""Decides how Workloads are written.
+
+Source: pkg/registry/scheduling/workload/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.validation import names
+from kubeskew.apiserver.registry.generic.builtin import Counted
+from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.scheduling.workload import validation as workload_validation
+
+
+class WorkloadStrategy(Checked, Counted):
+    def name_check(self, name: str, prefix: bool) -> list[str]:
+        return names.dns1123_subdomain(name, prefix)
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_validation.workload_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_validation.workload_update_errors(new, old))

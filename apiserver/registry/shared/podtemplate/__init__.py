@@ -1,0 +1,1 @@
+"""Rules of pod templates, which pods, workloads and jobs hold."""

@@ -1,0 +1,78 @@
+"""Rules of the resources of a whole pod.
+
+Source: pkg/apis/core/validation/validation.go (validatePodResources), 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, key
+from kubeskew.apimachinery.quantity import Quantity
+from kubeskew.apiserver.registry.shared import amounts
+from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES
+from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+
+_WORDING_SINCE = 34
+
+
+def pod_resource_errors(spec: Object, path: str, options: PodOptions) -> Iterator[FieldError]:
+    """`path`: that of the spec."""
+    resources, at = spec["resources"], child(path, "resources")
+    if (spec.get("os") or {}).get("name") == "windows" and options.minor >= _WORDING_SINCE:
+        yield forbidden(at, "may not be set for a windows pod")
+        return
+    if resources.get("claims") is not None:
+        verb = "may not" if options.minor >= _WORDING_SINCE else "cannot"
+        yield forbidden(child(at, "claims"), f"claims {verb} be set for Resources at pod-level")
+    names = {claim.get("name") or "" for claim in spec.get("resourceClaims") or ()}
+    yield from amounts.requirement_errors(resources, names, at, amounts.pod_name_errors)
+    yield from _consistency(spec, resources, at)
+
+
+def _consistency(spec: Object, resources: Object, path: str) -> Iterator[FieldError]:
+    """The containers together ask for no more than the pod, and none may use more than it."""
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for name, amount in sorted(_together(spec, "requests").items()):
+        if name in requests and amount > Quantity.parse(requests[name]):
+            text = f"must be greater than or equal to aggregate container requests of {amount}"
+            yield invalid(key(child(path, "requests"), name), requests[name], text)
+    for name, amount in sorted(_together(spec, "limits").items()):
+        if name.startswith(HUGEPAGES) and name in limits and amount > Quantity.parse(limits[name]):
+            text = f"must be greater than or equal to aggregate container limits of {amount}"
+            yield invalid(key(child(path, "limits"), name), limits[name], text)
+    for position, container in enumerate(spec.get("containers") or []):
+        own = (container.get("resources") or {}).get("limits") or {}
+        for name in sorted(own):
+            if name in limits and Quantity.parse(own[name]) > Quantity.parse(limits[name]):
+                at = child(key(index(child(path, "containers"), position), name), "limits")
+                yield invalid(at, own[name], f"must be less than or equal to pod limits of {limits[name]}")
+
+
+def _together(spec: Object, field: str) -> dict[str, Quantity]:
+    """What the containers need at once: all of them, or an init container with the sidecars before it."""
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or []:
+        _add(total, _amounts(container, field))
+    beside: dict[str, Quantity] = {}
+    most: dict[str, Quantity] = {}
+    for container in spec.get("initContainers") or []:
+        own = _amounts(container, field)
+        if container.get("restartPolicy") == "Always":
+            _add(total, own)
+            _add(beside, own)
+            own = dict(beside)
+        else:
+            _add(own, beside)
+        for name, amount in own.items():
+            most[name] = max(most.get(name, amount), amount)
+    return {name: max(total.get(name, amount), amount) for name, amount in {**total, **most}.items()}
+
+
+def _amounts(container: Object, field: str) -> dict[str, Quantity]:
+    given = (container.get("resources") or {}).get(field) or {}
+    return {name: Quantity.parse(text) for name, text in given.items()}
+
+
+def _add(total: dict[str, Quantity], more: dict[str, Quantity]) -> None:
+    for name, amount in more.items():
+        total[name] = total[name] + amount if name in total else amount

@@ -1,0 +1,38 @@
+"""Ports of a pod's containers that say the same twice. Source: pkg/api/pod/warnings.go, 1.36."""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import child, index
+from kubeskew.apiserver.registry.shared.go_values import container_port
+from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers
+
+_SINCE = 27
+
+
+def port_warnings(spec: Object, path: str, minor: int) -> Iterator[str]:
+    if minor < _SINCE:
+        return
+    known: dict[tuple[int, str], list[tuple[str, Object]]] = {}
+    for container, inside in all_containers(spec, path):
+        for position, port in enumerate(container.get("ports") or ()):
+            at = index(child(inside, "ports"), position)
+            if port.get("hostIP") and not port.get("hostPort"):
+                yield f"{at}: hostIP set without hostPort: {container_port(port)}"
+            others = known.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), [])
+            for where, other in others:
+                word = _conflict(port, other)
+                if word:
+                    yield f"{at}: {word} port definition with {where}"
+            others.append((at, port))
+
+
+def _conflict(port: Object, other: Object) -> str:
+    """How a port collides with another of the same number and protocol; empty if it does not."""
+    one, two = port.get("hostIP") or "", other.get("hostIP") or ""
+    first, second = port.get("hostPort") or 0, other.get("hostPort") or 0
+    if one == two and first == second:
+        return "duplicate"
+    if not first or not second:
+        return "overlapping"
+    return "dangerously ambiguous" if first == second and (not one) != (not two) else ""

@@ -1,0 +1,16 @@
+"""Makes the options that pod templates of workloads are checked with."""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions, pod_options, widened
+
+
+def template_options(
+    ctx: StrategyContext, new: Object | None = None, old: Object | None = None
+) -> PodOptions:
+    """`new` and `old` hold the template of an update, and held it."""
+    options = pod_options(ctx.version, ctx.gates, False)
+    if new is None or old is None:
+        return options
+    after, before = ((one.get("template") or {}).get("spec") or {} for one in (new, old))
+    return widened(options, after, before)

@@ -1,0 +1,29 @@
+"""Checks references to objects by group, kind and name, as several groups hold them."""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    invalid,
+    required,
+)
+from kubeskew.apimachinery.validation import names
+
+
+def reference_errors(reference: Object, path: str) -> Iterator[FieldError]:
+    """A reference to an object of any kind, by group, kind and name."""
+    group = reference.get("apiGroup")
+    if group is not None:
+        yield from (invalid(child(path, "apiGroup"), group, text) for text in names.dns1123_subdomain(group))
+    yield from segment_errors(reference, path, "kind", "name", detail="{} is required")
+
+
+def segment_errors(obj: Object, path: str, *fields: str, detail: str = "") -> Iterator[FieldError]:
+    """Fields that must be there, and be one segment of a path."""
+    for name in fields:
+        at, value = child(path, name), obj.get(name) or ""
+        if not value:
+            yield required(at, detail.format(name))
+        yield from (invalid(at, value, text) for text in names.path_segment(value))

@@ -1,0 +1,59 @@
+"""Decides what the kinds that hold a pod template have in common when they are written."""
+
+from typing import ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared import selectors, workload_status, workloads
+from kubeskew.apiserver.registry.shared.podtemplate.host_names import host_name_warnings
+from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
+from kubeskew.apiserver.registry.shared.podtemplate.template_options import template_options
+from kubeskew.apiserver.registry.shared.podtemplate.warnings import template_warnings
+
+
+class ReplicaStatus(SpecKeptStatus):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(workload_status.replica_errors(new.get("status") or {}, old.get("status") or {}))
+
+
+class WorkloadStrategy(Counted):
+    """What all workloads have in common: warnings about the template when the spec changed."""
+
+    spec_errors: "ClassVar[staticmethod[[Object, PodOptions], list[FieldError]]]"
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self.spec_errors(obj["spec"], template_options(ctx))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return [*host_name_warnings(obj), *self.template_warnings(obj, ctx)]
+
+    def template_warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        template = obj["spec"].get("template") or {}
+        return template_warnings(template, "spec.template", ctx.version.minor)
+
+    def update_warnings(self, new: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        if new["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
+        return self.template_warnings(new, ctx)
+
+
+class SelectingStrategy(WorkloadStrategy):
+    """The selector never changes; the template may."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        after, before = (selectors.shown(one["spec"].get("selector")) for one in (new, old))
+        wrong = super().validate_update(new, old, ctx)
+        return [*wrong, *workloads.immutable(after, before, "spec.selector")]
+
+
+class RecheckedStrategy(SelectingStrategy):
+    """A change is checked as a new object, too: what is wrong with the spec is told twice."""
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        as_new = self.spec_errors(new["spec"], template_options(ctx, new["spec"], old["spec"]))
+        return [*as_new, *super().validate_update(new, old, ctx)]

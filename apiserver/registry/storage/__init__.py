@@ -1,0 +1,28 @@
+"""Registers what is particular to the kinds of storage.k8s.io: each by module and name."""
+
+# by resource: what decides how objects are written
+STRATEGIES = {
+    "csidrivers": "csidriver.strategy:CSIDriverStrategy",
+    "csinodes": "csinode.strategy:CSINodeStrategy",
+    "csistoragecapacities": "csistoragecapacity.strategy:CapacityStrategy",
+    "storageclasses": "storageclass.strategy:StorageClassStrategy",
+    "volumeattachments": "volumeattachment.strategy:AttachmentStrategy",
+    "volumeattributesclasses": "volumeattributesclass.strategy:AttributesClassStrategy",
+}
+
+# by kind: what makes the cells of table rows
+CELLS = {
+    "CSIDriver": "csidriver.table:csi_driver",
+    "CSINode": "csinode.table:csi_node",
+    "CSIStorageCapacity": "csistoragecapacity.table:csi_storage_capacity",
+    "StorageClass": "storageclass.table:storage_class",
+    "VolumeAttachment": "volumeattachment.table:volume_attachment",
+    "VolumeAttributesClass": "volumeattributesclass.table:volume_attributes_class",
+}
+
+# by version and kind: what sets defaults
+DEFAULTS = {
+    "v1.CSIDriver": "csidriver.defaults:csi_driver",
+    "v1.StorageClass": "storageclass.defaults:storage_class",
+    "v1.VolumeAttachment": "volumeattachment.defaults:volume_attachment",
+}

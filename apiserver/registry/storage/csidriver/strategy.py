@@ -1,0 +1,24 @@
+"""Decides how CSIDrivers are written.
+
+Source: pkg/registry/storage/csidriver/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.storage.csidriver import validation as csidriver_validation
+
+
+class CSIDriverStrategy(Checked, Returned):
+    allow_unconditional_update = False
+
+    def counts_generation(self, ctx: StrategyContext) -> bool:
+        return True
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(csidriver_validation.driver_errors(obj.get("spec") or {}))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*self.validate(new, ctx), *csidriver_validation.driver_update_errors(new, old)]

@@ -1,0 +1,26 @@
+"""Decides how CSINodes are written.
+
+Source: pkg/registry/storage/csinode/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.checked import Checked
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.storage.csinode import validation as csinode_validation
+
+
+class CSINodeStrategy(Checked, Returned):
+    """A change is looked at as a new object twice."""
+
+    allow_unconditional_update = False
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(csinode_validation.node_errors(obj.get("spec") or {}))
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        whole, counts = self.as_new(new, ctx), ctx.gates.enabled("MutableCSINodeAllocatableCount")
+        return [*whole, *whole, *csinode_validation.node_update_errors(new, old, counts_change=counts)]

@@ -1,0 +1,23 @@
+"""Decides how StorageClasses are written.
+
+Source: pkg/registry/storage/storageclass/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.shared import node_labels
+from kubeskew.apiserver.registry.storage.storageclass import validation as storageclass_validation
+
+
+class StorageClassStrategy(CheckedAsNew, Returned):
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storageclass_validation.storage_class_errors(obj))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storageclass_validation.storage_class_update_errors(new, old))
+
+    def warnings(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return list(node_labels.topology_warnings(obj.get("allowedTopologies") or [], "allowedTopologies"))

@@ -1,0 +1,110 @@
+"""Checks StorageClasses.
+
+Source: pkg/apis/storage/validation/validation.go, 1.36.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import (
+    FieldError,
+    child,
+    duplicate,
+    forbidden,
+    index,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from kubeskew.apimachinery.validation import names
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.shared.repeats import repeats
+
+_MOST_REPEATED = 100_000  # faults of a storage class that say the same of equal terms, about
+
+_RECLAIM = ("Delete", "Retain")
+
+_BINDING = ("Immediate", "WaitForFirstConsumer")
+
+_MAX_PARAMETERS = 512
+
+_MAX_PARAMETER_BYTES = 256 * 1024
+
+
+def storage_class_errors(obj: Object) -> Iterator[FieldError]:
+    provisioner = obj.get("provisioner") or ""
+    if not provisioner:
+        yield required("provisioner", provisioner)
+    else:
+        texts = names.qualified_name(provisioner.lower())
+        yield from (invalid("provisioner", provisioner, text) for text in texts)
+    yield from _parameter_errors(obj.get("parameters") or {}, "parameters")
+    policy = obj.get("reclaimPolicy") or ""
+    if policy and policy not in _RECLAIM:
+        yield not_supported("reclaimPolicy", policy, _RECLAIM)
+    mode = obj.get("volumeBindingMode")
+    if mode is None:
+        yield required("volumeBindingMode")
+    elif mode not in _BINDING:
+        yield not_supported("volumeBindingMode", mode, _BINDING)
+    yield from _topology_errors(obj.get("allowedTopologies") or [], "allowedTopologies")
+
+
+def _parameter_errors(parameters: dict[str, str], path: str) -> Iterator[FieldError]:
+    if len(parameters) > _MAX_PARAMETERS:
+        yield too_long(path, _MAX_PARAMETERS)
+        return
+    if "" in parameters:
+        yield invalid(path, "", "field can not be empty.")
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in parameters.items())
+    if size > _MAX_PARAMETER_BYTES:
+        yield too_long(path, _MAX_PARAMETER_BYTES)
+
+
+def _topology_errors(topologies: list[Object], path: str) -> Iterator[FieldError]:
+    """Terms that differ, of keys that differ, of values that differ.
+
+    An empty term equals what upstream's list of those before begins with: one nil for each term. So thousands
+    of empty terms have millions of equal faults: after many, each term is said once, as the message says it.
+    """
+    before: Counter[frozenset[Any]] = Counter({frozenset(): len(topologies)})
+    told = 0
+    for position, term in enumerate(topologies):
+        at = child(index(path, position), "matchLabelExpressions")
+        keys: set[str] = set()
+        for number, expression in enumerate(term.get("matchLabelExpressions") or []):
+            where, name = index(at, number), expression.get("key") or ""
+            yield from _values_errors(expression.get("values") or [], child(where, "values"))
+            yield from (invalid(child(where, "key"), name, text) for text in names.qualified_name(name))
+            if name in keys:
+                yield duplicate(child(where, "key"), name)
+            keys.add(name)
+        canonical = _canonical(term)
+        equal = before[canonical] if told < _MOST_REPEATED else min(before[canonical], 1)
+        yield from (duplicate(at, "") for _ in range(equal))
+        before[canonical] += 1
+        told += equal
+
+
+def _values_errors(values: list[str], path: str) -> Iterator[FieldError]:
+    if not values:
+        yield required(path)
+    for position in sorted(repeats(values)):
+        yield duplicate(index(path, position), values[position])
+
+
+def _canonical(term: Object) -> frozenset[Any]:
+    expressions = term.get("matchLabelExpressions") or []
+    by_key = {one.get("key") or "": tuple(sorted(one.get("values") or [])) for one in expressions}
+    return frozenset(by_key.items())
+
+
+def storage_class_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    for name in ("parameters", "provisioner", "reclaimPolicy"):
+        if (new.get(name) or None) != (old.get(name) or None):
+            yield forbidden(name, f"updates to {name} are forbidden.")
+    if new.get("volumeBindingMode") != old.get("volumeBindingMode"):
+        yield invalid("volumeBindingMode", new.get("volumeBindingMode"), IMMUTABLE)

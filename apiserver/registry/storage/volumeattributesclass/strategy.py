@@ -1,0 +1,23 @@
+"""Decides how VolumeAttributesClasses are written.
+
+Source: pkg/registry/storage/volumeattributesclass/strategy.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.builtin import Returned
+from kubeskew.apiserver.registry.generic.checked import CheckedAsNew
+from kubeskew.apiserver.registry.generic.strategy import StrategyContext
+from kubeskew.apiserver.registry.storage.volumeattributesclass import (
+    validation as volumeattributesclass_validation,
+)
+
+
+class AttributesClassStrategy(CheckedAsNew, Returned):
+    """VolumeAttributesClass."""
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(volumeattributesclass_validation.attributes_errors(obj))
+
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return [*volumeattributesclass_validation.attributes_update_errors(new, old), *self.as_new(new, ctx)]

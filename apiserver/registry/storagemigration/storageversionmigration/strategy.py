@@ -1,0 +1,38 @@
+"""Decides how StorageVersionMigrations are written.
+
+Source: pkg/registry/storagemigration/storagemigration/strategy.go, 1.36.
+"""
+
+from typing import ClassVar
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError
+from kubeskew.apiserver.registry.generic.checked import Checked, OwnRules
+from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
+from kubeskew.apiserver.registry.storagemigration.storageversionmigration import (
+    validation as storageversionmigration_validation,
+)
+
+
+class MigrationStatus(OwnRules, StatusStrategy):
+    def validate_update(self, new: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storageversionmigration_validation.migration_status_errors(new, old))
+
+
+class MigrationStrategy(Checked):
+    """StorageVersionMigration."""
+
+    status: ClassVar[type[Strategy]] = MigrationStatus
+    allow_unconditional_update = False
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        return list(storageversionmigration_validation.migration_errors(obj.get("spec") or {}))
+
+    def check_change(
+        self, new: Object, old: Object, ctx: StrategyContext, metadata: list[FieldError]
+    ) -> list[FieldError]:
+        return [
+            *self.as_new(new, ctx),
+            *metadata,
+            *storageversionmigration_validation.migration_update_errors(new, old),
+        ]

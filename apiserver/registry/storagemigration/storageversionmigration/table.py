@@ -1,0 +1,23 @@
+"""Makes the cells that `kubectl get` shows of StorageVersionMigration objects.
+
+Source: pkg/printers/internalversion/printers.go, 1.36.
+"""
+
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apiserver.registry.tables.subjects import (
+    Cells,
+    Subject,
+)
+
+
+def storage_version_migration(subject: Subject) -> Cells:
+    resource = subject.at("spec", "resource") or {}
+    states = [
+        one["type"]
+        for one in subject.items("status", "conditions")
+        if one.get("status") == "True" and one.get("type") in ("Running", "Failed", "Succeeded")
+    ]
+    return {
+        "Resource": str(GroupResource(resource.get("group", ""), resource.get("resource", ""))),
+        "Status": states[-1] if states else "Unknown",
+    }

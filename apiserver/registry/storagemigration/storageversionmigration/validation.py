@@ -1,0 +1,59 @@
+"""Checks StorageVersionMigrations.
+
+Source: pkg/apis/storagemigration/validation/validation.go, 1.36.
+"""
+
+from collections.abc import Iterator
+
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.field import FieldError, invalid, required
+from kubeskew.apimachinery.go_numbers import parse_int
+from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
+from kubeskew.apiserver.registry.shared import conditions as common
+from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
+
+
+def migration_errors(spec: Object) -> Iterator[FieldError]:
+    """A StorageVersionMigration."""
+    if not (spec.get("resource") or {}).get("resource"):
+        yield required("spec.resource.resource", "resource is required")
+
+
+def migration_update_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    after, before = ((one.get("spec") or {}).get("resource") or {} for one in (new, old))
+    for name in ("group", "resource"):
+        if (after.get(name) or "") != (before.get(name) or ""):
+            yield invalid(name, after.get(name) or "", IMMUTABLE)
+
+
+def migration_status_errors(new: Object, old: Object) -> Iterator[FieldError]:
+    after, before = (one.get("status") or {} for one in (new, old))
+    yield from _revision(after.get("resourceVersion") or "", before.get("resourceVersion") or "")
+    found, path = after.get("conditions") or [], "status.conditions"
+    yield from common.condition_errors(found, path)
+    now, then = _true(found), _true(before.get("conditions") or [])
+    if {"Succeeded", "Failed"} <= now:
+        yield invalid(path, found, "Both success and failed conditions cannot be true at the same time")
+    for kind, word in (("Succeeded", "success"), ("Failed", "failed")):
+        if {kind, "Running"} <= now:
+            yield invalid(path, found, f"Running condition cannot be true when {word} condition is true")
+    for kind, word in (("Succeeded", "Success"), ("Failed", "Failed")):
+        if kind in then - now:
+            yield invalid(path, found, f"{word} condition cannot be set to false once it is true")
+
+
+def _revision(new: str, old: str) -> Iterator[FieldError]:
+    path = "status.resourceVersion"
+    try:
+        number = parse_int(new) if new else 0
+    except ValueError as error:
+        yield invalid(path, new, f'failed to parse resource version "{new}": {error}')
+        number = 0
+    if number < 0:
+        yield invalid(path, number, NOT_NEGATIVE)
+    if old and new != old:
+        yield invalid(path, new, "cannot be updated")
+
+
+def _true(conditions: list[Object]) -> set[str]:
+    return {one.get("type") or "" for one in conditions if one.get("status") == "True"}

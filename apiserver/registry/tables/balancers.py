@@ -1,0 +1,11 @@
+"""Makes the cell that shows the addresses of a load balancer."""
+
+from kubeskew.apiserver.registry.tables.subjects import (
+    Subject,
+)
+
+
+def _balancers(subject: Subject) -> list[str]:
+    """The addresses, else names, of the load balancers, sorted."""
+    found = subject.items("status", "loadBalancer", "ingress")
+    return sorted({one.get("ip") or one.get("hostname") or "" for one in found} - {""})

@@ -1,0 +1,104 @@
+"""The rows of custom resources: a name, and a cell per column of the definition.
+
+Source: apiextensions-apiserver pkg/registry/customresource/tableconvertor/tableconvertor.go, 1.36.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kubeskew.apimachinery.cel.times import SECOND, timestamp
+from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.resources import Column
+from kubeskew.apiserver.apiextensions.json_path import JSONPath, text_of
+from kubeskew.apiserver.decoding import go_json
+from kubeskew.apiserver.registry.tables.durations import human_duration
+from kubeskew.apiserver.registry.tables.subjects import UNKNOWN, Cell, Subject
+
+NAME = Column(
+    "Name",
+    "string",
+    "name",
+    "Name must be unique within a namespace. Is required when creating resources, although some resources "
+    "may allow a client to request the generation of an appropriate name automatically. Name is primarily "
+    "intended for creation idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
+)
+AGE: Object = {
+    "name": "Age",
+    "type": "date",
+    "description": (
+        "CreationTimestamp is a timestamp representing the server time when this object was created. It is "
+        "not guaranteed to be set in happens-before order across separate operations. Clients may not set "
+        "this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. "
+        "Null for lists. More info: "
+        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+    ),
+    "jsonPath": ".metadata.creationTimestamp",
+}
+_INTEGERS = 1 << 63  # and what a float beyond them becomes in Go, on most machines, with a minus
+_SHOWN_BY_PATH = "Custom resource definition column (in JSONPath format): "
+
+
+def column_of(given: Object) -> Column:
+    """A definition's `additionalPrinterColumns[*]` as a Table has it."""
+    description = given.get("description") or f"{_SHOWN_BY_PATH}{given['jsonPath']}"
+    return Column(
+        given["name"], given["type"], given.get("format") or "", description, given.get("priority") or 0
+    )
+
+
+# What is shown of a Scale.
+_SCALE: tuple[Object, ...] = (
+    {
+        "name": "Desired",
+        "type": "integer",
+        "description": "Number of desired replicas",
+        "jsonPath": ".spec.replicas",
+    },
+    {
+        "name": "Available",
+        "type": "integer",
+        "description": "Number of actual replicas",
+        "jsonPath": ".status.replicas",
+    },
+    AGE,
+)
+SCALE = tuple(map(column_of, _SCALE))
+SCALE_PATHS = tuple(JSONPath(column["jsonPath"]) for column in _SCALE)
+
+
+def cells(subject: Subject, columns: Sequence[Column], paths: Sequence[JSONPath]) -> list[Cell]:
+    """The cells of one object, its name first."""
+    row: list[Cell] = [subject.text("metadata", "name")]
+    for column, path in zip(columns, paths, strict=True):
+        values = path.values(subject.obj)
+        row.append(_cell(column.type, values[0], subject) if values else None)
+    return row
+
+
+def _cell(kind: str, value: Any, subject: Subject) -> Cell:
+    if kind == "string":
+        return text_of(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    match kind:
+        case "integer" if is_number:
+            return int(value) if abs(value) < _INTEGERS else -_INTEGERS
+        case "number" if is_number:
+            whole = float(value).is_integer() and abs(value) < _INTEGERS
+            return int(go_json.float_text(float(value))) if whole else value
+        case "boolean" if isinstance(value, bool):
+            return value
+        case "date" if isinstance(value, str):
+            return _age(value, subject)
+    return None
+
+
+def _age(value: str, subject: Subject) -> str:
+    if value in {"", "null"}:
+        return UNKNOWN
+    try:
+        moment = datetime.fromtimestamp(timestamp(value).nanos / SECOND, UTC)
+    except ValueError:
+        return "<invalid>"
+    return human_duration(subject.now - moment)

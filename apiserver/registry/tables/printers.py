@@ -1,0 +1,113 @@
+"""Finds the columns of a resource and what makes their cells.
+
+The catalogue has the columns of a release; the cells are looked up by their names, so that a release without
+a column needs no cells of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.resources import Column, Resource
+from kubeskew.apiserver.apiextensions.model import CustomResource
+from kubeskew.apiserver.registry.index import cells_of, row_conditions_of
+from kubeskew.apiserver.registry.tables import custom
+from kubeskew.apiserver.registry.tables.subjects import Cell, Cells, CellsOf, Subject, at
+
+_NAME = Column("Name", "string", "name")
+_AGE = Column("Age", "string")
+_CREATED_AT = Column("Created At", "date", description=custom.AGE["description"])
+_EMPTY = "0001-01-01T00:00:00Z"
+
+# Columns that the catalogue does not have: of servers beside the main one, of kinds that came after the
+# facts were taken or went before, and of Scale, which is no resource.
+_COLUMNS = MappingProxyType(
+    {
+        GroupKind("apiregistration.k8s.io", "APIService"): (
+            _NAME,
+            Column("Service", "string"),
+            Column("Available", "string"),
+            _AGE,
+        ),
+        GroupKind("autoscaling", "Scale"): (
+            Column("Name", "string"),
+            Column("Desired", "integer"),
+            Column("Available", "integer"),
+            _AGE,
+        ),
+        GroupKind("lifecycle.k8s.io", "Eviction"): (_NAME, _AGE),
+        GroupKind("lifecycle.k8s.io", "EvictionRequest"): (_NAME, _AGE),
+        GroupKind("resource.k8s.io", "PodScheduling"): (_NAME, Column("SelectedNode", "string"), _AGE),
+    }
+)
+# Upstream gives an IPAddress an age, but no column to show it in.
+_BEYOND_COLUMNS = MappingProxyType({GroupKind("networking.k8s.io", "IPAddress"): ("Age",)})
+_FLOW_SCHEMA = GroupKind("flowcontrol.apiserver.k8s.io", "FlowSchema")
+
+
+@dataclass(frozen=True, slots=True)
+class Printer:
+    """How the objects of one resource become rows: the columns, and an object's cells in their order."""
+
+    columns: Sequence[Column]
+    cells: Callable[[Subject], list[Cell]]
+    conditions: Callable[[Object], list[Object]] = lambda _: []
+    ordered: Callable[[Sequence[Object]], Sequence[Object]] = lambda objects: objects
+
+
+def printer_for(resource: Resource, kind: GroupKind) -> Printer:
+    """Of objects of `kind`, which a resource answered with: its own, or Scale."""
+    if isinstance(resource, CustomResource):
+        scaled = kind != resource.group_kind
+        columns, paths = (custom.SCALE, custom.SCALE_PATHS) if scaled else (resource.columns, resource.paths)
+        return Printer((custom.NAME, *columns), lambda subject: custom.cells(subject, columns, paths))
+    return _printer(kind, resource.columns if kind == resource.group_kind else ())
+
+
+@lru_cache(maxsize=1024)
+def _printer(kind: GroupKind, columns: tuple[Column, ...]) -> Printer:
+    columns = columns or _COLUMNS.get(kind, ())
+    if not columns:
+        return Printer((custom.NAME, _CREATED_AT), _name_and_creation)
+    names = [column.name for column in columns]
+    cells = _by_name((*names, *_BEYOND_COLUMNS.get(kind, ())), cells_of(kind) or _nothing_more)
+    if kind == _FLOW_SCHEMA:
+        return Printer(columns, cells, ordered=_by_precedence)
+    return Printer(columns, cells, conditions=row_conditions_of(kind))
+
+
+def _by_name(names: Sequence[str], cells_of: CellsOf) -> Callable[[Subject], list[Cell]]:
+    """The cells of a kind, in the order of its columns."""
+
+    def cells(subject: Subject) -> list[Cell]:
+        known: Cells = {
+            "Name": subject.text("metadata", "name"),
+            "Age": subject.since("metadata", "creationTimestamp"),
+            **cells_of(subject),
+        }
+        return [known.get(name) for name in names]
+
+    return cells
+
+
+def _nothing_more(_: Subject) -> Cells:
+    """A kind that is but a name and an age."""
+    return {}
+
+
+def _name_and_creation(subject: Subject) -> list[Cell]:
+    """What upstream prints of kinds that nobody wrote a printer for (Role, LimitRange, …)."""
+    created = subject.at("metadata", "creationTimestamp")
+    moment = timestamp(parse_timestamp(created)) if created else _EMPTY
+    return [subject.text("metadata", "name"), moment]
+
+
+def _by_precedence(objects: Sequence[Object]) -> Sequence[Object]:
+    """Flow schemas in the order in which they are tried."""
+
+    return sorted(
+        objects, key=lambda obj: (at(obj, "spec", "matchingPrecedence") or 0, at(obj, "metadata", "name"))
+    )

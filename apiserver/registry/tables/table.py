@@ -1,0 +1,86 @@
+"""The Table document: what is printed of objects, for a client that prints columns and knows no kind.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/response.go (asTable), pkg/printers/tablegenerator.go, 1.36.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from kubeskew.apimachinery import errors
+from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.resources import Column, Resource
+from kubeskew.apiserver.http.partial_metadata import partial
+from kubeskew.apiserver.registry.tables.printers import Printer, printer_for
+from kubeskew.apiserver.registry.tables.subjects import Subject
+
+_INCLUDES = ("Metadata", "Object", "None")
+_SCALE = GroupKind("autoscaling", "Scale")
+
+
+def render(
+    resource: Resource,
+    objects: Sequence[Object],
+    *,
+    now: datetime,
+    metadata: Object,
+    include_object: str = "Metadata",
+    no_headers: bool = False,
+    version: str = "v1",
+) -> Object:
+    """A Table of `meta.k8s.io/{version}`, one row per object; `metadata` is that of the list.
+
+    The objects are as served in the resource's version, or are its Scales. What a row has beside its cells
+    is chosen by `include_object`: nothing (None), the metadata, or the object; raises 400 for any other.
+    """
+    if include_object and include_object not in _INCLUDES:
+        raise errors.bad_request(_wrong_include(include_object))
+    printer = printer_for(resource, _kind(resource, objects))
+    rows = [_row(printer, Subject(obj, now), include_object, version) for obj in printer.ordered(objects)]
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": metadata,
+        "columnDefinitions": None if no_headers else [_definition(column) for column in printer.columns],
+        "rows": rows,
+    }
+
+
+def _kind(resource: Resource, objects: Sequence[Object]) -> GroupKind:
+    """What the objects are; a resource answers with something else only as its scale subresource."""
+    scaled = objects and objects[0].get("kind") == "Scale" and "scale" in resource.subresources
+    return _SCALE if scaled else resource.group_kind
+
+
+def _definition(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def _row(printer: Printer, subject: Subject, include_object: str, version: str) -> Object:
+    row: Object = {"cells": printer.cells(subject)}
+    conditions = printer.conditions(subject.obj)
+    if conditions:
+        row["conditions"] = conditions
+    row["object"] = _included(subject.obj, include_object, version)
+    return row
+
+
+def _included(obj: Object, include_object: str, version: str) -> Object | None:
+    if include_object == "Object":
+        return obj
+    if include_object == "None":
+        return None
+    return partial(obj, version)
+
+
+def _wrong_include(value: str) -> str:
+    """The text of a refusal (from memory of metav1 validation)."""
+    return (
+        f'Unable to convert to Table as requested: includeObject: Invalid value: "{value}": '
+        "must be 'Metadata', 'Object', 'None', or empty"
+    )

@@ -1,0 +1,20 @@
+"""Makes cells that several workloads share: how many pods are ready, and of how many."""
+
+from kubeskew.apiserver.registry.tables.subjects import (
+    Cells,
+    Subject,
+    containers,
+    selector,
+)
+
+
+def _pods(subject: Subject) -> Cells:
+    """The cells that tell which pods a workload makes."""
+    return {
+        **containers(subject.at("spec", "template")),
+        "Selector": selector(subject.at("spec", "selector")),
+    }
+
+
+def _ready(subject: Subject) -> str:
+    return f"{subject.number('status', 'readyReplicas')}/{subject.number('spec', 'replicas')}"

@@ -1,1 +1,0 @@
-"""Rules of built-in kinds, in upstream's wording (pkg/apis/*/validation, 1.36)."""

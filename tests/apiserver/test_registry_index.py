@@ -1,0 +1,54 @@
+"""The registrations of the registry's rooms: what they name is there, and is found."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from kubeskew.apimachinery.catalogue import catalogue_for
+from kubeskew.apimachinery.errors import GroupKind, GroupResource
+from kubeskew.apimachinery.versions import Version
+from kubeskew.apiserver.registry import index
+from kubeskew.apiserver.registry.generic.strategy import Strategy
+
+ROOMS = sorted(index.ROOMS.items())
+
+
+def registered(room: str, table: str) -> dict[str, str]:
+    names: dict[str, str] = getattr(import_module(f"{index.__package__}.{room}"), table, {})
+    return names
+
+
+@pytest.mark.parametrize(("group", "room"), ROOMS)
+def test_every_registration_names_something_that_is_there(group: str, room: str) -> None:
+    """Strategies are classes of strategies, cells and defaults functions."""
+    for resource in registered(room, "STRATEGIES"):
+        strategy = index.strategy_of(GroupResource(group, resource))
+        assert strategy is not Strategy
+        assert issubclass(strategy, Strategy)
+    for kind in registered(room, "CELLS"):
+        assert callable(index.cells_of(GroupKind(group, kind)))
+
+
+def test_every_default_is_of_a_type_that_some_release_has() -> None:
+    """A name with a slip in it would never be found."""
+    types: set[str] = set()
+    for minor in range(26, 38):
+        types |= set(catalogue_for(Version(minor)).definitions())
+    unknown: list[Any] = []
+    for _, room in ROOMS:
+        for name in registered(room, "DEFAULTS"):
+            ends = f".{room}.{name}"
+            found = [one for one in types if one.endswith(ends)]
+            if not found and room != "scheduling" and "v2beta2" not in name:
+                unknown.append((room, name))
+            assert all(callable(index.defaulter_of(one)) for one in found)
+    assert unknown == []
+
+
+def test_a_kind_with_nothing_particular_has_the_general_strategy() -> None:
+    """Neither an unknown kind nor an unknown group is an error."""
+    assert index.strategy_of(GroupResource("", "things")) is Strategy
+    assert index.strategy_of(GroupResource("example.com", "things")) is Strategy
+    assert index.cells_of(GroupKind("example.com", "Thing")) is None
+    assert index.defaulter_of("com.example.v1.Thing") is None
