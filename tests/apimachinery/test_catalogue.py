@@ -1,10 +1,10 @@
 """The catalogue: what exists at each release, how it is treated, what is served."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for, parse_runtime_config
 from kubeskew.apimachinery.catalogue.serving import version_order
@@ -13,7 +13,6 @@ from kubeskew.apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Re
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 
-DATA = Path(__file__).parent.parent / "data"
 API = "io.k8s.api."
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 

@@ -1,8 +1,7 @@
 """Feature gates: the table, the flag's syntax, what the flag refuses."""
 
-from pathlib import Path
-
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.gates import FeatureGates, GateError, GateSpec, parse_overrides
 from kubeskew.apimachinery.versions import SUPPORTED, Version
@@ -53,7 +52,7 @@ def test_stage_per_release(gate: str, minor: int, stage: str, default: bool, loc
 
 def test_unfinished_gates_of_1_36() -> None:
     """The alpha and beta gates of 1.36 are exactly those that its kube-scheduler lists in --help."""
-    lines = (Path(__file__).parents[1] / "data" / "gates-1.36.txt").read_text("utf-8").splitlines()
+    lines = (DATA / "gates-1.36.txt").read_text("utf-8").splitlines()
     listed = {(name, stage, default == "true") for name, stage, default in map(str.split, lines)}
 
     gates = FeatureGates(Version(36))

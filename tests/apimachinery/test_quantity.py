@@ -2,18 +2,15 @@
 
 import json
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import DATA
 
 from kubeskew.apimachinery.quantity import Quantity, QuantityError
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "quantity.jsonl").read_text().splitlines()
-]
+CASES = [json.loads(line) for line in (DATA / "quantity.jsonl").read_text().splitlines()]
 
 
 def of_kind(kind):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from asking import Local
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 KUBECTLS = ("1.20", "1.32", "1.36")
 
 

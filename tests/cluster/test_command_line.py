@@ -11,7 +11,7 @@ from asking import Local
 
 from kubeskew.cli.main import COMMANDS, main
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 NOT_TEXT = b"\xff\xfe\x00\x01"
 NEED_A_CLUSTER = {
     "down": [], "status": [], "kubeconfig": [], "logs": ["scheduler"], "upgrade": ["--to", "1.36"],
@@ -153,19 +153,26 @@ def test_a_cluster_that_cannot_start_says_why(tmp_path: Path):
 def test_the_wheel_carries_all_that_is_no_code(tmp_path: Path):
     """Scenarios, report templates, the catalogue's data and migrations are in the wheel as in the tree."""
     tree = tmp_path / "tree"
-    packages = [path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name in PACKAGES]
-    for package in packages:
-        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in PACKAGES:
+        shutil.copytree(
+            ROOT / package, tree / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, tree)
     dist = tmp_path / "dist"
     subprocess.run([sys.executable, "-c", BUILD, dist], cwd=tree, check=True, capture_output=True)
     carried = {str(path.relative_to(dist)) for path in dist.rglob("*") if path.is_file()}
 
-    expected = {str(p.relative_to(tree)) for d in packages for p in (tree / d).rglob("*") if p.is_file()}
+    expected = {
+        str(Path("kubeskew", "" if package == "kubeskew" else package, path.relative_to(tree / package)))
+        for package in PACKAGES
+        for path in (tree / package).rglob("*")
+        if path.is_file() and not any(parent.is_symlink() for parent in path.parents)
+    }
     assert sorted(expected - carried) == []
+    assert {name.partition("/")[0] for name in carried} == {"kubeskew"}  # nothing else in site-packages
     for kind in ("conformance/scenarios/", "conformance/templates/", "apimachinery/data/", "migrations/"):
-        assert any(name.startswith(kind) for name in carried), kind
+        assert any(name.startswith(f"kubeskew/{kind}") for name in carried), kind
 
 
 # The step of building a wheel that gathers its files; it needs no environment of its own and no network.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from recorded import DATA
 from sessions import Outcome, Replayer, differences, load
 
 pytestmark = [
@@ -17,7 +18,7 @@ pytestmark = [
 ]
 
 VERSION = "1.36"
-DATA = Path(__file__).parent.parent / "data" / "kubectl"
+DATA = DATA / "kubectl"
 RECORDED = load(DATA / f"crd.kubectl-{VERSION}.golden.json")
 
 # The recorded server has nothing but definitions; a whole one has autoscalers, too.

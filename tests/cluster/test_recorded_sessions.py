@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from recorded import DATA
 from sessions import Outcome, Replayer, differences, load
 
 pytestmark = [
@@ -16,7 +17,7 @@ pytestmark = [
     pytest.mark.timeout(600),  # the first test waits for all sessions
 ]
 
-DATA = Path(__file__).parent.parent / "data" / "kubectl"
+DATA = DATA / "kubectl"
 VERSIONS = ("1.20", "1.32")
 RECORDED = {
     version: {

@@ -8,12 +8,13 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from recorded import DATA
 from transcript_answers import differing
 from transcripts import Run, load
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("sessions"), pytest.mark.timeout(600)]
 
-RECORDED = load(Path(__file__).parent.parent / "data" / "workloads-1.20" / "workloads.golden.json")
+RECORDED = load(DATA / "workloads-1.20" / "workloads.golden.json")
 SIDE_BY_SIDE = 6
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 import yaml
+from fake_server import FakeServer
 from loop_clock import LoopClock
 
-from kubeskew.apimachinery.client.fake import FakeServer
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.client.transport import Request
 from kubeskew.apimachinery.clock import SeededEntropy

@@ -4,10 +4,10 @@ import asyncio
 import copy
 from dataclasses import replace
 
+from fake_server import FakeServer
 from loop_clock import LoopClock
 from until import until
 
-from kubeskew.apimachinery.client.fake import FakeServer
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.clock import SeededEntropy, timestamp

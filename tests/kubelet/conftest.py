@@ -7,13 +7,13 @@ import copy
 from datetime import timedelta
 
 import pytest
+from fake_server import FakeServer
 from loop_clock import LoopClock
 from managed_claims import ManagedClaims
 from prometheus_client import CollectorRegistry
 from until import until
 
 from kubeskew.apimachinery.catalogue import catalogue_for
-from kubeskew.apimachinery.client.fake import FakeServer
 from kubeskew.apimachinery.client.refs import NODES, PODS
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
 from kubeskew.apimachinery.clock import SeededEntropy, timestamp

@@ -4,11 +4,11 @@ import asyncio
 
 import aiohttp
 import looptime
+from fake_server import FakeServer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from loop_clock import LoopClock
 
-from kubeskew.apimachinery.client.fake import FakeServer
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import SeededEntropy

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
+from fake_server import FakeServer
 
-from kubeskew.apimachinery.client.fake import FakeServer
 from kubeskew.apimachinery.client.refs import NODES, Ref
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock
 from kubeskew.apimachinery.component import Health

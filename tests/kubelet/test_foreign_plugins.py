@@ -10,13 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.node.layout import NodeLayout
 
 DRIVER = "gpu.example.com"
-PROTOCOLS = Path(__file__).parent.parent / "data" / "driver-protocols"
+PROTOCOLS = DATA / "driver-protocols"
 PROGRAMS = Path(__file__).parent
 
 

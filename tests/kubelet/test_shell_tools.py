@@ -1,12 +1,12 @@
 """The fake containers' shell and tools against what busybox, bash and GNU tools wrote."""
 
 import json
-from pathlib import Path
 
 import pytest
+from recorded import DATA
 from test_shell import START, run
 
-CASES = json.loads((Path(__file__).parent.parent / "data" / "shell_tools.json").read_text())
+CASES = json.loads((DATA / "shell_tools.json").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['shell']} {case['script'][:60]}")

@@ -2,13 +2,13 @@
 
 import io
 import json
-from pathlib import Path
 
 import pytest
+from recorded import DATA
 
 from kubeskew.cli.main import main
 
-_CASES = Path(__file__).parents[1] / "data" / "allocator" / "cases-1.36.jsonl"
+_CASES = DATA / "allocator" / "cases-1.36.jsonl"
 
 _DEVICES = """
 apiVersion: resource.k8s.io/v1

@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 
+from fake_server import FakeServer
 from loop_clock import LoopClock
 from prometheus_client import CollectorRegistry, generate_latest
 
-from kubeskew.apimachinery.client.fake import FakeServer
 from kubeskew.apimachinery.client.refs import EVENTS_V1, NODES, PODS, dra_refs
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.component import World

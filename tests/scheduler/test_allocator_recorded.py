@@ -1,13 +1,13 @@
 """The allocator against the recorded answers of Kubernetes 1.36."""
 
 import json
-from pathlib import Path
 
 import pytest
+from recorded import DATA
 
 from kubeskew.scheduler.allocator.cases import run_case
 
-_DATA = Path(__file__).parents[1] / "data" / "allocator"
+_DATA = DATA / "allocator"
 _CASES = [json.loads(line) for line in (_DATA / "cases-1.36.jsonl").read_text(encoding="utf-8").splitlines()]
 _SHARE = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"  # as recorded; random in reality
 

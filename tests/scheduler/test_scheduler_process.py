@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_server import FakeServer
 from prometheus_client import CollectorRegistry, generate_latest
 
-from kubeskew.apimachinery.client.fake import FakeServer
 from kubeskew.apimachinery.client.leader import LeaseTiming
 from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
 from kubeskew.apimachinery.clock import SeededEntropy, SystemClock

@@ -1,14 +1,14 @@
 """Rules of core, apps and batch: what is wrong with an object, where, in which words and order."""
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from recorded import DATA
 from rule_checks import Rules, merged
 
-ROWS = yaml.safe_load((Path(__file__).parents[1] / "data" / "core-rules.yaml").read_text())
+ROWS = yaml.safe_load((DATA / "core-rules.yaml").read_text())
 
 
 @cache

@@ -1,20 +1,17 @@
 """Label and field selectors against the recorded answers of upstream, and their laws."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import DATA
 
 from kubeskew.apimachinery import labels
 from kubeskew.apimachinery.labels import LabelSelector, SelectorError
 from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector, Term
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "selectors.jsonl").read_text().splitlines()
-]
+CASES = [json.loads(line) for line in (DATA / "selectors.jsonl").read_text().splitlines()]
 
 
 def of_kind(kind):

@@ -1,11 +1,11 @@
 """Patches against the recorded answers of upstream, and their laws."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import DATA
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.gates import FeatureGates
@@ -15,10 +15,7 @@ from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
 from kubeskew.apiserver.apply.patching.strategic import apply_strategic
 from kubeskew.apiserver.apply.patching.values import PatchError, same, show
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "patches.jsonl").read_text().splitlines()
-]
+CASES = [json.loads(line) for line in (DATA / "patches.jsonl").read_text().splitlines()]
 VERSION = Version(36)
 
 

@@ -1,9 +1,9 @@
 """Bodies in protobuf, as typed Go clients send them, and JSON as the answer."""
 
 import json
-from pathlib import Path
 
 import pytest
+from recorded import DATA
 from server_in_process import MAPS, config_map
 
 from kubeskew.apiserver.decoding.protobuf import numbers
@@ -13,7 +13,7 @@ RECORDED = {
     row["name"]: row
     for row in map(
         json.loads,
-        (Path(__file__).parents[1] / "data" / "protobuf" / "kubectl-1.36.jsonl").read_text().splitlines(),
+        (DATA / "protobuf" / "kubectl-1.36.jsonl").read_text().splitlines(),
     )
 }
 MADE = {"uid", "controller-uid", "batch.kubernetes.io/controller-uid", "creationTimestamp", "managedFields"}

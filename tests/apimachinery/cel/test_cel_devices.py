@@ -1,16 +1,16 @@
 """Device selectors: the recorded answers of Kubernetes 1.36, and what recordings do not show."""
 
 import json
-from pathlib import Path
 
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.devices import compile_selector, device_value
 from kubeskew.apimachinery.cel.errors import CompileError, EvaluationError
 from kubeskew.apimachinery.cel.semver import Semver
 
-_RECORDED = Path(__file__).parents[1] / "data" / "cel" / "device-selectors-1.36.jsonl"
+_RECORDED = DATA / "cel" / "device-selectors-1.36.jsonl"
 _CASES = [json.loads(line) for line in _RECORDED.read_text(encoding="utf-8").splitlines()]
 
 

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.catalogue.types import OBJECT_META
@@ -15,9 +15,9 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.resources import STANDARD_VERBS, GroupVersionKind, Resource, Subresource
 from kubeskew.apimachinery.versions import SUPPORTED, Version
 from kubeskew.apiserver import openapi
+from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.apiextensions.schema import Structural, to_schema
 
-DATA = Path(__file__).parent.parent / "data"
 V36 = Version(36)
 TABLE = catalogue_for(V36)
 EVERYTHING = catalogue_for(V36, FeatureGates(V36, {"AllAlpha": True, "AllBeta": True}), {"api/all": True})
@@ -162,7 +162,7 @@ class CustomTable:
         spec = {"type": "object", "description": "What is wanted.", "properties": properties}
         structural = Structural.of({"type": "object", "properties": {"spec": spec}, "required": ["spec"]})
         gvk = GroupVersionKind("stable.example.com", "v1", "CronTab")
-        self.one = Resource(
+        self.one = CustomResource(
             group=gvk.group,
             version=gvk.version,
             plural="crontabs",

@@ -1,16 +1,16 @@
 """Bodies that kubectl 1.36 sent (1.32 sends the same bytes), against what `--dry-run=client -o json` says."""
 
 import json
-from pathlib import Path
 
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.go_roundtrip import normalise
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.decoding import protobuf
 
-_FILE = Path(__file__).parents[1] / "data" / "protobuf" / "kubectl-1.36.jsonl"
+_FILE = DATA / "protobuf" / "kubectl-1.36.jsonl"
 RECORDED = [json.loads(line) for line in _FILE.read_text().splitlines()]
 
 

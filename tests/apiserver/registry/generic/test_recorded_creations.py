@@ -4,10 +4,10 @@ import copy
 import json
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.catalogue import Catalogue, catalogue_for
 from kubeskew.apimachinery.clock import SeededEntropy
@@ -22,7 +22,7 @@ from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.index import strategy_of
 from kubeskew.apiserver.user import SERVER
 
-DATA = Path(__file__).parents[1] / "data" / "core-1.20"
+DATA = DATA / "core-1.20"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 # Made by admission, by later minors or at random.

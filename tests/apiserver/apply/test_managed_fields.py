@@ -1,9 +1,9 @@
 """Server-side apply against the recorded answers of upstream."""
 
 import json
-from pathlib import Path
 
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.catalogue import catalogue_for
 from kubeskew.apimachinery.errors import StatusError
@@ -11,10 +11,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.apply.managedfields import FieldManager, FieldSet
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "server-side-apply.jsonl").read_text().splitlines()
-]
+CASES = [json.loads(line) for line in (DATA / "server-side-apply.jsonl").read_text().splitlines()]
 VERSION = Version(36)
 NOW = "2026-01-01T00:00:00Z"
 # What the recorder told the field manager to leave alone, as the strategies of these kinds do.

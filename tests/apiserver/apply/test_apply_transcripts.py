@@ -7,16 +7,16 @@ What such a server checks beyond ownership (required fields) is not replayed her
 import copy
 import json
 import re
-from pathlib import Path
 
 import pytest
+from recorded import DATA
 
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.apply.managedfields import FieldManager, FieldSet
 from kubeskew.apiserver.apply.patching.merge_patch import apply_merge_patch
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "machinery-1.36" / "apply.golden.json").read_text())
+GOLDEN = json.loads((DATA / "machinery-1.36" / "apply.golden.json").read_text())
 KINDS = {
     "object": Kind.OBJECT,
     "array": Kind.LIST,

@@ -1,12 +1,11 @@
 """What is wrong with webhook configurations, policies and bindings, in upstream's words."""
 
-from pathlib import Path
-
 import pytest
 import yaml
+from recorded import DATA
 from server_in_process import Caller, close_server, open_server
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "admission_configurations.yaml").read_text())
+CASES = yaml.safe_load((DATA / "admission_configurations.yaml").read_text())
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["pods"]}
 HOOK = {

@@ -1,9 +1,9 @@
 """A world for client tests: virtual time, a seed and an API server in memory."""
 
 import pytest
+from fake_server import FakeServer
 from loop_clock import LoopClock
 
-from kubeskew.apimachinery.client.fake import FakeServer
 from kubeskew.apimachinery.clock import SeededEntropy
 
 

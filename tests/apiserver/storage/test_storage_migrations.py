@@ -175,7 +175,7 @@ def test_opening_does_not_import_alembic(tmp_path):
         "asyncio.run(main())\n"
         "assert 'alembic' not in sys.modules\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     subprocess.run([sys.executable, "-c", program, url_in(tmp_path)], check=True, env=environment)
 
 

@@ -2,16 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import aiohttp
 import pytest
 import pytest_asyncio
+from recorded import DATA
 from server_in_process import close_server, open_server
 from transcript_answers import differing
 from transcripts import Run, load
 
-DATA = Path(__file__).parent.parent / "data"
 FOLDERS = ("machinery-1.36", "access-1.20", "kinds-1.20", "pods-1.20", "requests-1.20")
 FILES = [file for folder in FOLDERS for file in sorted((DATA / folder).glob("*.golden.json"))]
 RECORDED = {name: one for file in FILES for name, one in load(file).items()}

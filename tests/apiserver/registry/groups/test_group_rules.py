@@ -1,12 +1,12 @@
 """Rules of the smaller API groups: what is wrong with an object, where, and in which words."""
 
-from pathlib import Path
 from typing import Any
 
 import yaml
+from recorded import DATA
 from server_in_process import Caller
 
-ROWS = yaml.safe_load((Path(__file__).parents[1] / "data" / "group-rules.yaml").read_text())
+ROWS = yaml.safe_load((DATA / "group-rules.yaml").read_text())
 
 INGRESSES = "/apis/networking.k8s.io/v1/namespaces/default/ingresses"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"
