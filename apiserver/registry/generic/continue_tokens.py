@@ -80,7 +80,8 @@ def _json(data: bytes) -> Object:
         return {}
     if not isinstance(value, dict):
         raise ValueError(
-            f"json: cannot unmarshal {go_decode_errors.found(value)} into Go value of type storage.continueToken"
+            f"json: cannot unmarshal {go_decode_errors.found(value)} "
+            "into Go value of type storage.continueToken"
         )
     why = go_decode_errors.explain(value, _TOKEN)
     if why:
