@@ -2,9 +2,9 @@
 
 There are no processes. A container is a record of when it began and when it ended, so it goes on
 "running" while no kubelet looks, and survives the kubelet's restart, upgrade and kill. What the shell of
-`kubelet/containers/shell` understands of its command is run as time passes (`container_fs.py`), and after a restart
-again from its start: its state at any moment is a function of the clock and of what was done to it. One file
-per pod, `<directory>/<pod uid>.json`, holds the sandbox and its containers.
+`kubelet/containers/shell` understands of its command is run as time passes (`container_fs.py`), and after a
+restart again from its start: its state at any moment is a function of the clock and of what was done to it.
+One file per pod, `<directory>/<pod uid>.json`, holds the sandbox and its containers.
 """
 
 import hashlib

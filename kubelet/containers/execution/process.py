@@ -1,8 +1,8 @@
 """A running command: what it has, and how it waits.
 
 A command is a coroutine that waits for three things only, `Sleep`, `Receive` and `Until`. The tasks of one
-program take turns (`tasks.py`); whoever drives the program decides what the first two mean: an `exec` waits for
-real, the program of a container runs in its own time.
+program take turns (`tasks.py`); whoever drives the program decides what the first two mean: an `exec` waits
+for real, the program of a container runs in its own time.
 """
 
 from collections.abc import Awaitable, Callable, Generator
