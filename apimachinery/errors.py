@@ -5,11 +5,10 @@ written to the wire is decided in the HTTP front alone.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kubeskew.apimachinery.field import FieldError, listed
-
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 
 class GroupResource(NamedTuple):

@@ -1,11 +1,9 @@
 """Whether a node is one that a pod's selector and required affinity allow."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from kubeskew.apimachinery.node_selectors import selector_matches
-
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 
 def affinity_matches(pod: Object, node: Object) -> bool:

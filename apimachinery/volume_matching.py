@@ -6,8 +6,8 @@ pkg/controller/volume/persistentvolume, 1.36.
 
 from collections.abc import Iterable
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

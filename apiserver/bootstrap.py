@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 import orjson
 
-from kubeskew.apimachinery.errors import Object, StatusError, is_reason
+from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import extension_authentication
 from kubeskew.apiserver.aggregation.local import built_in
 from kubeskew.apiserver.authorization.default_roles import DefaultRoles

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from kubeskew.apimachinery import conversion
 from kubeskew.apimachinery.component import World
-from kubeskew.apimachinery.errors import Object, internal
+from kubeskew.apimachinery.errors import internal
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from kubeskew.apiserver.apiextensions import schema
 from kubeskew.apiserver.apiextensions.conversion import Converter, pruned, relabelled, webhook_of

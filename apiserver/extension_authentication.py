@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from kubeskew.apimachinery.component import World
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.options import ServerOptions
 
 NAME = "extension-apiserver-authentication"

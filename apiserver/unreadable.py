@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 import orjson
 
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, internal
+from kubeskew.apimachinery.errors import GroupResource, StatusError, internal
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.storage.records import DAMAGED, Entry, Key
 

@@ -6,10 +6,11 @@ one after the other on the first node that has them; and the same for searches t
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kubeskew.apimachinery.clock import SeededEntropy
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook
 from kubeskew.scheduler.allocator.allocator import Allocator
@@ -17,8 +18,6 @@ from kubeskew.scheduler.allocator.claims import allocated_devices
 from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
-
-Object = dict[str, Any]
 
 DRIVER = "gpu.example.com"
 _PROFILES = {"1g": (1, 7), "2g": (2, 3), "3g": (4, 2), "4g": (4, 1), "7g": (8, 1)}  # slices, placements

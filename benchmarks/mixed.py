@@ -12,19 +12,17 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from benchmarks.processes import Meter, memory_mb
 from benchmarks.row import Row
 from benchmarks.scheduling import PODS, create_all
 from benchmarks.server import Server
 from kubeskew.apimachinery.clock import SystemClock
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cluster.cluster import Cluster
 from kubeskew.cluster.config import ClusterSpec, NodeSpec
 from kubeskew.cluster.state import State, StateDir
-
-Object = dict[str, Any]
 
 GPU, MIG, PLUGIN = "gpu.example.com", "mig.example.com", "example.com/plugged"
 RESOURCE = "example.com/gpu"  # extended, of the class of GPU

@@ -9,7 +9,7 @@ import cProfile
 import pstats
 import time
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 from prometheus_client import CollectorRegistry
 
@@ -22,8 +22,6 @@ from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.scheduler import SchedulerService
-
-Object = dict[str, Any]
 
 
 def _service(load: Load) -> SchedulerService:

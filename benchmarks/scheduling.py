@@ -10,14 +10,12 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.connection import Connection
 from benchmarks.processes import Meter
 from benchmarks.row import Row
 from benchmarks.server import Processes, Server, running_processes
-
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 DRIVER, RESOURCE = "test-driver.cdi.k8s.io", "example.com/device"
 DEVICES_PER_NODE = 10

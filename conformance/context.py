@@ -7,10 +7,9 @@ from typing import Any
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.control import ClusterControl
 from kubeskew.conformance.kinds import Kinds
-
-Object = dict[str, Any]
 
 DEFAULT_TIMEOUTS = {"apply": 5.0, "assert": 30.0, "error": 30.0, "delete": 30.0, "exec": 30.0}
 

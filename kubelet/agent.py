@@ -18,6 +18,7 @@ from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.component import Health, World
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.pod_volumes import PodContents
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.deviceplugins.manager import DevicePluginManager, Surroundings
@@ -44,8 +45,6 @@ from kubeskew.kubelet.status.status_manager import StatusWriter
 from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

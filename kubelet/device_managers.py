@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 
 class DeviceError(Exception):

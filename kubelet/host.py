@@ -6,10 +6,10 @@ import logging
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kubeskew.apimachinery.client.rest import APIClient, user_agent
 from kubeskew.apimachinery.component import ComponentContext
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.agent import NodeAgent, ServerSettings
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig, NodesFileError, load_nodes
@@ -19,7 +19,6 @@ from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 
 _METRICS_SECONDS = 5.0
 # Each costs a TLS connection. One would do, but for a write that an admission webhook holds up.

@@ -1,10 +1,7 @@
 """Reading a pod: small questions about its spec and status that several modules ask."""
 
-from typing import Any
-
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
-
-Object = dict[str, Any]
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 DEFAULT_GRACE_SECONDS = 30

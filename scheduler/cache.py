@@ -7,12 +7,10 @@ devices, the cycle may see or not.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
-
-Object = dict[str, Any]
 
 
 class Cache:

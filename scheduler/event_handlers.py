@@ -5,12 +5,11 @@ from typing import Any
 
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import NODES, PODS
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.pod_info import PodInfo, pod_requests
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
-
-Object = dict[str, Any]
 
 _POD_ADDED = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD, "AssignedPodAdd")
 _POD_DELETED = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE, "AssignedPodDelete")

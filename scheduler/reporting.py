@@ -1,16 +1,14 @@
 """How an attempt ended, for people and for other components: events and the PodScheduled condition."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.features.scheduler import SchedulerRules
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.pod_status import patch_pod_status
-
-Object = dict[str, Any]
 
 _NOTE_LIMIT = 1024  # of an event, with the ellipsis
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.diagnosis import Diagnosis
 from kubeskew.scheduler.framework.cycle_state import CycleState
@@ -28,8 +29,6 @@ from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
 from kubeskew.scheduler.queue.unschedulable_pods import QueuedPod
 from kubeskew.scheduler.sampling import NodeSampler
 from kubeskew.scheduler.turns import in_turns
-
-Object = dict[str, Any]
 
 log = logging.getLogger(__name__)
 

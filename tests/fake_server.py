@@ -18,8 +18,8 @@ from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.client.transport import Request
 from kubeskew.apimachinery.clock import Clock, Entropy, timestamp
 from kubeskew.apimachinery.errors import GroupResource, StatusError
+from kubeskew.apimachinery.objects import Object
 
-Object = dict[str, Any]
 Outage = Callable[[Request], BaseException | None]
 
 _SUBRESOURCES = {"status", "finalize", "binding", "scale", "eviction"}

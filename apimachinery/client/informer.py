@@ -14,9 +14,10 @@ import orjson
 
 from kubeskew.apimachinery.client.failure_log import FailureLog
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 
 log = logging.getLogger(__name__)
 

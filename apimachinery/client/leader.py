@@ -13,9 +13,10 @@ from typing import Any
 
 from kubeskew.apimachinery.client.failure_log import FailureLog
 from kubeskew.apimachinery.client.refs import LEASES
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 
 log = logging.getLogger(__name__)
 

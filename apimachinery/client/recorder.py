@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import EVENTS, EVENTS_V1
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, MERGE_PATCH, APIClient, Object
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, MERGE_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, micro_timestamp, timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 
 log = logging.getLogger(__name__)
 

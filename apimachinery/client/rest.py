@@ -19,9 +19,8 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.transport import MAX_REQUESTS, HTTPTransport, Request, Response, Transport
 from kubeskew.apimachinery.clock import Clock, SystemClock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-
-Object = dict[str, Any]
 
 CONNECTION_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 

@@ -13,7 +13,7 @@ from kubeskew.apimachinery.conversion.autoscaling_metrics import (
     metric_to_v1,
     metric_to_v2,
 )
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"

@@ -7,7 +7,7 @@ type. Source: pkg/apis/autoscaling/v1/conversion.go, 1.36.
 from collections.abc import Callable
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _ZERO = "0"
 _SOURCES = ("object", "pods", "resource", "containerResource", "external")

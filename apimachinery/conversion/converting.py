@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kubeskew.apimachinery.conversion import autoscaling, dynamic_resources, events, flow_control
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.go_roundtrip import normalise
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, ResourceTable
 
 Change = Callable[[Object], None]  # rewrites an object in place

@@ -4,7 +4,7 @@ In the old shape a request holds the fields of `exactly` itself and a device is 
 v1alpha3 a capacity is a plain quantity. Source: pkg/apis/resource/v1beta1/conversion.go, 1.34 to 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _GROUP = "resource.k8s.io"
 _EXACT = (

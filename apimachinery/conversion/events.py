@@ -3,7 +3,7 @@
 Source: pkg/apis/events/v1/conversion.go.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 # events.k8s.io name -> core name; fields not listed are the same
 _NAMES = {

@@ -6,7 +6,7 @@ be defaulted.
 Source: pkg/apis/flowcontrol/{v1beta2,v1beta3}/conversion.go, 1.29.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 PRESERVE_ZERO = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 _GROUP, _KIND = "flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"

@@ -5,7 +5,8 @@ Source: k8s.io/apiserver/pkg/quota/v1/interfaces.go and generic/evaluator.go, 1.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts
 from kubeskew.apimachinery.quota.names import object_count
 

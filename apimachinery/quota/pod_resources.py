@@ -9,8 +9,8 @@ Source: k8s.io/component-helpers/resource/helpers.go, 1.36.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import Amounts, add, amounts, raised
 
 _POD_LEVEL = ("cpu", "memory")

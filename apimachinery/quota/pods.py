@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 
 from kubeskew.apimachinery.clock import Clock, parse_timestamp
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, amounts
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
 from kubeskew.apimachinery.quota.names import HUGEPAGES, LIMITS, REQUESTS, is_extended, is_extended_in_quota

@@ -9,8 +9,9 @@ Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go, 1.36.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, add, count, raised
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
 from kubeskew.apimachinery.quota.names import DEVICES, IMPLICIT, REQUESTS, is_extended_in_quota

@@ -3,7 +3,8 @@
 Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/services.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts, count
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator
 

@@ -5,8 +5,9 @@ Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.g
 
 from collections.abc import Iterable
 
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.quota.amounts import ONE, Amounts
 from kubeskew.apimachinery.quota.evaluators import CREATE, UPDATE, Evaluator

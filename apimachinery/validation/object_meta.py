@@ -6,8 +6,8 @@ Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go and core's own fina
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required, too_long
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.names import NameCheck
 

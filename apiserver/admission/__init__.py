@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-from kubeskew.apimachinery.errors import Object, StatusError, forbidden
+from kubeskew.apimachinery.errors import StatusError, forbidden
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.user import User

@@ -8,7 +8,8 @@ and validation; here it is the last of the mutating plugins.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, forbidden, not_found
+from kubeskew.apimachinery.errors import GroupResource, StatusError, forbidden, not_found
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization.access import Access
 from kubeskew.apiserver.authorization.bindings import (

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/{create,rest}.go (ConnectResourc
 
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CONNECT, CREATE, Attributes
 from kubeskew.apiserver.http import parameters
 from kubeskew.apiserver.http.request import Request

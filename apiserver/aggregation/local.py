@@ -8,7 +8,8 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.aggregation.registered import GROUP, RESOURCE
 from kubeskew.apiserver.http.request import Handler, Request
 from kubeskew.apiserver.http.request_info import parse

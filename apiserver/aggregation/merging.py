@@ -6,7 +6,7 @@ Source: k8s.io/kube-aggregator/pkg/apiserver/{handler_apis,handler_discovery}.go
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apiserver.aggregation.registered import Registered
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.ordering import version_order
 from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.storage.interfaces import Store

@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/apihelpers/helpers.go (GetAPIApprovalState),
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid, required
+from kubeskew.apimachinery.objects import Object
 
 ANNOTATION = "api-approved.kubernetes.io"
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"

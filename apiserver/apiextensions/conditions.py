@@ -6,7 +6,7 @@ Source: apiextensions-apiserver pkg/apihelpers/helpers.go, 1.36.
 from datetime import datetime
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 ESTABLISHED = "Established"
 NAMES_ACCEPTED = "NamesAccepted"

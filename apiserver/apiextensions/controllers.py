@@ -10,7 +10,8 @@ import copy
 import logging
 from collections.abc import Callable, Iterable
 
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import approval, conditions, naming
 from kubeskew.apiserver.apiextensions.finalizing import Finalizer, is_everyday
 from kubeskew.apiserver.apiextensions.resource import GROUP, PLURAL, STORED_AS, Definition

@@ -9,7 +9,8 @@ from typing import Any
 
 from kubeskew.apimachinery import go_decode_errors
 from kubeskew.apimachinery.clock import Entropy
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.model import CustomResource, structural_of
 from kubeskew.apiserver.decoding.pruning import coerce

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import conditions
 from kubeskew.apiserver.apiextensions.resource import Definition
 from kubeskew.apiserver.apiextensions.strategy import FINALIZER

@@ -7,8 +7,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.names import qualified_name
 from kubeskew.apimachinery.validation.object_meta import STANDARD_FINALIZERS
 from kubeskew.apiserver.apiextensions import schema

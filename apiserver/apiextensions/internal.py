@@ -6,7 +6,7 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go and type
 
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema import go_struct
 
 _LIFTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.go_numbers import float_text
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import go_json
 
 Step = Callable[[Any], Iterator[Any]]

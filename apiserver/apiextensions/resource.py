@@ -6,7 +6,7 @@ Source: apiextensions-apiserver pkg/apiserver/customresource_handler.go (getOrCr
 import asyncio
 from collections.abc import Sequence
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import STANDARD_VERBS, Column, GroupVersionKind, Subresource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, JSONPathError

@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/registry/customresourcedefinition/{strategy,
 import copy
 from typing import ClassVar
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions import conditions, schema, validation
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 

@@ -7,8 +7,8 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.webhooks.validation import validate_ca_bundle, validate_service, validate_url
 

@@ -7,7 +7,6 @@ import json
 import unicodedata
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     Shown,
@@ -18,6 +17,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.internal import Place
 from kubeskew.apiserver.apiextensions.schema.field_paths import FieldPathError, read_field_path
 

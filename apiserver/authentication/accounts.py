@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubeskew.apimachinery.clock import Clock, parse_timestamp
-from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.web_tokens import Token, WrongTokenError, verified
 from kubeskew.apiserver.authentication import Identity, TokenError
 from kubeskew.apiserver.caching.generations import Generations

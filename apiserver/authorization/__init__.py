@@ -7,7 +7,8 @@ k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, 1.36.
 import html
 from typing import NamedTuple, Protocol
 
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, forbidden
+from kubeskew.apimachinery.errors import GroupResource, StatusError, forbidden
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User
 

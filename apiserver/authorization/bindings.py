@@ -7,7 +7,7 @@ any order; here they are found by subject and taken by name.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization.rules import Rule, rules_of
 from kubeskew.apiserver.caching.change_tracker import Following
 from kubeskew.apiserver.storage.interfaces import Store

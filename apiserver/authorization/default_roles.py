@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 
 _FILE = Path(__file__).with_name("default_roles.json")

@@ -7,7 +7,7 @@ graph; here each object knows how many pods of which node refer to it.
 from collections import Counter
 from collections.abc import Iterable
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization.references import Reference, references, volume_secrets
 from kubeskew.apiserver.caching.change_tracker import Following
 from kubeskew.apiserver.storage.interfaces import Store

@@ -3,7 +3,7 @@
 Source: k8s.io/component-helpers/auth/rbac/reconciliation/{reconcile_role,reconcile_rolebindings}.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization.covering import uncovered
 from kubeskew.apiserver.authorization.default_roles import AUTO_UPDATE
 from kubeskew.apiserver.authorization.rules import rules_of

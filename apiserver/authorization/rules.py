@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/apis/rbac/v1/evaluation_helpers.go and plugin/pkg/
 
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request_info import RequestInfo
 
 ALL = "*"

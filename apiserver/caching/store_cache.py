@@ -4,7 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Entry, Key
 from kubeskew.apiserver.unreadable import stored_object

@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from kubeskew.apimachinery import go_decode_errors, json_syntax
-from kubeskew.apimachinery.errors import Object, StatusError, bad_request
+from kubeskew.apimachinery.errors import StatusError, bad_request
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable, Subresource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apiextensions.model import structural_of

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeskew.apimachinery import go_decode_errors
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import child, index
 from kubeskew.apimachinery.go_numbers import as_written
 from kubeskew.apimachinery.go_roundtrip import normalise_and_report
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apiextensions.schema import Structural, embedded, prune
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request import Headers
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.user import User

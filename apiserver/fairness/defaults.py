@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go, 1.36.
 from collections.abc import Iterator
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 _ANNOTATIONS = {"apf.kubernetes.io/autoupdate-spec": "true"}

@@ -5,7 +5,8 @@ Source: k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, 1.36.
 
 from functools import partial
 
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.caching.store_cache import Derived, Read
 from kubeskew.apiserver.fairness.classifying import Classifier, Flow

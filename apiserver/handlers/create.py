@@ -4,7 +4,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go, 1.36.
 """
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.http import bodies, parameters, rendering
 from kubeskew.apiserver.http.request import Request, Response

@@ -4,7 +4,8 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, 1.36.
 """
 
 from kubeskew.apimachinery import errors, field
-from kubeskew.apimachinery.errors import Object, is_reason
+from kubeskew.apimachinery.errors import is_reason
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.decoding import decoder

@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import Turn, beside
 from kubeskew.apiserver.http import parameters, rendering
 from kubeskew.apiserver.http.media_types import Accepted

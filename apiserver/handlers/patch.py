@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import errors, go_decode_errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.go_roundtrip import WrongShape
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.model import structural_of
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.decoding import decoder

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeskew.apimachinery import errors, field
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apiextensions.model import structural_of

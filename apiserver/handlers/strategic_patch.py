@@ -6,9 +6,9 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (strategicPatchObject, 
 from typing import Any
 
 from kubeskew.apimachinery import errors, field, go_decode_errors
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.go_decode_errors import Repeated, ShapeError, kept_errors
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apply.patching import unstructured

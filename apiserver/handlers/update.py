@@ -3,7 +3,7 @@
 Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.handlers.create import managed, write_of
 from kubeskew.apiserver.http import bodies, parameters, rendering

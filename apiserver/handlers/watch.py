@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.codec import form_of
 from kubeskew.apiserver.handlers.list_objects import prepare

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, Subresource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.caching.gc_control import garbage

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kubeskew.apimachinery import errors, field
-from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.errors import GroupKind
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.go_numbers import parse_int
 from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import manager_character_errors
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.registry.generic.field_selectors import FieldSelector

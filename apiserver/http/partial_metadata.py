@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 # What upstream's internal types, from which it takes the metadata, have as fields.
 _INTERNAL_FIELDS: Final[dict[tuple[str, str], frozenset[str]]] = {

@@ -6,7 +6,8 @@ import zlib
 from collections.abc import AsyncIterator, Sequence
 
 from kubeskew.apimachinery import errors, field
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http import media_types
 from kubeskew.apiserver.http.media_types import Accepted
 from kubeskew.apiserver.http.partial_metadata import partial

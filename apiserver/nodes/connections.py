@@ -7,7 +7,8 @@ Source: pkg/kubelet/client/kubelet_client.go (GetConnectionInfo) and pkg/util/no
 import ssl
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.errors import GroupResource, StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.nodes.exchange import Address
 from kubeskew.apiserver.options import ServerOptions
 from kubeskew.apiserver.services import Services

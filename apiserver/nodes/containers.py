@@ -4,7 +4,8 @@ Source: pkg/registry/core/pod/strategy.go (validateContainer), 1.36.
 """
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.nodes.connections import stored
 from kubeskew.apiserver.services import Services
 

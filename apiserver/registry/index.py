@@ -11,7 +11,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from kubeskew.apimachinery.errors import GroupKind, GroupResource, Object
+from kubeskew.apimachinery.errors import GroupKind, GroupResource
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting.context import Defaulter
 from kubeskew.apiserver.registry.generic.strategy import Strategy
 from kubeskew.apiserver.registry.tables.subjects import CellsOf

@@ -5,7 +5,8 @@ pkg/endpoints/handlers/delete.go, 1.36; what 1.37 does otherwise is from its cor
 """
 
 from kubeskew.apimachinery import errors, field
-from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
+from kubeskew.apimachinery.errors import GroupKind, StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic.guaranteed_update import settle

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 
 _METADATA = b'"metadata":{'

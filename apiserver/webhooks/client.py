@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kubeskew.apimachinery.clock import Clock
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.decoding import decoder
 from kubeskew.apiserver.storage.encoding import dumps
 from kubeskew.apiserver.webhooks import failures

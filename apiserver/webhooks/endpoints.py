@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key
 from kubeskew.apiserver.unreadable import object_of

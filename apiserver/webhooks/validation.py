@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from json import dumps
 from urllib.parse import urlsplit
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, invalid, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 
 _FORM = "; desired format: https://host[/path]"

@@ -3,8 +3,9 @@
 from typing import Any
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
+from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.bindings import bind
-from kubeskew.conformance.context import CellContext, Object
+from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.matching import mismatches

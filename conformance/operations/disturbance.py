@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import PODS
+from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.bindings import bind
-from kubeskew.conformance.context import CellContext, Object
+from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.operations.objects import POLL_SECONDS, describe, find

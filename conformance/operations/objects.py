@@ -8,8 +8,9 @@ import yaml
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import MERGE_PATCH
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.conformance.bindings import bind
-from kubeskew.conformance.context import CellContext, Object
+from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.durations import seconds
 from kubeskew.conformance.errors import ScenarioError, StepError
 from kubeskew.conformance.operations.writing import write

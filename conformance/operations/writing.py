@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubeskew.apimachinery.errors import StatusError
-from kubeskew.conformance.context import CellContext, Object
+from kubeskew.apimachinery.objects import Object
+from kubeskew.conformance.context import CellContext
 from kubeskew.conformance.errors import StepError
 from kubeskew.conformance.matching import mismatches
 from kubeskew.conformance.operations.outputs import bind_outputs

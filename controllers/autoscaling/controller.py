@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import HORIZONTAL_POD_AUTOSCALERS, Ref
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.autoscaling import status
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
 from kubeskew.controllers.framework.discovery import served_resources

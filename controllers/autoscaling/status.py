@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 ABLE_TO_SCALE, SCALING_ACTIVE = "AbleToScale", "ScalingActive"
 GOT_SCALE = ("SucceededGetScale", "the HPA controller was able to get the target's current scale")

@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/controller/certificates/approver/sarapprove.go, 1.
 
 from typing import Any
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_condition
 from kubeskew.controllers.framework.base import SyncError
 

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/controller/certificates/certificate_controller.go,
 from abc import abstractmethod
 
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 REQUESTS = Ref("certificates.k8s.io", "v1", "certificatesigningrequests", False, "CertificateSigningRequest")

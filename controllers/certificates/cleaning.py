@@ -8,9 +8,9 @@ from collections.abc import Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.certificates.base import REQUESTS, conditions
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.certificates.base import REQUESTS, RequestController, has, with_condition
 from kubeskew.controllers.framework.base import ControllerContext, SyncError
 

@@ -3,7 +3,7 @@
 import copy
 
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.cronjob.run import Run
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key

@@ -9,10 +9,11 @@ from datetime import datetime
 from kubeskew.apimachinery import cron
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import CRON_JOBS, JOBS
-from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.cron import CronError, Schedule
 from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.cronjob import timing
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating

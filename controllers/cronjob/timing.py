@@ -6,9 +6,9 @@ Behaviour of k8s.io/kubernetes/pkg/controller/cronjob/utils.go, 1.36.
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.cron import CronError, Schedule
+from kubeskew.apimachinery.objects import Object
 
 _MANY = 100
 _DELTA_SECONDS = 0.1  # a little late, so that the clock has surely passed the moment

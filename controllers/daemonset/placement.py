@@ -5,8 +5,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/daemon (NodeShouldRunDaemonPod) an
 
 import copy
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.node_affinity import affinity_matches
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.taints import tolerates
 from kubeskew.controllers.framework.history import REVISION_LABEL
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.daemonset.placement import is_updated, template_generation
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.history import REVISION_LABEL

@@ -6,8 +6,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
 import math
 from collections.abc import Iterable, Sequence
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.percentages import scaled
 
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"

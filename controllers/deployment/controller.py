@@ -1,8 +1,8 @@
 """The deployment controller's loop: whom to look at when something changes, and when to look again."""
 
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, PODS, REPLICA_SETS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.deployment import arithmetic, revisions, status
 from kubeskew.controllers.deployment.rollout import Rollout
 from kubeskew.controllers.framework import owner_references

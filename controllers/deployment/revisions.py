@@ -6,7 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/deployment/util, 1.36.
 from collections.abc import Iterable, Sequence
 
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, REPLICA_SETS
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.deployment.arithmetic import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,

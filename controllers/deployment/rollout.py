@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import DEPLOYMENTS, REPLICA_SETS
-from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.deployment import arithmetic, revisions, status
 from kubeskew.controllers.deployment.arithmetic import replicas
 from kubeskew.controllers.framework.owner_references import is_controlled_by

@@ -6,8 +6,8 @@ Reasons and messages of k8s.io/kubernetes/pkg/controller/deployment/{sync,progre
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.deployment.arithmetic import max_unavailable, replicas, reported, total
 from kubeskew.controllers.framework.pods import condition
 

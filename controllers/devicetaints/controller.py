@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, dra_refs, taint_rules_ref
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.devicetaints import evictions
 from kubeskew.controllers.devicetaints.evictions import Eviction, Pool
 from kubeskew.controllers.devicetaints.matching import RuleMatcher

@@ -9,8 +9,8 @@ k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.34, and pkg/controll
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.devicetaints.evictions import Pool, selects
 
 _NAMES_ONLY_SINCE = 35

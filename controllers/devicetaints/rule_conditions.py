@@ -5,7 +5,7 @@ Source: pkg/controller/devicetainteviction (maybeUpdateRuleStatus), 1.36: its wo
 
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.devicetaints.evictions import NO_EXECUTE
 
 IN_PROGRESS = "EvictionInProgress"

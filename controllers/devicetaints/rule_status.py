@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from kubeskew.apimachinery.client.refs import taint_rules_ref
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.devicetaints.evictions import NO_EXECUTE
 from kubeskew.controllers.devicetaints.rule_conditions import IN_PROGRESS, Counts, condition_of
 from kubeskew.controllers.framework.base import ControllerContext

@@ -6,8 +6,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/disruption and component-helpers/a
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.percentages import scaled
 

@@ -6,10 +6,10 @@ Behaviour of k8s.io/kubernetes/pkg/controller/disruption, 1.36.
 from typing import NamedTuple
 
 from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS, PODS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.disruption import arithmetic
 from kubeskew.controllers.disruption.scales import Scales
 from kubeskew.controllers.framework import pods

@@ -14,8 +14,9 @@ from kubeskew.apimachinery.client.refs import (
     STATEFUL_SETS,
     Ref,
 )
-from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import owner_references
 from kubeskew.controllers.framework.base import ControllerContext, SyncError
 from kubeskew.controllers.framework.discovery import served_resources

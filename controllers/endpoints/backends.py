@@ -6,7 +6,7 @@ Rules of k8s.io/endpointslice and k8s.io/kubernetes/pkg/controller/endpoint, 1.3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 
 

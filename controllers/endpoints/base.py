@@ -1,7 +1,7 @@
 """What both controllers of services share: looking at a service when it or a pod that it selects changes."""
 
 from kubeskew.apimachinery.client.refs import PODS, SERVICES
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.endpoints.backends import selector_of
 from kubeskew.controllers.endpoints.triggers import TriggerTimes
 from kubeskew.controllers.framework.base import Controller, ControllerContext

@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.client.refs import ENDPOINTS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.endpoints.backends import Backend, Port, backends, is_headless, selector_of
 from kubeskew.controllers.endpoints.base import ServiceController
 from kubeskew.controllers.endpoints.triggers import annotated

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES
-from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Key
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 

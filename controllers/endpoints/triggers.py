@@ -5,7 +5,7 @@ Source: k8s.io/endpointslice/util/trigger_time_tracker.go, 1.36.
 
 from collections.abc import Iterable
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Key
 from kubeskew.controllers.framework.pods import condition
 

@@ -6,7 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/endpointslice, 1.36, for addresses
 from collections.abc import Iterable
 
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, SERVICES
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.endpoints.backends import (
     Backend,
     Port,

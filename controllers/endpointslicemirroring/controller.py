@@ -6,7 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/endpointslicemirroring, 1.36.
 import ipaddress
 
 from kubeskew.apimachinery.client.refs import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.endpoints.slice_writing import (
     MANAGED_BY,
     SERVICE_LABEL,

@@ -16,10 +16,11 @@ from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.queue_metrics import QueueMeter, QueueMetrics
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient, Object
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
 from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.objects import Object
 
 log = logging.getLogger(__name__)
 

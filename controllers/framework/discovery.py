@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 
 _AGGREGATED = ",".join(
     [

@@ -4,7 +4,7 @@ A pod template's is FNV-1a, 32 bits, of what Go prints of it.
 """
 
 from kubeskew.apimachinery.clock import SUFFIX_ALPHABET
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.template_text import template_text
 
 _OFFSET, _PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF

@@ -9,8 +9,9 @@ import orjson
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import CONTROLLER_REVISIONS, Ref
-from kubeskew.apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient, Object
+from kubeskew.apimachinery.client.rest import MERGE_PATCH, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.hashing import fnv1, safe_encode
 from kubeskew.controllers.framework.owner_references import Claimer, new_controller_reference
 

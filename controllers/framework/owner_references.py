@@ -6,8 +6,9 @@ Semantics of k8s.io/kubernetes/pkg/controller/controller_ref_manager.go.
 from collections.abc import Awaitable, Callable, Sequence
 
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 
 
 def controller_reference(obj: Object) -> Object | None:

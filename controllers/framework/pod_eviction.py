@@ -4,8 +4,9 @@ Source: k8s.io/kubernetes/pkg/controller/tainteviction (addConditionAndDeletePod
 """
 
 from kubeskew.apimachinery.client.refs import PODS
-from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 
 _TARGET = "DisruptionTarget"

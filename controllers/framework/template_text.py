@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Format, Quantity
 
 _FILE = Path(__file__).parent / "pod_template_structs.json"

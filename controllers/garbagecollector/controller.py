@@ -10,8 +10,9 @@ from typing import Any
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, SyncError
 from kubeskew.controllers.framework.discovery import Served, served_resources
 from kubeskew.controllers.garbagecollector.graph import (

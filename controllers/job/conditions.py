@@ -5,8 +5,8 @@ Source: pkg/controller/job/job_controller.go, staging/src/k8s.io/api/batch/v1/ty
 
 from datetime import datetime
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.pods import condition
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kubeskew.apimachinery.client.refs import JOBS
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import later, parse_timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.job import indexes
 

@@ -6,7 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/job/indexed_job_utils.go, 1.36.
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 
 INDEX = "batch.kubernetes.io/job-completion-index"  # annotation, and label from 1.28 on

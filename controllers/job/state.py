@@ -6,8 +6,8 @@ Behaviour of the first half of syncJob (k8s.io/kubernetes/pkg/controller/job), 1
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.pods import condition
 from kubeskew.controllers.job import conditions, failures, indexes

@@ -2,7 +2,7 @@
 
 import copy
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.job.indexes import INDEX
 
 FINALIZER = "batch.kubernetes.io/job-tracking"  # of pods; up to 1.26 an annotation of jobs as well

@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import JOBS, PODS
-from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient, Object
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Key
 from kubeskew.controllers.job import conditions, failures, indexes

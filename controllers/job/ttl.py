@@ -4,9 +4,9 @@ Behaviour of k8s.io/kubernetes/pkg/controller/ttlafterfinished, 1.36.
 """
 
 from kubeskew.apimachinery.client.refs import JOBS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.job import conditions
 

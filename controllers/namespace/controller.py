@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.client.refs import NAMESPACES, PODS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.discovery import Served, served_resources
 

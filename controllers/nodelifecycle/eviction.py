@@ -4,8 +4,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/tainteviction, 1.36.
 """
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_eviction import mark_and_delete
 from kubeskew.controllers.nodelifecycle import taints

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import LEASES, NODES, PODS
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.nodelifecycle import taints

@@ -4,7 +4,8 @@ Source: k8s.io/kubernetes/pkg/controller/ttl/ttl_controller.go, 1.36.
 """
 
 from kubeskew.apimachinery.client.refs import NODES
-from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, Object
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"

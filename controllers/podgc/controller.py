@@ -7,9 +7,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import NODES, PODS
-from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, Object
+from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 

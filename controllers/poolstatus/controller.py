@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.client.refs import POOL_STATUS_REQUESTS, dra_refs, taint_rules_ref
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
 from kubeskew.controllers.poolstatus.metrics import RequestMetrics
 from kubeskew.controllers.poolstatus.pools import MAX_ERROR_BYTES, PoolView, pool_views

@@ -6,7 +6,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/resourcepoolstatusrequest, 1.36 an
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.controllers.devicetaints.evictions import Pool, pool_of, results, selects
 

@@ -7,7 +7,7 @@ stands under the attribute of its slice, or the request's default, is from memor
 import copy
 from collections.abc import Mapping
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.controllers.poolstatus.pools import PoolView
 

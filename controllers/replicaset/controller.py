@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import ControllerContext, Key, key_of
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating, slow_start

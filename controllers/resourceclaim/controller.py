@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from kubeskew.apimachinery.client.refs import PODS, dra_refs
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, key_of
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.base import SyncError

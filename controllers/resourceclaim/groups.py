@@ -6,8 +6,8 @@ What 1.36 does with its gates off is from memory.
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import pod_groups_ref
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import ControllerContext
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
 from kubeskew.controllers.resourceclaim.features import ClaimError

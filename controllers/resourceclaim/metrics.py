@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.controllers.resourceclaim.features import EXTENDED_RESOURCE_ANNOTATION, POD_CLAIM_ANNOTATION
 

@@ -7,8 +7,9 @@ import copy
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import Ref
-from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.resourceclaim import features as resourceclaim_features
 from kubeskew.controllers.resourceclaim.features import Dialect
 from kubeskew.controllers.resourceclaim.users import ReservedFor

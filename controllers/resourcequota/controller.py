@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, RESOURCE_QUOTAS, Ref, dra_refs
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import amounts, mask, texts
 from kubeskew.apimachinery.quota.evaluators import Evaluator
 from kubeskew.apimachinery.quota.names import is_extended_in_quota

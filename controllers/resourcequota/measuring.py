@@ -5,7 +5,8 @@ Source: k8s.io/apiserver/pkg/quota/v1/resources.go (CalculateUsage) and generic/
 
 from collections.abc import Callable, Iterable
 
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import Amounts, add, count, mask
 from kubeskew.apimachinery.quota.evaluators import Evaluator, scope_selectors
 from kubeskew.apimachinery.quota.registry import Evaluators

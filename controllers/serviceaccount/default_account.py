@@ -7,8 +7,8 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Ref
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 from kubeskew.controllers.framework.pod_control import is_namespace_terminating
 

@@ -8,8 +8,8 @@ import base64
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.client.refs import SECRETS, SERVICE_ACCOUNTS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_pod_control.g
 from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
-from kubeskew.apimachinery.client.rest import APIClient, Object
+from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.base import SyncError
 from kubeskew.controllers.statefulset import identity, retention
 

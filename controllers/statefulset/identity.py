@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from kubeskew.apimachinery.client.refs import STATEFUL_SETS
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import pods
 from kubeskew.controllers.framework.history import REVISION_LABEL
 from kubeskew.controllers.framework.pod_control import pod_from_template

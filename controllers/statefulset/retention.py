@@ -4,7 +4,7 @@ Behaviour of k8s.io/kubernetes/pkg/controller/statefulset/stateful_set_utils.go,
 """
 
 from kubeskew.apimachinery.client.refs import PODS, STATEFUL_SETS, Ref
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework.owner_references import new_controller_reference
 from kubeskew.controllers.statefulset.identity import in_range
 

@@ -6,7 +6,7 @@ reclaimed: a claim of a class with a provisioner waits for it, a released volume
 
 from kubeskew.apimachinery import volume_matching as matching
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.volume_matching import BIND_COMPLETED, BOUND_BY_CONTROLLER
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key
 

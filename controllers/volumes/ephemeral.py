@@ -4,8 +4,8 @@ Behaviour of k8s.io/kubernetes/pkg/controller/volume/ephemeral, 1.36.
 """
 
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PODS
-from kubeskew.apimachinery.client.rest import Object
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.controllers.framework import owner_references, pods
 from kubeskew.controllers.framework.base import Controller, ControllerContext, Key, SyncError
 

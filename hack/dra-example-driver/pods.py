@@ -16,8 +16,7 @@ from kubeskew.apimachinery.client.informer import Informer
 from kubeskew.apimachinery.client.refs import PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock
-
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 _PERIOD_SECONDS = 0.1
 _STOP_SECONDS = 10

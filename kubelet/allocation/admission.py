@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kubeskew.apimachinery.node_affinity import affinity_matches
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.taints import tolerates
 from kubeskew.kubelet import pod_spec
-
-Object = dict[str, Any]
 
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _IMPLICIT = "deviceclass.resource.kubernetes.io/"

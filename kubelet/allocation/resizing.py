@@ -8,10 +8,9 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.admission import Rejection
-
-Object = dict[str, Any]
 
 _MUTABLE = ("cpu", "memory")
 INFEASIBLE, DEFERRED = "Infeasible", "Deferred"

@@ -7,14 +7,13 @@ be on this machine, for the hardware of a fake node is not; hooks are not run.
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.cdi.specs import SpecError, read_spec
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceNode, HostMount, InjectionError
 
 log = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 
 _SUFFIXES = frozenset({".json", ".yaml"})
 

@@ -6,12 +6,10 @@ Source: pkg/fieldpath/fieldpath.go, pkg/api/v1/resource/helpers.go (ExtractConta
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
-
-Object = dict[str, Any]
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 # Of a node, where a container has no limit. Only ever seen through the downward API.

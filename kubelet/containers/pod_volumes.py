@@ -7,18 +7,16 @@ pkg/fieldpath, pkg/volume/{configmap,secret,projected,downwardapi} and pkg/kubel
 import base64
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, SECRETS, SERVICES, Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.downward import DownwardError, field_value, resource_value
 from kubeskew.kubelet.containers.execution.files import Tree
 from kubeskew.kubelet.containers.expansion import expanded
-
-Object = dict[str, Any]
 
 _ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _MASTER_SERVICES = "default"

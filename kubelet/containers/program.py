@@ -1,8 +1,8 @@
 """How a fake container behaves: when it ends by itself, how, and what SIGTERM does to it.
 
 Its command says so where the shell in `kubelet/containers/shell` has it (`container_fs.py` runs it); any
-other container runs until it is stopped. Annotations of the pod override that, for all its containers or, with
-`.CONTAINER` appended to the key, for one:
+other container runs until it is stopped. Annotations of the pod override that, for all its containers or,
+with `.CONTAINER` appended to the key, for one:
 
     kubelet.kubeskew.io/runs-for: "5"       seconds until it ends by itself
     kubelet.kubeskew.io/exit-code: "1"      its exit code then; of a program that is not run, it ends at once
@@ -10,11 +10,9 @@ other container runs until it is stopped. Annotations of the pod override that, 
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.shell import interpreter
-
-Object = dict[str, Any]
 
 PREFIX = "kubelet.kubeskew.io/"
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from kubeskew.apimachinery.clock import Clock, Entropy
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.container_fs import Interiors
 from kubeskew.kubelet.containers.container_process import Inside
 from kubeskew.kubelet.containers.execution.files import FileSystem, Tree
@@ -26,8 +26,6 @@ from kubeskew.kubelet.containers.program import Program
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name, sandbox_from
 from kubeskew.kubelet.device_managers import ContainerDevices
 from kubeskew.kubelet.files import read_kept, write_atomically
-
-Object = dict[str, Any]
 
 _KILLED_EXIT_CODE = 137  # 128 + SIGKILL
 _KEPT_ATTEMPTS = 2  # the newest one and one dead before it (kubelet's default garbage collection)

@@ -3,9 +3,8 @@
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ upstream takes any device of a set, the first by name is taken.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import DeviceError
@@ -16,8 +16,6 @@ from kubeskew.kubelet.deviceplugins.endpoint import Endpoint, EndpointStoppedErr
 from kubeskew.kubelet.deviceplugins.inventory import Inventory
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.protocols.errors import RpcError
-
-Object = dict[str, Any]
 
 
 class Allocator:

@@ -13,12 +13,11 @@ from typing import Any
 import orjson
 from google.protobuf.message import DecodeError
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.checksum import Printed, checksum, items, mapping, string, struct
 from kubeskew.kubelet.deviceplugins.allocations import Allocation, Allocations
 from kubeskew.kubelet.files import read_kept, write_atomically
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import ContainerAllocateResponse
-
-Object = dict[str, Any]
 
 FILE_NAME = "kubelet_internal_checkpoint"
 

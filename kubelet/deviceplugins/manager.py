@@ -10,9 +10,9 @@ import stat
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError, PluginCapacity
 from kubeskew.kubelet.deviceplugins import checkpoint
@@ -30,8 +30,6 @@ from kubeskew.kubelet.protocols.errors import RpcError
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device, Empty
 
 log = logging.getLogger(__name__)
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

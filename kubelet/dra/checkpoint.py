@@ -9,18 +9,17 @@ Neither release reads the other's file: the kubelet does not start then, as upst
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
 from kubeskew.apimachinery import json_syntax
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.dra.claims import ClaimInfo
 from kubeskew.kubelet.dra.classic_checksum import checksum
 from kubeskew.kubelet.dra.plugin import PreparedDevice
 from kubeskew.kubelet.files import read_kept, write_atomically
-
-Object = dict[str, Any]
 
 FILE_NAME = "dra_manager_state"
 _TYPE = {"kind": "DRACheckpoint", "apiVersion": "checkpoint.dra.kubelet.k8s.io/v1"}

@@ -1,15 +1,13 @@
 """What a pod's status tells of its claims' devices (manager.go, UpdateAllocatedResourcesStatus)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
 from kubeskew.kubelet.dra.health import HealthCache
 from kubeskew.kubelet.dra.pod_claims import pod_claims
-
-Object = dict[str, Any]
 
 
 def add_health(

@@ -9,12 +9,12 @@ claims.
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import ContainerDevices, DeviceError
 from kubeskew.kubelet.dra.answers import claim_answers
@@ -38,7 +38,6 @@ from kubeskew.kubelet.metrics import ANY_DRIVER, KubeletMetrics
 
 log = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 
 RECONCILE_SECONDS = 60.0
 

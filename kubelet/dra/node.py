@@ -6,11 +6,12 @@ no driver stands behind.
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery.client.refs import dra_refs
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import NoDevices, PodDevices
 from kubeskew.kubelet.dra.checkpoint import CheckpointError, CheckpointFile, codec_for
 from kubeskew.kubelet.dra.claims import ClaimCache, ClaimInfo
@@ -30,7 +31,6 @@ from kubeskew.kubelet.plugins.handling import PluginHandler
 if TYPE_CHECKING:
     from kubeskew.kubelet.dra.socket_plugin import SocketPlugin
 
-Object = dict[str, Any]
 
 # Before, claims are allocated by drivers' own controllers.
 _OLDEST_WITH_SLICES = 31

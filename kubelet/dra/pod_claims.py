@@ -1,15 +1,13 @@
 """Which claims a pod uses, and which of their requests a container (k8s.io/dynamic-resource-allocation)."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.admission import is_extended
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.dra.plugin import PREPARE, UNPREPARE
-
-Object = dict[str, Any]
-
 
 _GROUPS = "scheduling.k8s.io"
 _BOTH = frozenset({PREPARE, UNPREPARE})

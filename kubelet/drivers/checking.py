@@ -3,8 +3,9 @@
 Source: k8s.io/dynamic-resource-allocation/resourceslice/validation.go, 1.35 to 1.37.
 """
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.pools import Object, Pool
+from kubeskew.kubelet.drivers.pools import Pool
 
 _FIRST_TO_REFUSE_OWN_DOMAIN = 37
 

@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.cdi.writing import write_spec
 from kubeskew.kubelet.files import read_kept, write_atomically
-
-Object = dict[str, Any]
 
 
 class ClaimRef(NamedTuple):

@@ -10,12 +10,13 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.component import ComponentContext
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers import server_versions
 from kubeskew.kubelet.drivers.claims import ClaimRef, PreparedClaims
 from kubeskew.kubelet.drivers.endpoints import DriverEndpoints
 from kubeskew.kubelet.drivers.offering import health_of, pools_of
-from kubeskew.kubelet.drivers.pools import Object, Pool
+from kubeskew.kubelet.drivers.pools import Pool
 from kubeskew.kubelet.drivers.profiles import ProfileError
 from kubeskew.kubelet.drivers.publishing import SlicePublisher
 from kubeskew.kubelet.drivers.reloading import follow

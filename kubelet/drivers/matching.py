@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.pools import Object, Pool, Slice
+from kubeskew.kubelet.drivers.pools import Pool, Slice
 
 _INDEX_DIGITS = 5
 _FIRST_WITH_SINGLE = 32

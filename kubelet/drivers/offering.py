@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.pools import Object, Pool, Slice
+from kubeskew.kubelet.drivers.pools import Pool, Slice
 from kubeskew.kubelet.drivers.profiles.catalogue import resources_of
 from kubeskew.kubelet.drivers.services import DeviceHealth
 from kubeskew.kubelet.drivers.settings import DriverNode

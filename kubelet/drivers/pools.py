@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-
-Object = dict[str, Any]
 
 _FIRST_WITH_COUNTERS = 33
 _FIRST_WITH_SEPARATE_COUNTERS = 35

@@ -15,10 +15,11 @@ from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.client.workqueue import ShutDown, WorkQueue
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.kubelet.drivers import matching
 from kubeskew.kubelet.drivers.checking import PoolError, check_pool
-from kubeskew.kubelet.drivers.pools import Object, Pool, Slice
+from kubeskew.kubelet.drivers.pools import Pool, Slice
 from kubeskew.kubelet.drivers.stored_slices import WRITTEN_SECONDS, PoolKey, StoredSlices
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from grpc import aio
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.drivers.claims import ClaimError, ClaimRef, PreparedClaims
-from kubeskew.kubelet.drivers.pools import Object
 from kubeskew.kubelet.drivers.switches import Health, Switches
 from kubeskew.kubelet.protocols import dra, dra_health
 from kubeskew.kubelet.protocols.calling import Unary

@@ -13,8 +13,8 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
-from kubeskew.kubelet.drivers.pools import Object
 
 WRITTEN_SECONDS = 60.0
 

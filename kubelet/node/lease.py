@@ -4,17 +4,16 @@ A lease in `kube-node-lease`, renewed every ten seconds (component-helpers, node
 """
 
 import logging
-from typing import Any
 
 from kubeskew.apimachinery.client.failure_log import FailureLog
 from kubeskew.apimachinery.client.refs import LEASES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, APIClient
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 
 log = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 
 NAMESPACE = "kube-node-lease"
 DURATION_SECONDS = 40

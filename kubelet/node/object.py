@@ -11,13 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.quota.names import is_extended
 from kubeskew.kubelet.device_managers import PluginCapacity
 from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.node.config import NodeConfig
-
-Object = dict[str, Any]
 
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 

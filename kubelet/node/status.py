@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from typing import Any
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.refs import NODES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.device_managers import DevicePlugins
 from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.node.config import NodeConfig
@@ -25,7 +25,6 @@ from kubeskew.kubelet.turns import Turns
 
 log = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 
 UPDATE_SECONDS = 10.0  # nodeStatusUpdateFrequency
 REPORT_SECONDS = 300.0  # nodeStatusReportFrequency: an unchanged status is written this often

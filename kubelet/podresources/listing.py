@@ -4,8 +4,9 @@ CPUs and memory are not listed: with policy `none` no container has any of its o
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.device_managers import DeviceError
 from kubeskew.kubelet.deviceplugins.allocations import NO_NUMA_NODE, Allocation
@@ -15,7 +16,6 @@ from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.protocols.messages.device_plugin_v1beta1_pb2 import Device
 from kubeskew.kubelet.protocols.pod_resources import v1
 
-Object = dict[str, Any]
 FindClaim = Callable[[str, str], ClaimInfo | None]  # by namespace and name
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.metrics import KubeletMetrics
@@ -16,7 +17,6 @@ from kubeskew.kubelet.protocols import calling, pod_resources
 from kubeskew.kubelet.protocols.errors import RpcError
 from kubeskew.kubelet.protocols.pod_resources import v1, v1alpha1
 
-Object = dict[str, Any]
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 

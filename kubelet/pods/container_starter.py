@@ -3,8 +3,8 @@
 import hashlib
 import logging
 from datetime import datetime, timedelta
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.cdi.injecting import injected
 from kubeskew.kubelet.containers.images import has_unknown_programs
@@ -19,7 +19,6 @@ from kubeskew.kubelet.status.container_status import Waiting
 
 log = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 
 _RETRY_SECONDS = 10.0
 START_FAILED = 128  # the exit code of a container whose program could not be started

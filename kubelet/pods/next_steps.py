@@ -3,13 +3,11 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox, full_image_name
 from kubeskew.kubelet.features import Behaviour
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)

@@ -2,14 +2,12 @@
 
 import asyncio
 from datetime import datetime
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.pods.probing import command_of, run_in_container
 from kubeskew.kubelet.pods.services import NodeServices
-
-Object = dict[str, Any]
 
 
 class PodKiller:

@@ -6,9 +6,9 @@ Follows the API, admits new pods, runs one worker per pod, cleans up after lost 
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Any
 
 from kubeskew.apimachinery.client.informer import Informer
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.admission import Rejection, admit
 from kubeskew.kubelet.allocation.resizing import Judge
@@ -18,8 +18,6 @@ from kubeskew.kubelet.pods.pod_worker import PodWorker
 from kubeskew.kubelet.pods.services import NodeServices
 
 log = logging.getLogger(__name__)
-
-Object = dict[str, Any]
 
 
 class PodManager:

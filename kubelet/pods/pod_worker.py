@@ -8,9 +8,9 @@ pod goes through them once, in this order.
 import asyncio
 import logging
 from datetime import datetime, timedelta
-from typing import Any
 
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.resizing import RETRY_SECONDS as RESIZE_RETRY_SECONDS
 from kubeskew.kubelet.allocation.resizing import Judge, Resizer
@@ -27,7 +27,6 @@ from kubeskew.kubelet.status.pod_status import View, pod_status, rejected_status
 
 log = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 
 RETRY_SECONDS = 10.0  # kubelet.go: backOffPeriod
 _VOLUME_RETRY_SECONDS = 2.0  # upstream's waits begin at 0.5 s and double

@@ -7,6 +7,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import run_program
 from kubeskew.kubelet.containers.execution.driving import drive
@@ -14,8 +15,6 @@ from kubeskew.kubelet.containers.execution.process import BytesInput
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.containers.shell import interpreter
-
-Object = dict[str, Any]
 
 _MOST_OUTPUT = 10 << 10
 _TIMED_OUT = -1

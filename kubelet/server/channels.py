@@ -13,7 +13,7 @@ from typing import Protocol
 
 import orjson
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.streaming import spdy
 from kubeskew.apimachinery.streaming.websocket import Opcode, WebSocket
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.container_process import Inside, run_program
 from kubeskew.kubelet.containers.execution.driving import drive
 from kubeskew.kubelet.containers.execution.files import FileError

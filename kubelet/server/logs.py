@@ -7,16 +7,14 @@ k8s.io/cri-client/pkg/logs/logs.go, 1.36.
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from kubeskew.apimachinery.clock import parse_timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import Inside
 from kubeskew.kubelet.containers.execution.simulating import Line
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.server.view import NodeView, ServerError
-
-Object = dict[str, Any]
 
 _WAITING = {
     "ErrImagePull": "image can't be pulled",

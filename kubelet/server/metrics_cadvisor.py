@@ -7,7 +7,7 @@ and texts are from memory, and of the many metrics only those that monitoring lo
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.sandbox import full_image_name
 from kubeskew.kubelet.server.metric_families import Family, rendered

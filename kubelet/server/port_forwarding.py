@@ -5,15 +5,13 @@ Source: k8s.io/kubelet/pkg/cri/streaming/portforward (httpstream.go, websocket.g
 
 import asyncio
 import struct
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.streaming import Pipe, spdy
 from kubeskew.apimachinery.streaming.websocket import WebSocket
 from kubeskew.kubelet.server.channels import WebSocketChannels
 from kubeskew.kubelet.server.ports import listens, serve_connection
 from kubeskew.kubelet.server.view import NodeView
-
-Object = dict[str, Any]
 
 PROTOCOL = "portforward.k8s.io"
 TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"

@@ -5,14 +5,14 @@ A port answers if a container that runs declares it; in a pod that declares none
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.server.view import NodeView
 
-Object = dict[str, Any]
 Read = Callable[[], Awaitable[bytes]]
 Write = Callable[[bytes], Awaitable[None]]
 

@@ -1,14 +1,12 @@
 """`/stats/summary`: what node, pods and containers use, as a Summary of stats/v1alpha1."""
 
 from datetime import datetime
-from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.server.usage import Usage, node_usage, pods_in_use, requested
 from kubeskew.kubelet.server.view import NodeView
-
-Object = dict[str, Any]
 
 
 def summary(view: NodeView) -> Object:

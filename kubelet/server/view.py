@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.containers.container_process import Inside
 from kubeskew.kubelet.containers.runtime import FakeRuntime
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import Behaviour
-
-Object = dict[str, Any]
 
 
 class ServerError(Exception):

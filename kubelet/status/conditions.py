@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.resizing import Pending
 from kubeskew.kubelet.features import Behaviour
-
-Object = dict[str, Any]
 
 
 def pod_conditions(

@@ -5,10 +5,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet.containers.sandbox import Container, Sandbox
 from kubeskew.kubelet.features import Behaviour
-
-Object = dict[str, Any]
 
 _UNKNOWN = "The container could not be located when the pod was terminated"
 

@@ -8,7 +8,7 @@ know.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 # Lists that are merged by a key; of all others the new value takes the place of the old.
 MERGE_KEYS = {"conditions": "type", "addresses": "type"}

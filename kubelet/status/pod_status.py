@@ -6,9 +6,9 @@ Phase, conditions, addresses, container statuses. Pure functions.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from kubeskew.apimachinery.clock import timestamp
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.allocation.resizing import Pending
 from kubeskew.kubelet.containers.program import PREFIX
@@ -16,8 +16,6 @@ from kubeskew.kubelet.containers.sandbox import Sandbox
 from kubeskew.kubelet.features import Behaviour
 from kubeskew.kubelet.status.conditions import pending_condition, pod_conditions
 from kubeskew.kubelet.status.container_status import Waiting, container_status, lost
-
-Object = dict[str, Any]
 
 _OWNED_FIELDS = (
     "phase", "conditions", "message", "reason", "hostIP", "podIP", "podIPs",

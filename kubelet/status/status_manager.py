@@ -8,18 +8,17 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kubeskew.apimachinery.client.refs import PODS
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.kubelet import pod_spec
 from kubeskew.kubelet.status.patch import status_patch
 
 log = logging.getLogger(__name__)
 
-Object = dict[str, Any]
 
 # The last one for all that follow. Upstream tries every 10 s, but its servers are away for longer.
 _RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)

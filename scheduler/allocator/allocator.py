@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.counters import AvailableCounters
 from kubeskew.scheduler.allocator.first_fit import FirstFit, SearchNeededError
@@ -14,8 +15,6 @@ from kubeskew.scheduler.allocator.search import Search
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.allocator.slices import NodeView
 from kubeskew.scheduler.allocator.solution import Solution, Timer, no_limit
-
-Object = dict[str, Any]
 
 
 class Found(NamedTuple):

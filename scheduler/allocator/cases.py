@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
@@ -13,8 +14,6 @@ from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.allocator.solution import Timer, no_limit
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import Amounts, DeviceID
-
-Object = dict[str, Any]
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 EXTENDED_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"

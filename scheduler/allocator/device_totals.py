@@ -5,16 +5,15 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/resource
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.devices import Selector, compile_selector
 from kubeskew.apimachinery.cel.errors import CELError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.allocator.slices import NodeView
-
-Object = dict[str, Any]
 
 
 class Total(NamedTuple):

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.requests import ClaimPlan, RequestPlan
 from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.solution import Choice, ClaimSolution
-
-Object = dict[str, Any]
 
 
 def allocation_result(

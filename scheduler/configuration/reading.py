@@ -10,6 +10,7 @@ from typing import Any
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.client.leader import LeaseTiming
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.yaml_body import YAMLBodyError, load
 from kubeskew.scheduler.configuration.backoff import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, Backoff
 from kubeskew.scheduler.configuration.durations import ConfigurationError, parse_duration
@@ -23,8 +24,6 @@ from kubeskew.scheduler.configuration.settings import (
     SchedulerSettings,
 )
 from kubeskew.scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
-
-Object = dict[str, Any]
 
 _GROUP, _VERSION, _KIND = "kubescheduler.config.k8s.io", "v1", "KubeSchedulerConfiguration"
 _API_VERSION = f"{_GROUP}/{_VERSION}"

@@ -5,13 +5,11 @@ Source: k8s.io/kubernetes/pkg/scheduler/apis/config/v1/defaults.go, 1.36.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kubeskew.apimachinery.client.leader import LeaseTiming
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.configuration.backoff import Backoff
 from kubeskew.scheduler.framework.profile import DEFAULT_SCHEDULER_NAME
-
-Object = dict[str, Any]
 
 # By the names of the file; the order is that in which the cycle comes to them.
 EXTENSION_POINTS = (

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from enum import IntFlag, StrEnum, auto
-from typing import Any
 
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 
 class EventResource(StrEnum):

@@ -6,7 +6,7 @@ Two lookups, as two releases have them: 1.34, and 1.35 to 1.37.
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, Protocol
 
-from kubeskew.scheduler.framework.events import Object
+from kubeskew.apimachinery.objects import Object
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})

@@ -4,10 +4,9 @@ from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework import pod_info
 from kubeskew.scheduler.framework.pod_info import Amounts, HostPort, PodInfo
-
-Object = dict[str, Any]
 
 
 class NodeInfo:

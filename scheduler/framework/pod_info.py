@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.framework.affinity_terms import NO_AFFINITY, PodAffinity
 
-Object = dict[str, Any]
 Amounts = dict[str, int]  # by resource name; cpu in thousandths, everything else in units
 
 # What a container without a request counts as when nodes are scored (upstream, schedutil).

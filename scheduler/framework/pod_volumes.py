@@ -1,6 +1,6 @@
 """Tells which volume claims a pod uses."""
 
-from kubeskew.scheduler.framework.events import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
 

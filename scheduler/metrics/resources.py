@@ -4,15 +4,15 @@ Source: k8s.io/kubernetes/pkg/scheduler/metrics/resources, 1.36.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.pod_info import pod_limits, pod_requests
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import GaugeMetricFamily
 
-Object = dict[str, Any]
 
 PATH = "/metrics/resources"
 _LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kubeskew.apimachinery.client.refs import POD_DISRUPTION_BUDGETS
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.diagnosis import Diagnosis
 from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import PostFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo

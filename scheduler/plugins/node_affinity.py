@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 
 from kubeskew.apimachinery.node_selectors import selector_matches, term_matches
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
 from kubeskew.scheduler.framework.node_affinity import _node_affinity, fits, required
 from kubeskew.scheduler.framework.node_info import NodeInfo

@@ -4,17 +4,11 @@ from collections.abc import Hashable, Sequence
 
 import orjson
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.taints import tolerates
 from kubeskew.scheduler.features.scheduler import SchedulerRules
 from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.events import (
-    Action,
-    ClusterEvent,
-    EventHint,
-    EventResource,
-    Object,
-    is_same_pod,
-)
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, is_same_pod
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo

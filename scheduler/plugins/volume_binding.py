@@ -11,6 +11,7 @@ from typing import Any
 from kubeskew.apimachinery.client.refs import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, MERGE_PATCH
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.volume_matching import (
     BOUND_BY_CONTROLLER,
     annotated,
@@ -20,7 +21,7 @@ from kubeskew.apimachinery.volume_matching import (
     class_of,
 )
 from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo

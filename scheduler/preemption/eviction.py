@@ -8,9 +8,10 @@ import logging
 from collections.abc import Sequence
 
 from kubeskew.apimachinery.client.refs import PODS
-from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS, Object
+from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import timestamp
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.pod_status import patch_pod_status

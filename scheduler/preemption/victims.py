@@ -5,16 +5,14 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption, Sel
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kubeskew.apimachinery.labels import LabelSelector, SelectorError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.filtering import Filters, NodeFilter
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.status import Status, unresolvable
-
-Object = dict[str, Any]
 
 _NOT_STARTED = "~"  # counts as starting now: later than any time
 

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from kubeskew.apimachinery.clock import Clock
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.configuration.backoff import Backoff
 from kubeskew.scheduler.framework.events import UNSCHEDULABLE_TIMEOUT, ClusterEvent
 from kubeskew.scheduler.framework.nominator import Nominator
@@ -20,8 +21,6 @@ from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.framework.profile import Profile
 from kubeskew.scheduler.metrics.metrics import Metrics
 from kubeskew.scheduler.queue.unschedulable_pods import Happened, Interests, QueuedPod, WaitingPods
-
-Object = dict[str, Any]
 
 LEFTOVER_SECONDS = 300.0  # a rejected pod is tried again after this long, whatever happened
 FLUSH_SECONDS = 30.0

@@ -8,10 +8,9 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.events import ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.pod_info import PodInfo
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)

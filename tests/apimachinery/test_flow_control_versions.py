@@ -2,7 +2,7 @@
 
 from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.conversion.flow_control import PRESERVE_ZERO
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 
 GROUP = "flowcontrol.apiserver.k8s.io"

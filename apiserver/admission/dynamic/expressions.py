@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import Attributes
 from kubeskew.apiserver.admission.dynamic.matching import Invocation, namespace_object
 from kubeskew.apiserver.admission.webhook import reviews

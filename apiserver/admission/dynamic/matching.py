@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.labels import EVERYTHING, LabelSelector, SelectorError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource, ResourceTable
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes
 from kubeskew.apiserver.storage.interfaces import Store

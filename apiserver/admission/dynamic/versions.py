@@ -7,8 +7,9 @@ import copy
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import go_decode_errors
-from kubeskew.apimachinery.errors import Object, StatusError, internal
+from kubeskew.apimachinery.errors import StatusError, internal
 from kubeskew.apimachinery.go_roundtrip import WrongShape, normalise_and_report
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.admission import Attributes

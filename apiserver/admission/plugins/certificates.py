@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/{approval,signing,su
 
 from typing import ClassVar
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http.request_info import RequestInfo

@@ -3,7 +3,7 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize/admission.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.quota.volume_claims import class_of
 from kubeskew.apiserver.admission import UPDATE, Attributes, Plugin

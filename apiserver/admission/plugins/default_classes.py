@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/{storage/storageclass/setdefault,
 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, Attributes, Plugin
 from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.storage.interfaces import Store

@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds/admissio
 
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 
 _SECONDS = 300

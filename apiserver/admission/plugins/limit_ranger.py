@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger/admission.go, 1.36.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.pod_resources import PodResources
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.limits import claim_errors, pod_errors

@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger/admission.go, 1.36.
 
 from collections.abc import Iterator, Sequence
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import ZERO, Quantity
 from kubeskew.apimachinery.quota.amounts import Amounts, amounts
 from kubeskew.apimachinery.quota.pod_resources import PodResources

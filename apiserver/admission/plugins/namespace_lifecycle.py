@@ -3,7 +3,8 @@
 Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError, not_found
+from kubeskew.apimachinery.errors import GroupResource, StatusError, not_found
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.caching.generations import Generations
 from kubeskew.apiserver.storage.interfaces import Store

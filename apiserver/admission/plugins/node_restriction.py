@@ -6,8 +6,9 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/noderestriction/admission.go, 1.3
 import copy
 from typing import Any
 
-from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.pod_secrets import secret_names
 from kubeskew.apiserver.admission.plugins.token_audiences import token_audiences

@@ -4,8 +4,9 @@ Source: k8s.io/kubernetes/plugin/pkg/admission: alwayspullimages, admit, deny, a
 extendedresourcetoleration, network/denyserviceexternalips, namespace/exists, namespace/autoprovision; 1.36.
 """
 
-from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apimachinery.errors import GroupResource, not_found
 from kubeskew.apimachinery.field import not_supported
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.names import is_extended
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.storage.interfaces import Store

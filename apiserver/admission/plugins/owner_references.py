@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/gc/gc_admission.go, 1.36.
 
 from collections.abc import Callable, Iterable
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization import Authorizer

@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes/pkg/api/pod/util.go (VisitPodSecretNames), 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _REFERRING = ("cephfs", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 

@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/priority/admission.go and
 pkg/registry/scheduling/priorityclass/storage/storage.go (which deletes none of the system's own), 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.caching.store_cache import Derived
 from kubeskew.apiserver.registry.scheduling.priorityclass.validation import SYSTEM_PRIORITIES

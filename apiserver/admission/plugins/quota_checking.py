@@ -6,8 +6,8 @@ Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go (Check
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.label_requirements import SelectorError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import (
     Amounts,
     add,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.writes import Write
 from kubeskew.apiserver.storage.records import Author

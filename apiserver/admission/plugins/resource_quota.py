@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import amounts
 from kubeskew.apimachinery.quota.evaluators import Evaluator
 from kubeskew.apimachinery.quota.registry import IGNORED, Evaluators

@@ -3,7 +3,7 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/runtimeclass/admission.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quota.amounts import amounts
 from kubeskew.apiserver.admission import CREATE, Attributes, Plugin
 from kubeskew.apiserver.storage.interfaces import Store

@@ -6,7 +6,8 @@ Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount/admission.go, 1.36
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.errors import GroupResource, Object, not_found
+from kubeskew.apimachinery.errors import GroupResource, not_found
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.plugins.pod_secrets import secret_names
 from kubeskew.apiserver.caching.generations import Generations

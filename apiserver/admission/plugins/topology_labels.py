@@ -3,8 +3,8 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels/admission.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, Attributes, Plugin
 from kubeskew.apiserver.storage.interfaces import Store
 from kubeskew.apiserver.storage.records import Key

@@ -3,7 +3,7 @@
 Source: k8s.io/kubernetes/plugin/pkg/admission/certificates/ctbattest/admission.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.authorization import Authorizer
 from kubeskew.apiserver.http.request_info import RequestInfo

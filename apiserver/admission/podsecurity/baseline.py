@@ -3,7 +3,7 @@
 Source: k8s.io/pod-security-admission/policy/check_*.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.podsecurity.checking import (
     Check,
     Pod,

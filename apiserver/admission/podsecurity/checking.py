@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 
 class Violation(NamedTuple):

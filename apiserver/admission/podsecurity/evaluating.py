@@ -6,7 +6,7 @@ Source: k8s.io/pod-security-admission/policy/registry.go, 1.36.
 from collections.abc import Sequence
 from functools import cache
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.podsecurity import baseline, restricted
 from kubeskew.apiserver.admission.podsecurity.checking import Check, Pod, Violation
 from kubeskew.apiserver.admission.podsecurity.policies import BASELINE, PRIVILEGED, Level

@@ -6,7 +6,8 @@ plugin/pkg/admission/security/podsecurity/admission.go, 1.36. No exemptions, no 
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kubeskew.apimachinery.errors import GroupKind, Object, internal, invalid
+from kubeskew.apimachinery.errors import GroupKind, internal, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.podsecurity.evaluating import Evaluator, details, reasons
 from kubeskew.apiserver.admission.podsecurity.policies import LEVELS, PRIVILEGED, Level, Policy, read_policy

@@ -6,7 +6,7 @@ Source: k8s.io/pod-security-admission/policy/check_*.go, 1.36.
 from collections.abc import Callable
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.podsecurity import baseline
 from kubeskew.apiserver.admission.podsecurity.checking import (
     Check,

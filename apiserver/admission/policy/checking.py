@@ -7,8 +7,8 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
 from kubeskew.apiserver.admission.policy import mutations

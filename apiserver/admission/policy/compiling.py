@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go, 1.36.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.expressions import Expression
 

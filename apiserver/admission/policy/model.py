@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/{policy_source,poli
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.dynamic.matching import Criteria
 from kubeskew.apiserver.caching.store_cache import Derived
 

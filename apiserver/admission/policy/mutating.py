@@ -6,7 +6,8 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,
 import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kubeskew.apimachinery.errors import Object, StatusError, forbidden
+from kubeskew.apimachinery.errors import StatusError, forbidden
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.conditions import Conditions

@@ -6,7 +6,8 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_pa
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kubeskew.apimachinery.errors import Object, service_unavailable
+from kubeskew.apimachinery.errors import service_unavailable
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.admission.dynamic.expressions import Expression

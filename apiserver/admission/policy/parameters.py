@@ -6,8 +6,9 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.g
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kubeskew.apimachinery.errors import Object, not_found
+from kubeskew.apimachinery.errors import not_found
 from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apiserver.admission.dynamic.versions import convert
 

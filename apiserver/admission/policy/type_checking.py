@@ -9,7 +9,8 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.admission.dynamic.expressions import Expression

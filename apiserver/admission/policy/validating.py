@@ -5,7 +5,8 @@ Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go, 1
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kubeskew.apimachinery.errors import Object, StatusError, forbidden
+from kubeskew.apimachinery.errors import StatusError, forbidden
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic import expressions
 from kubeskew.apiserver.admission.dynamic.matching import EXEMPT, Invocation

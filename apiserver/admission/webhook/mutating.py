@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CONNECT, CREATE, DELETE, UPDATE, Attributes, Plugin
 from kubeskew.apiserver.admission.dynamic.matching import Invocation
 from kubeskew.apiserver.admission.dynamic.versions import Versioned

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeskew.apimachinery import errors, go_decode_errors
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.admission import CONNECT, Attributes
 from kubeskew.apiserver.admission.dynamic.matching import Invocation, requested

@@ -7,7 +7,7 @@ Source: apiserver pkg/cel/common/{equality,maplist}.go, 1.36.
 from collections.abc import Callable
 from typing import Any, Final
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 NOTHING: Final = object()  # no value that this one could have been
 _SCALARS = (bool, int, float, str)

@@ -6,7 +6,7 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/cel_validation
 from dataclasses import dataclass, field
 from typing import Final
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 RULE_LIMIT: Final = 10_000_000
 DEFINITION_LIMIT: Final = 100_000_000

@@ -6,7 +6,7 @@ Source: apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go, 1.
 from copy import deepcopy
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema.model import Structural
 
 

@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema import costs, formats, go_struct, openapi_rules
 from kubeskew.apiserver.apiextensions.schema.default_rules import check_defaults
 from kubeskew.apiserver.apiextensions.schema.model import Structural

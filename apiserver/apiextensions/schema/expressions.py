@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel.values import NONE, Optional
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError, index, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema.correlation import NOTHING, item_finder, same
 from kubeskew.apiserver.apiextensions.schema.model import Structural
 from kubeskew.apiserver.apiextensions.schema.paths import child, key, shown

@@ -6,7 +6,7 @@ Source: apiextensions-apiserver pkg/apiserver/schema/cel/validation.go (ValidFie
 import re
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'.*", re.DOTALL)
 _ESCAPES = {

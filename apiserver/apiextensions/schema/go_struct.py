@@ -5,7 +5,7 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/types_jsonschema.go, 1.36
 
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 # JSON name, Go name, Go's zero value.
 _FIELDS: tuple[tuple[str, str, Any], ...] = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema.rule_programs import BUDGET, RuleNode, build, effort
 from kubeskew.apiserver.apiextensions.schema.rules import NEWEST, Rules
 from kubeskew.apiserver.apiextensions.schema.values import NodeCheck, compile_check

@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/registry/customresource/{strategy,status_str
 from collections.abc import Sequence
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import ErrorType, FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema.correlation import NOTHING
 from kubeskew.apiserver.apiextensions.schema.embedded import validate_embedded
 from kubeskew.apiserver.apiextensions.schema.expressions import validate_rules

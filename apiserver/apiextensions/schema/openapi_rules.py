@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, forbidden, index, invalid, key, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema import rule_texts
 from kubeskew.apiserver.apiextensions.schema.costs import Context
 from kubeskew.apiserver.apiextensions.schema.paths import child

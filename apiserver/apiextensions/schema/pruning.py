@@ -5,7 +5,7 @@ Source: apiextensions-apiserver pkg/apiserver/schema/{pruning/algorithm,defaulti
 
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema.model import Structural
 from kubeskew.apiserver.apiextensions.schema.paths import Path, dotted
 

@@ -6,7 +6,7 @@ everything; v2, with which clients validate, leaves out what it cannot say, ofte
 
 from typing import Any, Final
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _SCALARS: Final = (
     "description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",

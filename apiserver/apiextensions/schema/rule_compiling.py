@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 from collections.abc import Iterator
 
 from kubeskew.apimachinery import cel
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError, forbidden, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema import costs, go_struct
 from kubeskew.apiserver.apiextensions.schema.costs import Context
 from kubeskew.apiserver.apiextensions.schema.paths import child

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kubeskew.apimachinery import cel
 from kubeskew.apimachinery.cel import types
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema.field_paths import FieldPathError, read_field_path
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go,
 import re
 from collections.abc import Iterator, Sequence
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema.field_paths import FieldPathError, read_field_path
 from kubeskew.apiserver.apiextensions.schema.paths import child
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from kubeskew.apimachinery.cel.regular import regular_expression
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.go_numbers import float_text
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema import faults as say
 from kubeskew.apiserver.apiextensions.schema import whole_numbers
 from kubeskew.apiserver.apiextensions.schema.faults import Fault

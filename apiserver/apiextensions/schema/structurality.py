@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any, Final
 
 from kubeskew.apimachinery.cel.regular import regular_expression
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, forbidden, index, invalid, key, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema.paths import child
 
 

@@ -9,7 +9,7 @@ pkg/apiserver/validation/ratcheting.go, 1.36.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apiextensions.schema import faults as say
 from kubeskew.apiserver.apiextensions.schema import scalars
 from kubeskew.apiserver.apiextensions.schema.correlation import NOTHING, item_finder, same

@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields import comparing, typed
 from kubeskew.apiserver.apply.managedfields.atoms import TypedError
 from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
-from kubeskew.apiserver.apply.managedfields.updating import Object, Versioned
+from kubeskew.apiserver.apply.managedfields.updating import Versioned
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_ANNOTATIONS = 256 * 1024  # bytes of all keys and values

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from kubeskew.apimachinery import clock
 from kubeskew.apimachinery.errors import StatusError, bad_request
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields import entries, first, last_applied, limits, objects, typed
 from kubeskew.apiserver.apply.managedfields.atoms import ItemError, TypedError
 from kubeskew.apiserver.apply.managedfields.blank import blank_object
@@ -26,7 +27,6 @@ from kubeskew.apiserver.apply.managedfields.field_sets import FieldSet
 from kubeskew.apiserver.apply.managedfields.updating import (
     Convert,
     MissingVersionError,
-    Object,
     ResetFields,
     SchemaFor,
     Updater,

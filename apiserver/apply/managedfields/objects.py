@@ -3,9 +3,9 @@
 from typing import Any
 
 from kubeskew.apimachinery.errors import bad_request
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.apply.managedfields import entries
 from kubeskew.apiserver.apply.managedfields.entries import EntryError, Managed
-from kubeskew.apiserver.apply.managedfields.updating import Object
 
 
 def given(live: Object, new: Object, subresource: str) -> Managed:

@@ -6,13 +6,13 @@ Source: sigs.k8s.io/structured-merge-diff/v6/merge/update.go.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apply.managedfields import comparing, merging, typed
 from kubeskew.apiserver.apply.managedfields.comparing import Comparison
 from kubeskew.apiserver.apply.managedfields.entries import ConflictsError, ManagerId, Managers, Owned
 from kubeskew.apiserver.apply.managedfields.field_sets import EMPTY, FieldSet
 
-Object = dict[str, Any]
 SchemaFor = Callable[[str], Schema | None]
 Convert = Callable[[Object, str], Object]
 # Fields that a write ignores, so that nobody comes to own them by it: for every version, or by version.

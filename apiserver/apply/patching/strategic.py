@@ -9,6 +9,7 @@ Source: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go, 1.36 (the server's
 from collections.abc import Sequence
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.apply.patching.ordering import in_order, merged_order
 from kubeskew.apiserver.apply.patching.patch_fields import field_of, go_kind, list_field, strategy
@@ -26,7 +27,6 @@ from kubeskew.apiserver.apply.patching.values import (
     type_name,
 )
 
-Object = dict[str, Any]
 Items = list[Any]
 
 DIRECTIVE = "$patch"

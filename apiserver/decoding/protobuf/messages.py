@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind, Schema
 from kubeskew.apiserver.decoding.protobuf import numbers, values
 from kubeskew.apiserver.decoding.protobuf.values import Codec
 from kubeskew.apiserver.decoding.protobuf.wire import BYTES, VARINT, Token, WireError, text, tokens, varints
 
-Object = dict[str, Any]
 Setter = Callable[[Object, Token], None]  # puts a token's value into the struct around it
 
 _KEPT: Final = 4096

@@ -3,7 +3,7 @@
 Field numbers: k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto and runtime/generated.proto, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _MAGIC = b"k8s\x00"
 _LENGTH, _VARINT = 2, 0

@@ -5,7 +5,6 @@ Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.g
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -16,6 +15,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.selectors import selector_errors
 

@@ -5,8 +5,8 @@ Source: k8s.io/kubernetes/pkg/registry/admissionregistration/*/authz.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, forbidden
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.user import User

@@ -5,7 +5,7 @@ Source: pkg/apis/apps/v1/defaults.go, 1.36.
 
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting.context import (
     fill,
     fill_null,

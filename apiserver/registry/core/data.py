@@ -2,8 +2,8 @@
 
 import base64
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, forbidden
+from kubeskew.apimachinery.objects import Object
 
 MAX_DATA_BYTES = 1024 * 1024
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.errors import GroupResource, StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.requests import admit_connection
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.nodes.connections import stored

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 
 

@@ -1,7 +1,7 @@
 """Decides how the status of flowcontrol kinds is written: conditions only."""
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.flowcontrol.status_validation import status_errors
 from kubeskew.apiserver.registry.generic.checked import OwnRules
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext

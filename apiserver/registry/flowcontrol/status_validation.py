@@ -5,13 +5,13 @@ Source: pkg/apis/flowcontrol/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     duplicate,
     index,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 
 
 def status_errors(status: Object) -> Iterator[FieldError]:

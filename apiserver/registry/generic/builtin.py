@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.go_roundtrip import always_written, zero
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 
 

@@ -1,7 +1,7 @@
 """Kinds whose own rules say all that is wrong with them, as upstream's Validate and ValidateUpdate do."""
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 

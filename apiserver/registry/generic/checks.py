@@ -1,9 +1,9 @@
 """What every kind is checked for before its own rules: metadata, structure, and fields whose gate is off."""
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.go_roundtrip import zero
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Kind
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.decoding.empty_lists import forget_empty_lists

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import orjson
 
 from kubeskew.apimachinery import base64url, errors, go_decode_errors, json_syntax
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.storage.records import Key
 

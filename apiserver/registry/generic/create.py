@@ -7,8 +7,9 @@ from functools import partial
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.go_numbers import parse_uint
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.caching.offload import beside

@@ -5,7 +5,8 @@ Source: k8s.io/apiserver/pkg/registry/generic/registry/store.go (Delete) and reg
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import later, parse_timestamp, timestamp
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.registry.generic import update as generic_update
 from kubeskew.apiserver.registry.generic.guaranteed_update import confirm, settle

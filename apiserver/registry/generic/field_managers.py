@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from kubeskew.apimachinery import conversion
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind, Resource
 from kubeskew.apimachinery.schema import Schema
 from kubeskew.apiserver.apply.managedfields import FieldManager

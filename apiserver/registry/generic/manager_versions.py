@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import orjson
 
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.apiextensions.conversion import webhook_of
 from kubeskew.apiserver.codec import Codec

@@ -1,7 +1,7 @@
 """Lets a kind's own rules say all that is required, before its metadata is looked at."""
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.strategy import Strategy, StrategyContext
 
 

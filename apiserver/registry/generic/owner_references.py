@@ -5,7 +5,7 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/rest.go (dedupOwnerReferencesAnd
 
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _TEXT = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "

@@ -12,12 +12,12 @@ from kubeskew.apimachinery import field
 from kubeskew.apimachinery.errors import (
     GroupKind,
     GroupResource,
-    Object,
     StatusError,
     bad_request,
     internal,
     not_found,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apimachinery.validation.names import path_segment
 from kubeskew.apiserver.admission import Attributes

@@ -7,8 +7,8 @@ the same fault would be told twice. Custom resources are checked along their def
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, index, key, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 
 _API: Final = "io.k8s.api."

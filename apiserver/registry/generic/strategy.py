@@ -19,9 +19,9 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from kubeskew.apimachinery.clock import Entropy
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource, ResourceTable
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apimachinery.versions import Version

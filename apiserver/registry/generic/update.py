@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from kubeskew.apimachinery import errors, field
-from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
+from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.go_numbers import parse_uint
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver import admission
 from kubeskew.apiserver.caching.offload import beside
 from kubeskew.apiserver.registry.generic import checks, manager_versions

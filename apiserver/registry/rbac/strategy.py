@@ -3,8 +3,8 @@
 Source: pkg/registry/rbac/*/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
 from kubeskew.apiserver.registry.generic.own_rules import _OwnRules

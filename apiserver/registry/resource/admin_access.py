@@ -1,6 +1,6 @@
 """Decides whether a namespace may use devices with administrator access (KEP-5018)."""
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
@@ -20,6 +19,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.resource.expressions import device_selector_errors
 from kubeskew.apiserver.registry.resource.features import DeviceRules

@@ -3,7 +3,7 @@
 import copy
 
 from kubeskew.apimachinery.conversion.converting import CONVERTERS
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.features import DeviceRules

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kubeskew.apimachinery.clock import Clock, timestamp
-from kubeskew.apimachinery.errors import GroupKind, Object, bad_request, invalid
+from kubeskew.apimachinery.errors import GroupKind, bad_request, invalid
 from kubeskew.apimachinery.field import OMITTED, ErrorType, FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authentication import TokenError
 from kubeskew.apiserver.authentication.union import UnionAuthenticator
 from kubeskew.apiserver.authorization import Authorizer

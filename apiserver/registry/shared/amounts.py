@@ -7,7 +7,6 @@ walks a map the names come sorted.
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
@@ -20,6 +19,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.validation import names
 

@@ -6,7 +6,6 @@ Source: k8s.io/apimachinery pkg/apis/meta/v1/validation, 1.36.
 import re
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,6 +16,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_long,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 
 _STATUSES = ("False", "True", "Unknown")

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 
 def struct_difference(name: str, old: Object, new: Object) -> str:

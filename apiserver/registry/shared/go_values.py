@@ -1,6 +1,6 @@
 """Structs as Go's `%+v` prints them."""
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 
 def container_port(port: Object) -> str:

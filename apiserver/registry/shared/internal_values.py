@@ -6,7 +6,7 @@ The internal types of the core group have no JSON names. Source: pkg/apis/core/t
 from collections.abc import Mapping
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _SERVICE_PORT = {"name": "", "protocol": "", "appProtocol": None, "port": 0, "targetPort": 0, "nodePort": 0}
 _TAINT = {"key": "", "value": "", "effect": "", "timeAdded": None}

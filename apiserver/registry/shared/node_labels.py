@@ -6,8 +6,8 @@ matchExpression of a label selector is from memory.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 
 DEPRECATED = {

@@ -5,8 +5,8 @@ Source: pkg/apis/core/validation/validation.go (ValidateTemplateObjectMeta), 1.3
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import object_meta
 
 # What it may not have, in the order of the Go type.

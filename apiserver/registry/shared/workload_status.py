@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 
 _PATH = "status"

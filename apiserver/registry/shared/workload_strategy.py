@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Counted, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import selectors, workload_status, workloads

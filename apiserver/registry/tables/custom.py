@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kubeskew.apimachinery.cel.times import SECOND, timestamp
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column
 from kubeskew.apiserver.apiextensions.json_path import JSONPath, text_of
 from kubeskew.apiserver.decoding import go_json

@@ -10,7 +10,8 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from kubeskew.apimachinery.clock import parse_timestamp, timestamp
-from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.errors import GroupKind
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column, Resource
 from kubeskew.apiserver.apiextensions.model import CustomResource
 from kubeskew.apiserver.registry.index import cells_of, row_conditions_of

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import GroupKind, Object
+from kubeskew.apimachinery.errors import GroupKind
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Column, Resource
 from kubeskew.apiserver.http.partial_metadata import partial
 from kubeskew.apiserver.registry.tables.printers import Printer, printer_for

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
-from kubeskew.kubelet.drivers.pools import Object, Pool, Slice, Unit, slices_for
+from kubeskew.kubelet.drivers.pools import Pool, Slice, Unit, slices_for
 from kubeskew.kubelet.drivers.profiles import mig, plain, sriov, tpu
 from kubeskew.kubelet.drivers.profiles.devices import Hardware
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubeskew.kubelet.drivers.pools import Object, Unit
+from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.drivers.pools import Unit
 from kubeskew.kubelet.drivers.profiles.devices import Hardware, counters, device, identifier, version
 
 # Counters are named in the form of DNS labels, capacities in that of C identifiers.

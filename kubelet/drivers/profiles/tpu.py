@@ -6,7 +6,8 @@ nodes by name or by host name.
 
 from collections.abc import Sequence
 
-from kubeskew.kubelet.drivers.pools import Object, Unit
+from kubeskew.apimachinery.objects import Object
+from kubeskew.kubelet.drivers.pools import Unit
 from kubeskew.kubelet.drivers.profiles.devices import Hardware, counters, device, version
 
 CHIPS = 4  # of a machine

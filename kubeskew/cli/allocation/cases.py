@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubeskew.apimachinery.gates import known_gate
+from kubeskew.apimachinery.objects import Object
 from kubeskew.cli.allocation.files import field_of, typed
 from kubeskew.cluster.failures import UserError
-
-Object = dict[str, Any]
 
 _KINDS = {"slices": "ResourceSlice", "classes": "DeviceClass", "claims": "ResourceClaim"}
 _DEVICES = ("allocatedDevices", "allocatedShares", "consumedCapacity")

@@ -16,6 +16,7 @@ from kubeskew.apimachinery.conversion import convert
 from kubeskew.apimachinery.errors import StatusError
 from kubeskew.apimachinery.field import ErrorType
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import NEWEST_MINOR, Version
 from kubeskew.apiserver.decoding.decoder import Parsed, decode_value
@@ -23,8 +24,6 @@ from kubeskew.apiserver.registry.defaulting.context import DefaultingContext
 from kubeskew.apiserver.registry.index import defaulter_of
 from kubeskew.cli.allocation.validation import faults
 from kubeskew.cluster.failures import UserError
-
-Object = dict[str, Any]
 
 _GROUP = "resource.k8s.io"
 _VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kubeskew.apimachinery.clock import SeededEntropy, deadline
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.cli.allocation.files import AllocationFiles
 from kubeskew.cluster.failures import UserError
@@ -20,8 +20,6 @@ from kubeskew.scheduler.features.dynamic_resources import FILTER_SECONDS
 from kubeskew.scheduler.features.scheduler import SchedulerRules
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintRules
-
-Object = dict[str, Any]
 
 _NOWHERE = "node"  # stands for any node, if the files name none
 

@@ -1,9 +1,9 @@
 """What an API server would say of the objects that `kubeskew allocate` reads, and allocates all the same."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.versions import Version
 from kubeskew.apiserver.registry.resource.deviceclass.validation import class_errors
 from kubeskew.apiserver.registry.resource.devicetaintrule.validation import taint_rule_errors
@@ -11,7 +11,6 @@ from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.resource.resourceclaim.validation import claim_spec_errors
 from kubeskew.apiserver.registry.resource.resourceslice.validation import slice_errors
 
-Object = dict[str, Any]
 _Check = Callable[[Object, DeviceRules], list[FieldError]]
 
 _CHECKS: Mapping[str, _Check] = {

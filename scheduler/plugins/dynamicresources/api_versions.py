@@ -1,13 +1,10 @@
 """The border to the API: this scheduler thinks in resource.k8s.io/v1, the server may speak an older one."""
 
-from typing import Any
-
 from kubeskew.apimachinery.client.refs import Ref, dra_refs
 from kubeskew.apimachinery.conversion import convert
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.versions import Version
-
-Object = dict[str, Any]
 
 INTERNAL = "v1"
 

@@ -3,11 +3,11 @@ the server has, and whatever happens nothing stays in flight."""
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from kubeskew.apimachinery.client.rest import CONNECTION_ERRORS
 from kubeskew.apimachinery.clock import Entropy
 from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.binding_conditions import BindingError
 from kubeskew.scheduler.allocator.claims import allocation, display, reserved_for
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -17,8 +17,6 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTrack
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers, group_of, is_group
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimError, ClaimWriter
 from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState, SpecialClaim
-
-Object = dict[str, Any]
 
 log = logging.getLogger(__name__)
 

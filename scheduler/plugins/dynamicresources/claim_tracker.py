@@ -4,6 +4,7 @@ that it has decided on but not written yet."""
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, AllocatedState
 from kubeskew.scheduler.allocator.claims import (
     AllocatedDevice,
@@ -14,7 +15,6 @@ from kubeskew.scheduler.allocator.claims import (
 )
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 
-Object = dict[str, Any]
 Key = tuple[str, str]
 Listener = Callable[[ClusterEvent, Object | None, Object | None], None]
 

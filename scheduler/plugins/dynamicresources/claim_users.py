@@ -6,9 +6,9 @@ Source: k8s.io/dynamic-resource-allocation/resourceclaim, 1.36 (IsForPod, IsRese
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable, controller_of, display, reserved_for
 
-Object = dict[str, Any]
 GetGroup = Callable[[str, str], Object | None]  # namespace, name
 
 _GROUPS = ("scheduling.k8s.io", "podgroups")

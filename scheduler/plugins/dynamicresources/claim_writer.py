@@ -6,12 +6,11 @@ from typing import Any
 from kubeskew.apimachinery.client.rest import STRATEGIC_PATCH, APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.errors import StatusError, is_reason
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import FINALIZER, allocation, display
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.plugins.dynamicresources.api_versions import DRAEdge
 from kubeskew.scheduler.pod_status import patch_pod_status
-
-Object = dict[str, Any]
 
 # client-go, retry.DefaultRetry
 _TRIES = 5

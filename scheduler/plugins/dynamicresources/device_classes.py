@@ -1,8 +1,6 @@
 """The device classes of the cluster, by name."""
 
-from typing import Any
-
-Object = dict[str, Any]
+from kubeskew.apimachinery.objects import Object
 
 
 class DeviceClasses:

@@ -1,7 +1,6 @@
 """PreBind's wait for devices with binding conditions (KEP-5007)."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from kubeskew.scheduler.allocator.binding_conditions import (
     BindingError,
@@ -16,8 +15,6 @@ from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_writer import ClaimError
 from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim, PodState, SpecialClaim
-
-Object = dict[str, Any]
 
 _POLL_SECONDS = 5.0
 

@@ -8,6 +8,7 @@ from typing import Any
 from kubeskew.apimachinery.client.informer import InformerFactory
 from kubeskew.apimachinery.client.refs import Ref, pod_groups_ref, taint_rules_ref
 from kubeskew.apimachinery.component import World
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.allocator.rules import AllocatorRules
@@ -30,8 +31,6 @@ from kubeskew.scheduler.plugins.dynamicresources.extended_resources import Speci
 from kubeskew.scheduler.plugins.dynamicresources.plugin import Books, DynamicResources
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintedSlices, TaintRules
 from kubeskew.scheduler.queue.scheduling_queue import SchedulingQueue
-
-Object = dict[str, Any]
 
 _CLASS_ADDED = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD, "DeviceClassAdd")
 _CLASS_UPDATED = ClusterEvent(EventResource.DEVICE_CLASS, Action.UPDATE, "DeviceClassUpdate")

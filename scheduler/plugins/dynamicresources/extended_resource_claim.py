@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import EXTENDED_ANNOTATION
 from kubeskew.scheduler.framework.pod_info import PodInfo, container_requests, is_sidecar
 
-Object = dict[str, Any]
 ClassFor = Callable[[str], Object | None]
 
 IN_MEMORY_NAME = "<extended-resources>"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import (
     ClaimNotUsable,
     allocation,
@@ -12,15 +13,7 @@ from kubeskew.scheduler.allocator.claims import (
     is_special,
 )
 from kubeskew.scheduler.features.dynamic_resources import DynamicRules
-from kubeskew.scheduler.framework.events import (
-    Action,
-    ClusterEvent,
-    EventHint,
-    EventResource,
-    Hint,
-    Object,
-    Topics,
-)
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Topics
 
 PodClaims = Callable[[Object], Sequence[Object]]
 

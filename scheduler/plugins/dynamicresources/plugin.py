@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources, 1.32
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.scheduler.allocator.allocator import Allocator
@@ -38,7 +38,6 @@ from kubeskew.scheduler.plugins.dynamicresources.state import PodState, SpecialP
 
 NAME = "DynamicResources"
 
-Object = dict[str, Any]
 
 _NOT_HERE = unresolvable("resourceclaim not available on the node").of(NAME)
 

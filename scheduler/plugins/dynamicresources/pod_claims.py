@@ -1,8 +1,8 @@
 """Which claims a pod has, and whether it can be scheduled with them at all."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.claims import (
     ClaimNotUsable,
     allocation,
@@ -16,8 +16,6 @@ from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTrack
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.state import PodClaim
-
-Object = dict[str, Any]
 
 
 class PodClaims:

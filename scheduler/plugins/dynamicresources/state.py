@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocator import Allocator, Found
 from kubeskew.scheduler.allocator.claims import allocation
 from kubeskew.scheduler.allocator.requests import ClaimPlan
 from kubeskew.scheduler.plugins.dynamicresources.extended_resource_claim import ClaimRequests
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)

@@ -6,13 +6,12 @@ Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, 1.33 … 1.37.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kubeskew.apimachinery.cel.device_features import DeviceFeatures
 from kubeskew.apimachinery.cel.errors import CELError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
-Object = dict[str, Any]
 ClassLookup = Callable[[str], Object | None]
 
 

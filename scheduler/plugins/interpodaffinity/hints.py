@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity/plugi
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.framework.affinity_terms import AffinityTerm, match_all
 from kubeskew.scheduler.framework.events import (
     Action,
@@ -12,7 +13,6 @@ from kubeskew.scheduler.framework.events import (
     EventHint,
     EventResource,
     Hint,
-    Object,
     is_same_pod,
 )
 from kubeskew.scheduler.framework.pod_info import PodInfo

@@ -6,9 +6,10 @@ Extended resources that a DRA driver backs on a node are left to DynamicResource
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.framework.cycle_state import CycleState
-from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Object
+from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import ExtendedResources, class_may_help
 from kubeskew.scheduler.framework.interfaces import PreFilterResult
 from kubeskew.scheduler.framework.node_info import NodeInfo

@@ -10,7 +10,7 @@ from until import until
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.client.informer import Informer, InformerFactory
 from kubeskew.apimachinery.client.refs import CONFIG_MAPS, PODS
-from kubeskew.apimachinery.client.rest import Object
+from kubeskew.apimachinery.objects import Object
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

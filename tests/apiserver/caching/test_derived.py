@@ -2,7 +2,7 @@
 
 from server_in_process import Caller, close_server, config_map, open_server
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.caching.store_cache import Derived
 
 

@@ -7,8 +7,8 @@ import copy
 from typing import ClassVar
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.apiregistration.apiservice.validation import (
     api_service_errors,

@@ -5,8 +5,8 @@ Source: k8s.io/kube-aggregator/pkg/apis/apiregistration/validation/validation.go
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 
 _STATUSES = ("False", "True", "Unknown")

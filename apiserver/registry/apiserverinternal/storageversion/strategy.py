@@ -5,8 +5,8 @@ Source: pkg/registry/apiserverinternal/storageversion/strategy.go, 1.36.
 
 from typing import ClassVar
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.apiserverinternal.storageversion import (
     validation as storageversion_validation,
 )

@@ -3,8 +3,8 @@
 Source: pkg/registry/apps/statefulset/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.apps.statefulset import validation as statefulset_validation
 from kubeskew.apiserver.registry.generic.builtin import SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import ScalePaths, StrategyContext

@@ -5,8 +5,8 @@ That templates are checked like pods, and claims like claims, is from memory: fr
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.registry.shared import selectors, workloads
 from kubeskew.apiserver.registry.shared.internal_values import update_strategy

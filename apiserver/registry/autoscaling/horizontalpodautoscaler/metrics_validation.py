@@ -5,8 +5,8 @@ Source: k8s.io/kubernetes/pkg/apis/autoscaling/validation/validation.go, 1.36.
 
 from collections.abc import Callable, Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.amounts import container_name_errors

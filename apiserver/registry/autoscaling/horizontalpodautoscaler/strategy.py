@@ -7,8 +7,8 @@ import copy
 from typing import ClassVar
 
 from kubeskew.apimachinery.conversion.autoscaling import to_v2
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler import (
     validation as horizontalpodautoscaler_validation,
 )

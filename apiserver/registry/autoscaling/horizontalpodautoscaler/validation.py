@@ -6,8 +6,8 @@ Source: k8s.io/kubernetes/pkg/apis/autoscaling/validation/validation.go, 1.36.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.autoscaling.horizontalpodautoscaler.metrics_validation import (
     metrics_errors,

@@ -9,8 +9,9 @@ from functools import partial
 
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import GroupResource, Object
+from kubeskew.apimachinery.errors import GroupResource
 from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.admission import UPDATE

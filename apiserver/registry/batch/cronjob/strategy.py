@@ -3,8 +3,8 @@
 Source: pkg/registry/batch/cronjob/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.cronjob import validation as cronjob_validation
 from kubeskew.apiserver.registry.batch.job.strategy import _ZONE, _job_warnings
 from kubeskew.apiserver.registry.generic.builtin import Counted

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from kubeskew.apimachinery import cron
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.job.validation import template_spec_errors
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 from kubeskew.apiserver.registry.shared.workloads import not_negative

@@ -3,7 +3,7 @@
 Source: pkg/apis/batch/v1/defaults.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.defaulting.context import (
     DefaultingContext,
     each,

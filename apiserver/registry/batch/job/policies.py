@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     OMITTED,
     FieldError,
@@ -16,6 +15,7 @@ from kubeskew.apimachinery.field import (
     too_long,
     too_many,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.batch.job.indexes import IndexesError, count, intervals
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE

@@ -6,8 +6,8 @@ Source: pkg/apis/batch/validation (validateJobStatus, ValidateJobStatusUpdate) a
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import OMITTED, FieldError, child, duplicate, index, invalid, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.job.indexes import IndexesError, intervals, overlap
 from kubeskew.apiserver.registry.shared.amounts import NOT_NEGATIVE
 

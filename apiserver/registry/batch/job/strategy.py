@@ -3,8 +3,8 @@
 Source: pkg/registry/batch/job/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.batch.job import (
     status_validation,
     update_validation,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.workloads import immutable

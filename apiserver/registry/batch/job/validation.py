@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -13,6 +12,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_long,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.batch.job import policies
 from kubeskew.apiserver.registry.shared import selectors

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.certificates.certificatesigningrequest import (
     validation as certificatesigningrequest_validation,
 )

@@ -3,8 +3,8 @@
 Source: pkg/registry/certificates/clustertrustbundle/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import object_meta
 from kubeskew.apiserver.registry.certificates.clustertrustbundle import (
     validation as clustertrustbundle_validation,

@@ -5,8 +5,8 @@ Source: pkg/apis/coordination/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, forbidden, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.coordination.strategies import _strategy
 
 

@@ -3,8 +3,8 @@
 Source: pkg/registry/coordination/leasecandidate/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.coordination.lease.strategy import LeaseStrategy
 from kubeskew.apiserver.registry.coordination.leasecandidate import validation as leasecandidate_validation

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, invalid, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.coordination.strategies import _STRATEGIES, _strategy
 

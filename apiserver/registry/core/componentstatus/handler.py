@@ -7,7 +7,8 @@ known here. Source: k8s.io/kubernetes/pkg/registry/core/componentstatus/rest.go 
 from datetime import timedelta
 
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.apimachinery.errors import Object, StatusError
+from kubeskew.apimachinery.errors import StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.http import parameters, rendering
 from kubeskew.apiserver.http.request import Request, Response
 from kubeskew.apiserver.registry.generic.selection import selection

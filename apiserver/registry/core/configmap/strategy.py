@@ -3,8 +3,8 @@
 Source: pkg/registry/core/configmap/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid, key, too_long
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.core.data import MAX_DATA_BYTES, _data_size, _frozen
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn

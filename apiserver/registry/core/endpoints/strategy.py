@@ -3,8 +3,8 @@
 Source: pkg/registry/core/endpoint/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.endpoints import validation as endpoints_validation
 from kubeskew.apiserver.registry.core.service.warnings import endpoint_warnings
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import addresses
 

@@ -3,8 +3,8 @@
 Source: k8s.io/kubernetes/pkg/registry/core/event/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.registry.core.event import validation as event_validation
 from kubeskew.apiserver.registry.generic.checked import Checked

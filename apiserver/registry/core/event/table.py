@@ -4,7 +4,7 @@ Source: pkg/printers/internalversion/printers.go, 1.36.
 """
 
 from kubeskew.apimachinery.conversion import convert
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import GroupVersionKind
 from kubeskew.apiserver.registry.tables.subjects import (
     Cells,

@@ -3,8 +3,8 @@
 Source: pkg/registry/core/limitrange/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.limitrange import validation as limitrange_validation
 from kubeskew.apiserver.registry.generic.builtin import CreatedByUpdate
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext

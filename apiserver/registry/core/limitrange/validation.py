@@ -5,8 +5,8 @@ Source: pkg/apis/core/validation/validation.go (ValidateLimitRange), 1.36.
 
 from collections.abc import Iterator, Mapping
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, key, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import amounts

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, duplicate, forbidden, index, invalid, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import addresses, amounts
 from kubeskew.apiserver.registry.shared.internal_values import node_address

@@ -3,8 +3,8 @@
 Source: pkg/api/persistentvolumeclaim/util.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 
 _TAKEN = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
 _SHARED = ("apiGroup", "kind", "name")

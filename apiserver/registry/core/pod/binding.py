@@ -5,7 +5,8 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go (BindingREST,
 
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.errors import GroupResource, StatusError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.resources import Resource
 from kubeskew.apiserver.admission.requests import admit_posted
 from kubeskew.apiserver.handlers.create import write_of

@@ -7,7 +7,7 @@ k8s.io/apiserver/pkg/endpoints/handlers/rest.go (ConnectResource), 1.36.
 from urllib.parse import urlencode
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission.requests import admit_connection
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.http import parameters

@@ -6,7 +6,6 @@ validateContainerStatusUsers, validateContainerStatusAllocatedResourcesStatus), 
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -18,6 +17,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_long,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 from kubeskew.apiserver.registry.shared.podtemplate.security import id_errors
 

@@ -5,8 +5,9 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go (checkAndDec
 
 from kubeskew.apimachinery import errors
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import GroupResource, Object, StatusError
+from kubeskew.apimachinery.errors import GroupResource, StatusError
 from kubeskew.apimachinery.labels import LabelSelector
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.handlers.create import write_of
 from kubeskew.apiserver.http.request import Request
 from kubeskew.apiserver.registry.generic import update as generic_update

@@ -5,8 +5,9 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go, 1.36.
 
 from kubeskew.apimachinery import field
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import GroupKind, Object, StatusError, bad_request, invalid, not_found
+from kubeskew.apimachinery.errors import GroupKind, StatusError, bad_request, invalid, not_found
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.schema import Field, Kind, Schema
 from kubeskew.apiserver.admission import CREATE
 from kubeskew.apiserver.admission.requests import attributes_of

@@ -5,8 +5,8 @@ Source: core validation (validateNodeSelectorMutation, validateNodeAffinityMutat
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, index, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.internal_values import node_term
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

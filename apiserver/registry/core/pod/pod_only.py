@@ -7,9 +7,9 @@ Source: pkg/registry/core/pod/strategy.go and pkg/apis/core/validation/validatio
 from collections import defaultdict
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index
 from kubeskew.apimachinery.gates import FeatureGates
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import APP_ARMOR
 from kubeskew.apiserver.registry.shared.podtemplate.app_armor import app_armor_profile
 from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers

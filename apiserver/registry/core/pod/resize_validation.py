@@ -7,8 +7,8 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import ROOT, FieldError, child, forbidden, index, invalid, key
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.shared.podtemplate.annotations import MIRROR
 

@@ -6,7 +6,7 @@ Source: pkg/printers/internalversion/printers.go, 1.36.
 from dataclasses import dataclass, field
 
 from kubeskew.apimachinery.clock import parse_timestamp
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.tables.subjects import NONE, Cells, Subject, ago, at
 
 _INITIALIZING = "PodInitializing"

@@ -6,8 +6,8 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodUpdate, ValidateConta
 import copy
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.core.pod.gated_validation import narrowing_errors, put_back_placement
 from kubeskew.apiserver.registry.shared.differences import spec_difference

@@ -3,8 +3,8 @@
 Source: pkg/registry/core/resourcequota/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.resourcequota import validation as resourcequota_validation
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext

@@ -7,8 +7,8 @@ pkg/apis/core/helper/helpers.go, 1.36.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, invalid, key, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import amounts

@@ -6,8 +6,8 @@ validateUpgradeDowngradeClusterIPs, validateUpgradeDowngradeIPFamilies), 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, duplicate, index, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.service.options import ServiceOptions
 from kubeskew.apiserver.registry.shared import addresses
 from kubeskew.apiserver.registry.shared.repeats import repeats

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import GroupKind, Object, StatusError
+from kubeskew.apimachinery.errors import GroupKind, StatusError
 from kubeskew.apimachinery.field import child, index, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.service.traffic import needs_health_check
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared import addresses

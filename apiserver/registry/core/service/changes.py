@@ -3,7 +3,7 @@
 Source: pkg/registry/core/service (storage/storage.go, strategy.go), 1.36. All functions change `new`.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.service.allocation import NODE_PORT_TYPES, node_ports
 from kubeskew.apiserver.registry.core.service.traffic import is_external, needs_health_check
 

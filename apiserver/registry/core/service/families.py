@@ -5,8 +5,8 @@ Source: pkg/registry/core/service/storage/alloc.go (initIPFamilyFields), 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, index, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.core.service.addresses import cluster_ip_errors
 from kubeskew.apiserver.registry.core.service.options import ServiceOptions
 from kubeskew.apiserver.registry.shared.addresses import is_v6

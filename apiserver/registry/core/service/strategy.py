@@ -3,8 +3,8 @@
 import ipaddress
 
 from kubeskew.apimachinery import errors
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.registry.core.service import addresses, changes, families, traffic
 from kubeskew.apiserver.registry.core.service import validation as service_validation

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import index
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.addresses import cidr_warnings, ip_warnings
 
 _HINTS = "service.kubernetes.io/topology-aware-hints"

@@ -3,7 +3,7 @@
 Source: pkg/registry/core/serviceaccount/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 

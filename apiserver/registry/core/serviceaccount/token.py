@@ -9,8 +9,9 @@ from typing import Any
 
 from kubeskew.apimachinery import errors, field
 from kubeskew.apimachinery.clock import later, timestamp
-from kubeskew.apimachinery.errors import GroupKind, GroupResource, Object
+from kubeskew.apimachinery.errors import GroupKind, GroupResource
 from kubeskew.apimachinery.go_roundtrip import normalise
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.admission import CREATE
 from kubeskew.apiserver.admission.requests import attributes_of
 from kubeskew.apiserver.http import bodies, parameters, rendering

@@ -3,8 +3,8 @@
 Source: k8s.io/kubernetes/pkg/registry/discovery/endpointslice/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.discovery.endpointslice import validation as endpointslice_validation
 from kubeskew.apiserver.registry.generic.builtin import Counted
 from kubeskew.apiserver.registry.generic.checked import Checked

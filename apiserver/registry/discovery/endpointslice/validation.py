@@ -6,7 +6,6 @@ memory.
 
 from collections.abc import Callable, Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,6 +16,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE, validate_labels
 from kubeskew.apiserver.registry.shared import addresses, domains

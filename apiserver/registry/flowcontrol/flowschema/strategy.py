@@ -5,8 +5,8 @@ Source: pkg/registry/flowcontrol/flowschema/strategy.go, 1.36.
 
 from typing import ClassVar
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.flowcontrol.flowschema.validation import flow_schema_errors
 from kubeskew.apiserver.registry.flowcontrol.prioritylevelconfiguration.strategy import _note_level
 from kubeskew.apiserver.registry.flowcontrol.status import ConditionsOnly

@@ -6,8 +6,8 @@ Source: pkg/registry/flowcontrol/prioritylevelconfiguration/strategy.go, 1.36.
 from typing import ClassVar
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.flowcontrol.prioritylevelconfiguration.validation import (
     priority_level_errors,
 )

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -16,6 +15,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 
 _MAX_QUEUES = 10_000_000
 

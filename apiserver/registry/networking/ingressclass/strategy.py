@@ -3,8 +3,8 @@
 Source: pkg/registry/networking/ingressclass/strategy.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import Counted
 from kubeskew.apiserver.registry.generic.checked import Checked
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext

@@ -5,7 +5,6 @@ Source: pkg/apis/networking/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -15,6 +14,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_long,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import domains

@@ -5,7 +5,6 @@ Source: pkg/apis/networking/validation/validation.go, 1.36.
 
 from collections.abc import Collection, Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -15,6 +14,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import addresses, selectors
 

@@ -5,7 +5,6 @@ Source: pkg/apis/node/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -13,6 +12,7 @@ from kubeskew.apimachinery.field import (
     index,
     invalid,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.shared import amounts

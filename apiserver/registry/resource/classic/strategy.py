@@ -3,8 +3,8 @@
 Source: pkg/registry/resource/*/strategy.go, 1.30.
 """
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn, SpecKeptStatus
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.resource.classic import validation as rules

@@ -5,7 +5,6 @@ Source: pkg/apis/resource/validation/validation.go, 1.26 to 1.30 (PodSchedulingC
 
 from collections.abc import Callable, Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     ErrorType,
     FieldError,
@@ -17,6 +16,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices

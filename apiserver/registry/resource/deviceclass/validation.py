@@ -5,8 +5,8 @@ Source: pkg/apis/resource/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.shared import selectors

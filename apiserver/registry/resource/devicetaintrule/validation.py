@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from kubeskew.apimachinery.clock import timestamp
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, too_many
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import taint_errors
 from kubeskew.apiserver.registry.resource.features import DeviceRules

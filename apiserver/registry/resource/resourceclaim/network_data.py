@@ -6,8 +6,8 @@ pkg/util/validation/ip.go (IsValidInterfaceAddress), 1.32 to 1.37.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.features import DeviceRules
 from kubeskew.apiserver.registry.shared import addresses

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeskew.apimachinery import field
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.authorization import refusal
 from kubeskew.apiserver.http.request_info import RequestInfo
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     Shown,
@@ -13,6 +12,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import binding_errors, toleration_errors

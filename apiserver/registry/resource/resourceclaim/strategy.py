@@ -5,8 +5,8 @@ Source: pkg/registry/resource/resourceclaim/strategy.go, 1.36.
 
 from typing import Any, ClassVar
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, invalid
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.generic.builtin import BuiltIn
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, StrategyContext

@@ -3,7 +3,7 @@
 Source: pkg/printers/internalversion/printers.go, 1.36.
 """
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.tables.subjects import Cells, Subject, at
 
 _CLASSIC = ("resource.k8s.io/v1alpha1", "resource.k8s.io/v1alpha2")  # claims with resource classes

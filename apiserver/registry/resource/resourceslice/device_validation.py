@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.device_taints import binding_errors, taint_errors
 from kubeskew.apiserver.registry.resource.features import DeviceRules

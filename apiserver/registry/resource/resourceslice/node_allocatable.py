@@ -6,8 +6,8 @@ Source: pkg/apis/resource/validation/validation.go, 1.37; the rules of 1.36 are 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, invalid, key, not_found, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 
 _NATIVE = ("cpu", "memory", "ephemeral-storage")

@@ -5,7 +5,6 @@ Source: pkg/apis/resource/validation/validation.go (validateRequestPolicy), 1.34
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -16,6 +15,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.resource.features import DeviceRules
 

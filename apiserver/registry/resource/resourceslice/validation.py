@@ -5,8 +5,8 @@ Source: pkg/apis/resource/validation/validation.go, 1.31 to 1.37.
 
 from collections.abc import Collection, Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, key, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 from kubeskew.apiserver.registry.resource import devices
 from kubeskew.apiserver.registry.resource.features import DeviceRules

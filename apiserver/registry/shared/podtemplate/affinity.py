@@ -5,7 +5,6 @@ Source: pkg/apis/core/validation/validation.go (validateAffinity, validateTopolo
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -16,6 +15,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import selectors
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions

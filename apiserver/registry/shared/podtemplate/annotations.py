@@ -6,8 +6,8 @@ Source: pkg/apis/core/validation/validation.go (ValidatePodSpecificAnnotations a
 import re
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, invalid, key
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.podtemplate.security import annotation_mismatch
 from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers

@@ -1,6 +1,6 @@
 """Reads the AppArmor profile that a container's annotation or security context names."""
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.podtemplate.security import app_armor_errors
 
 _TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}

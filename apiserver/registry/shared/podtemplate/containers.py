@@ -7,7 +7,6 @@ validateInitContainers), 1.36.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,6 +16,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.podtemplate import environments, mounts, probes, restart_policies

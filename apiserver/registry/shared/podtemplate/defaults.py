@@ -6,8 +6,8 @@ Source: pkg/apis/core/v1/defaults.go, 1.36.
 import re
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.memoizing import remembered
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.defaulting.context import (
     DefaultingContext,

@@ -5,8 +5,8 @@ Source: pkg/apis/core/validation/validation.go (ValidateEnv, ValidateEnvFrom), 1
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, index, invalid, not_found, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.podtemplate import downward

@@ -6,8 +6,8 @@ ValidatePodEphemeralContainersUpdate), 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import ROOT, FieldError, child, duplicate, forbidden, index, not_found
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.differences import struct_difference
 from kubeskew.apiserver.registry.shared.podtemplate.containers import (
     PodFacts,

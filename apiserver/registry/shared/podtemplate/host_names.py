@@ -1,6 +1,6 @@
 """Warns of host names in pod templates that no pod could have."""
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.podtemplate.warnings import label_text
 

@@ -5,7 +5,6 @@ Source: pkg/apis/core/validation/validation.go (ValidateVolumeMounts, ValidateVo
 
 from collections.abc import Iterator, Mapping
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -16,6 +15,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 
 _PLAIN = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName"))
 _PROJECTED = (("configMap", "ConfigMap", "name"), ("secret", "Secret", "name"))

@@ -5,8 +5,8 @@ Source: pkg/apis/core/validation/validation.go (validatePodResources), 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, key
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.amounts import HUGEPAGES

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.go_values import container_port
 from kubeskew.apiserver.registry.shared.podtemplate.windows import all_containers
 

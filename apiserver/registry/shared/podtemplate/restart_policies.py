@@ -5,7 +5,6 @@ Source: pkg/apis/core/validation/validation.go (validateContainerRestartPolicy, 
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,6 +16,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_many,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions
 
 _POLICIES = ("Always", "Never", "OnFailure")

@@ -7,7 +7,6 @@ what they call), 1.36.
 import re
 from typing import Any
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -19,6 +18,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_long,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths
 from kubeskew.apiserver.registry.shared.internal_values import seccomp_profile, security_context

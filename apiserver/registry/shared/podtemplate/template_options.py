@@ -1,6 +1,6 @@
 """Makes the options that pod templates of workloads are checked with."""
 
-from kubeskew.apimachinery.errors import Object
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.strategy import StrategyContext
 from kubeskew.apiserver.registry.shared.podtemplate.options import PodOptions, pod_options, widened
 

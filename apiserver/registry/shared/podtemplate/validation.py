@@ -6,7 +6,6 @@ does not have costs nothing here, as pods are what is created most.
 
 from collections.abc import Iterator, Sequence
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     ROOT,
     FieldError,
@@ -18,6 +17,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names, object_meta
 from kubeskew.apiserver.registry.shared import amounts
 from kubeskew.apiserver.registry.shared.internal_values import pod_claim

@@ -5,8 +5,8 @@ Source: pkg/api/pod/warnings.go, about 1.33; which files hide each other is told
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import child, index
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.shared.podtemplate.overlaps import overlap_warnings
 from kubeskew.apiserver.registry.shared.volumes.warnings import claim_warnings
 

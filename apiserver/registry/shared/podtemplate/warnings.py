@@ -6,8 +6,8 @@ names come sorted.
 
 from collections.abc import Iterator, Sequence
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import child, index, key
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared.addresses import ip_warnings

@@ -7,8 +7,8 @@ validateWindowsHostProcessPod, validateOS, validateLinux, validateWindows), 1.36
 import re
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, forbidden, index, invalid, not_supported, required
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 
 _MAX_SPEC_KIB = 64

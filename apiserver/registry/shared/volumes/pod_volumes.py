@@ -6,7 +6,6 @@ are not what one would expect there, and so are they here.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -17,6 +16,7 @@ from kubeskew.apimachinery.field import (
     not_supported,
     required,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths

@@ -6,8 +6,8 @@ Source: pkg/apis/core/validation/validation.go (validateISCSIVolumeSource and it
 import re
 from collections.abc import Callable, Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError, child, invalid, key, not_supported, required, too_long
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 from kubeskew.apiserver.registry.shared import paths
 

@@ -5,8 +5,8 @@ Source: pkg/api/persistentvolumeclaim/util.go and pkg/api/persistentvolume/util.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import child, index, key
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.apiserver.registry.shared.node_labels import term_warnings
 from kubeskew.apiserver.registry.shared.volumes.claims import BETA_CLASS

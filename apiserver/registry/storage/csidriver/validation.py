@@ -5,7 +5,6 @@ Source: pkg/apis/storage/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     child,
@@ -14,6 +13,7 @@ from kubeskew.apimachinery.field import (
     invalid,
     not_supported,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation.object_meta import IMMUTABLE
 
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")

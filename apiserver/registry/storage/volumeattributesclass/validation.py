@@ -5,7 +5,6 @@ Source: pkg/apis/storage/validation/validation.go, 1.36.
 
 from collections.abc import Iterator
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import (
     FieldError,
     forbidden,
@@ -13,6 +12,7 @@ from kubeskew.apimachinery.field import (
     required,
     too_long,
 )
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.validation import names
 
 _MAX_PARAMETER_BYTES = 256 * 1024

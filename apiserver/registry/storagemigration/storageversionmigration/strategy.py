@@ -5,8 +5,8 @@ Source: pkg/registry/storagemigration/storagemigration/strategy.go, 1.36.
 
 from typing import ClassVar
 
-from kubeskew.apimachinery.errors import Object
 from kubeskew.apimachinery.field import FieldError
+from kubeskew.apimachinery.objects import Object
 from kubeskew.apiserver.registry.generic.checked import Checked, OwnRules
 from kubeskew.apiserver.registry.generic.strategy import StatusStrategy, Strategy, StrategyContext
 from kubeskew.apiserver.registry.storagemigration.storageversionmigration import (
