@@ -4,8 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STATE ?= .kubeskew
+.DEFAULT_GOAL := run
 
-.PHONY: run test test-slow test-random check up down kubectl node bench clean
+.PHONY: help run test test-slow test-random coverage check up down kubectl node bench clean
+
+help:  ## List these commands
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 run: $(STAMP)  ## The main job: the matrix, with a report in report/
 	$(BIN)/kubeskew matrix --report report
@@ -20,13 +24,18 @@ test-slow: $(STAMP) kubectl  ## The long tests
 test-random: $(STAMP)  ## The tests that draw their cases, with other ones each time
 	hack/test-random $(RANDOM_FLAGS)
 
+# Without the tests that start processes: what runs in those is not counted.
+coverage: $(STAMP)  ## Which lines and branches the tests reach; report/coverage/index.html
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow and not cluster and not kubectl" \
+		--cov --cov-report=term:skip-covered --cov-report=html:report/coverage
+
 check: $(STAMP)  ## Formatting, lint, types, layers
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-up: $(STAMP)  ## Start a cluster in $(STATE)
+up: $(STAMP)  ## Start a cluster in .kubeskew (or STATE=DIR)
 	$(BIN)/kubeskew --state-dir $(STATE) up
 
 down: $(STAMP)  ## Stop it and remove its data
@@ -46,5 +55,5 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-clean:
+clean:  ## Remove the environment and what was fetched and reported
 	rm -rf $(VENV) .kubectl .node report
