@@ -15,7 +15,7 @@ from kubeskew.apimachinery.versions import DEFAULT_VERSION
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.claims import allocated_devices
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 
@@ -91,15 +91,15 @@ class Setup:
 
     def __init__(self, make: Callable[[str, int], Iterator[Object]], nodes: int, devices: int) -> None:
         gates = FeatureGates(DEFAULT_VERSION)
-        rules = AllocatorRules.of(DEFAULT_VERSION, gates)
-        classes, index = DeviceClasses(), SliceIndex(rules)
+        features = AllocatorFeatures.of(DEFAULT_VERSION, gates)
+        classes, index = DeviceClasses(), SliceIndex(features)
         classes.set_class({"metadata": {"name": "gpu"}, "spec": {}})
         self.nodes = [Node(f"node-{i}", {}) for i in range(nodes)]
         for node in self.nodes:
             for each in make(node.name, devices):
                 index.set_slice(each)
         self.book = AllocatedBook()
-        self._allocator = Allocator(rules, classes, index, self.book.state, SeededEntropy(7).uid)
+        self._allocator = Allocator(features, classes, index, self.book.state, SeededEntropy(7).uid)
 
     def place(self, pod: Object) -> int:
         """Ask every node, take what the first one gives; how many have devices."""

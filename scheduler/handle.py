@@ -9,7 +9,7 @@ from kubeskew.apimachinery.client.refs import Ref
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, Entropy
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.filtering import NodeFilter
 from kubeskew.scheduler.framework.nominator import Nominator
 from kubeskew.scheduler.metrics.metrics import Metrics
@@ -22,7 +22,7 @@ class Handle:
     client: APIClient
     informers: InformerFactory
     recorder: EventRecorder
-    rules: SchedulerRules
+    features: SchedulerFeatures
     cache: Cache
     nominator: Nominator
     metrics: Metrics

@@ -29,7 +29,7 @@ _PROTOCOLS: Mapping[str, type] = {
 def build(settings: ProfileSettings, context: PluginContext, percentage: int = 0) -> Profile:
     """The profile that `settings` describe; raises ProfileError. `percentage` of nodes to score, if it
     says none itself."""
-    everywhere = merging.multi_point(default_plugins(context.rules), settings.plugins)
+    everywhere = merging.multi_point(default_plugins(context.features), settings.plugins)
     made: dict[str, Plugin] = {}
     for name in _wanted(everywhere, settings):
         make = REGISTRY.get(name)

@@ -6,7 +6,7 @@ from kubeskew.apimachinery.client.recorder import EventRecorder
 from kubeskew.apimachinery.client.rest import APIClient
 from kubeskew.apimachinery.clock import Clock, timestamp
 from kubeskew.apimachinery.objects import Object
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.pod_status import patch_pod_status
 
@@ -21,10 +21,10 @@ class Reporter:
         client: APIClient,
         recorders: Mapping[str, EventRecorder],
         clock: Clock,
-        rules: SchedulerRules,
+        features: SchedulerFeatures,
     ) -> None:
         """`recorders` by scheduler name: events are told under the name that the pod asks for."""
-        self._rules = rules
+        self._features = features
         self._client = client
         self._recorders = recorders
         self._clock = clock
@@ -57,7 +57,7 @@ class Reporter:
         old: Object = next((each for each in conditions if each["type"] == "PodScheduled"), {})
         new = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         generation = pod["metadata"].get("generation")
-        if self._rules.observed_generation and generation:
+        if self._features.observed_generation and generation:
             new["observedGeneration"] = generation
         if all(old.get(key) == value for key, value in new.items()):
             return None

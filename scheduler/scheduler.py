@@ -14,7 +14,7 @@ from kubeskew.scheduler import profiles, volumes
 from kubeskew.scheduler.cache import Cache
 from kubeskew.scheduler.configuration.settings import SchedulerSettings
 from kubeskew.scheduler.event_handlers import ClusterInformers
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.filtering import NodeFilter
 from kubeskew.scheduler.framework.nominator import Nominator
 from kubeskew.scheduler.framework.profile import Profile
@@ -43,15 +43,15 @@ class SchedulerService:
     ) -> None:
         """Raises ProfileError if the settings make no scheduler."""
         settings = settings or SchedulerSettings()
-        self._rules = SchedulerRules.of(world.version, world.gates)
-        self.metrics = Metrics(registry, self._rules)
+        self._features = SchedulerFeatures.of(world.version, world.gates)
+        self.metrics = Metrics(registry, self._features)
         self._informers = InformerFactory(client, world.clock, world.entropy, trimmed=True)
         names = [profile.scheduler_name for profile in settings.profiles]
         self._recorders = {
             name: EventRecorder(client, world.clock, name, host, modern=True) for name in names
         }
         self.cache = Cache()
-        dynamic = DynamicState(world, self._rules)
+        dynamic = DynamicState(world, self._features)
         handle = self._handle(world, client, names[0])
         made, filters = self._profiles(settings, handle, dynamic)
         self.queue = SchedulingQueue(
@@ -60,8 +60,8 @@ class SchedulerService:
             self.metrics,
             nominator=handle.nominator,
             backoff=settings.backoff,
-            with_hints=self._rules.queueing_hints,
-            pops_from_backoff=self._rules.pops_from_backoff,
+            with_hints=self._features.queueing_hints,
+            pops_from_backoff=self._features.pops_from_backoff,
         )
         handle.activations.append(self.queue.activate)
         pods = self._informers.informer(PODS)
@@ -70,16 +70,16 @@ class SchedulerService:
             filters,
             self.queue,
             self.cache,
-            Reporter(client, self._recorders, world.clock, self._rules),
+            Reporter(client, self._recorders, world.clock, self._features),
             pods.get,
             world.clock,
             world.entropy,
             self.metrics,
-            double_full_stop=self._rules.double_full_stop,
+            double_full_stop=self._features.double_full_stop,
         )
         ClusterInformers(self.cache, self.queue, self.scheduler.profiles).connect(self._informers)
         volumes.connect(self._informers, self.queue)
-        if self._rules.dynamic_resources:
+        if self._features.dynamic_resources:
             dynamic.connect(self._informers, self.queue)
         self.dynamic = dynamic
         self.leading = False
@@ -90,7 +90,7 @@ class SchedulerService:
             client,
             self._informers,
             self._recorders[name],
-            self._rules,
+            self._features,
             self.cache,
             Nominator(),
             self.metrics,

@@ -1,4 +1,4 @@
-"""The way in: `Allocator(rules, classes, slices, allocated).allocate(node, claims)`."""
+"""The way in: `Allocator(features, classes, slices, allocated).allocate(node, claims)`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState
 from kubeskew.scheduler.allocator.counters import AvailableCounters
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.first_fit import FirstFit, SearchNeededError
 from kubeskew.scheduler.allocator.pools import NodePools
 from kubeskew.scheduler.allocator.requests import ClaimPlan, ClassLister, RequestPlan, plan_claim
 from kubeskew.scheduler.allocator.results import allocation_result
-from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.search import Search
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.allocator.slices import NodeView
@@ -23,13 +23,13 @@ class Found(NamedTuple):
     claims: Sequence[ClaimPlan]
     solution: Solution
     node: str
-    rules: AllocatorRules
+    features: AllocatorFeatures
     share_id: Callable[[], str]
 
     def results(self) -> list[Object]:
         """One AllocationResult per claim; raises AllocationError."""
         return [
-            allocation_result(claim, solution, self.node, self.rules, self.share_id)
+            allocation_result(claim, solution, self.node, self.features, self.share_id)
             for claim, solution in zip(self.claims, self.solution, strict=True)
         ]
 
@@ -39,20 +39,20 @@ class Allocator:
 
     def __init__(
         self,
-        rules: AllocatorRules,
+        features: AllocatorFeatures,
         classes: ClassLister,
         slices: SliceIndex,
         allocated: AllocatedState,
         share_id: Callable[[], str],
     ) -> None:
         """`share_id` makes the random identifiers of shares."""
-        self._rules = rules
+        self._features = features
         self._classes = classes
         self._slices = slices
         self._allocated = allocated
         self._share_id = share_id
-        self._counters = AvailableCounters(allocated, rules, lambda: slices.revision)
-        self._first_fit = FirstFit(allocated, self._counters, rules)
+        self._counters = AvailableCounters(allocated, features, lambda: slices.revision)
+        self._first_fit = FirstFit(allocated, self._counters, features)
         self._situation = (-1, -1)
 
     def situation(self) -> object:
@@ -65,7 +65,7 @@ class Allocator:
 
     def plan(self, claims: Sequence[Mapping[str, Any]]) -> list[ClaimPlan]:
         """What does not depend on the node: once per pod."""
-        return [plan_claim(claim, self._classes, self._rules) for claim in claims]
+        return [plan_claim(claim, self._classes, self._features) for claim in claims]
 
     def find(self, node: NodeView, claims: Sequence[ClaimPlan], timer: Timer = no_limit) -> Found | None:
         """A solution for all claims together, or None; raises AllocationError, also when time is over."""
@@ -74,7 +74,9 @@ class Allocator:
         pools = self._slices.pools(node)
         single = claims[0].single if len(claims) == 1 and not pools.any_invalid else None
         solution = self._solve(claims, single, pools, node, timer())
-        return None if solution is None else Found(claims, solution, node.name, self._rules, self._share_id)
+        return (
+            None if solution is None else Found(claims, solution, node.name, self._features, self._share_id)
+        )
 
     def _solve(
         self,
@@ -89,7 +91,7 @@ class Allocator:
                 return self._first_fit.find(single, pools, node, expired)
             except SearchNeededError:
                 pass
-        return Search(claims, pools, node, self._allocated, self._counters, self._rules, expired).run()
+        return Search(claims, pools, node, self._allocated, self._counters, self._features, expired).run()
 
     def allocate(self, node: NodeView, claims: Sequence[Mapping[str, Any]]) -> list[Object] | None:
         """One AllocationResult per claim, or None if they do not fit; raises AllocationError."""

@@ -10,7 +10,7 @@ from typing import Any
 from kubeskew.apimachinery.clock import later, parse_timestamp
 from kubeskew.apimachinery.field import show
 from kubeskew.scheduler.allocator.claims import allocation
-from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 
 Object = Mapping[str, Any]
 
@@ -33,9 +33,9 @@ def conditional(claim: Object) -> Iterator[Object]:
 class Readiness:
     """Judges claims by what drivers say about their devices."""
 
-    def __init__(self, rules: DynamicRules) -> None:
-        self._seconds = rules.binding_seconds
-        self._prefixed = rules.binding_error_prefix
+    def __init__(self, features: DynamicResourcesFeatures) -> None:
+        self._seconds = features.binding_seconds
+        self._prefixed = features.binding_error_prefix
 
     def is_ready(self, claim: Object) -> bool:
         """Whether all conditions are true; raises BindingError if one says that binding failed."""

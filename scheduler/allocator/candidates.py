@@ -8,9 +8,9 @@ from kubeskew.scheduler.allocator.capacity import CapacityError, Rounding, refus
 from kubeskew.scheduler.allocator.constraints import ConstraintState
 from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError, SearchTimeout
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools
 from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan, Entry, RequestPlan
-from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slices import NodeView
 from kubeskew.scheduler.allocator.solution import never
 
@@ -45,11 +45,11 @@ def wants_all(claim: PreparedClaim) -> bool:
 class CapacityCheck:
     """Whether devices have the capacity that requests need, beside what is allocated."""
 
-    def __init__(self, state: AllocatedState, rules: AllocatorRules) -> None:
+    def __init__(self, state: AllocatedState, features: AllocatorFeatures) -> None:
         self._consumed = state.consumed
-        self._shares = rules.features.consumable_capacity
-        self.rounding = Rounding(rules.features.fractional_ranges, rules.exact_rounding)
-        self._all = rules.all_even_if_used_up
+        self._shares = features.gates.consumable_capacity
+        self.rounding = Rounding(features.gates.fractional_ranges, features.exact_rounding)
+        self._all = features.all_even_if_used_up
 
     def shortage(self, request: RequestPlan, device: Device, allocating: Amounts | None = None) -> str | None:
         """Why the device cannot serve the request, None if it can; raises AllocationError. One that is not
@@ -79,15 +79,15 @@ class Preparation:
         pools: NodePools,
         node: NodeView,
         state: AllocatedState,
-        rules: AllocatorRules,
+        features: AllocatorFeatures,
         expired: Callable[[], bool] = never,
     ) -> None:
         """`expired` is asked before selectors are."""
         self._pools = pools
         self._node = node
-        self.capacity = CapacityCheck(state, rules)
+        self.capacity = CapacityCheck(state, features)
         self._expired = expired
-        self._mixes = rules.alternatives_mixed
+        self._mixes = features.alternatives_mixed
         self._verdicts: dict[int, dict[DeviceID, bool]] = {}  # by plan; several plans may have one
 
     def claim(self, plan: ClaimPlan) -> PreparedClaim:

@@ -11,7 +11,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.errors import AllocationError
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.allocator.solution import Timer, no_limit
 
@@ -41,10 +41,12 @@ def run_case(case: Mapping[str, Any], share_id: Callable[[], str], timer: Timer 
     """`{"allocations": […] | None}` or `{"allocations": None, "error": text}`; raises ValueError,
     LookupError, TypeError or AttributeError for an unusable case."""
     version = Version.parse(case.get("version") or "1.36")
-    rules = AllocatorRules.of(version, FeatureGates(version, case.get("featureGates") or {}))
-    slices = SliceIndex.of(rules, case.get("slices") or ())
+    features = AllocatorFeatures.of(version, FeatureGates(version, case.get("featureGates") or {}))
+    slices = SliceIndex.of(features, case.get("slices") or ())
     node = case["node"]["metadata"]
-    allocator = Allocator(rules, ListedClasses(case.get("classes") or []), slices, _allocated(case), share_id)
+    allocator = Allocator(
+        features, ListedClasses(case.get("classes") or []), slices, _allocated(case), share_id
+    )
     try:
         view = CaseNode(node["name"], node.get("labels") or {})
         found = allocator.find(view, allocator.plan(case.get("claims") or []), timer)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kubeskew.scheduler.allocator.devices import Device
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 
 _SCALARS = ("string", "int", "bool", "version")
 _LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))
@@ -54,12 +54,12 @@ class Constraint:
     attribute: str
     requests: frozenset[str]
     distinct: bool
-    rules: AllocatorRules
+    features: AllocatorFeatures
 
     def start(self) -> ConstraintState:
         if not self.distinct:
-            return _MatchingLists(self) if self.rules.features.list_attributes else _Matching(self)
-        return _DistinctFromAll(self) if self.rules.distinct_remembers_all else _Distinct(self)
+            return _MatchingLists(self) if self.features.gates.list_attributes else _Matching(self)
+        return _DistinctFromAll(self) if self.features.distinct_remembers_all else _Distinct(self)
 
     def concerns(self, request: RequestName) -> bool:
         return not self.requests or request.base in self.requests or request.name in self.requests
@@ -70,7 +70,7 @@ class _State(ABC):
 
     def __init__(self, constraint: Constraint) -> None:
         self._constraint = constraint
-        self._rules = constraint.rules
+        self._features = constraint.features
 
     def add(self, request: RequestName, device: Device) -> bool:
         if not self._constraint.concerns(request):
@@ -130,7 +130,7 @@ class _MatchingLists(_State):
 
     def _leave(self, request: RequestName) -> bool:
         before = self._before.pop()
-        if self._rules.common_values_restored:
+        if self._features.common_values_restored:
             self._common = before
         return before == self._common
 
@@ -145,7 +145,7 @@ class _Distinct(_State):
 
     def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
         others = self._others.values()
-        if self._replaced and not _is_new(device, attribute, others, self._rules):
+        if self._replaced and not _is_new(device, attribute, others, self._features):
             return False
         self._replaced.append(request.base in self._others)
         self._others[request.base] = (device, attribute)
@@ -164,7 +164,7 @@ class _DistinctFromAll(_State):
         self._others: list[tuple[Device, Attribute]] = []
 
     def _join(self, request: RequestName, device: Device, attribute: Attribute) -> bool:
-        if not _is_new(device, attribute, self._others, self._rules):
+        if not _is_new(device, attribute, self._others, self._features):
             return False
         self._others.append((device, attribute))
         return True
@@ -175,23 +175,26 @@ class _DistinctFromAll(_State):
 
 
 def _is_new(
-    device: Device, attribute: Attribute, others: Iterable[tuple[Device, Attribute]], rules: AllocatorRules
+    device: Device,
+    attribute: Attribute,
+    others: Iterable[tuple[Device, Attribute]],
+    features: AllocatorFeatures,
 ) -> bool:
     """Whether the value differs from all others."""
-    if rules.features.list_attributes and value_set(attribute) is None:
+    if features.gates.list_attributes and value_set(attribute) is None:
         return False
-    return all(_differ(device, attribute, other, theirs, rules) for other, theirs in others)
+    return all(_differ(device, attribute, other, theirs, features) for other, theirs in others)
 
 
 def _differ(
-    device: Device, attribute: Attribute, other: Device, theirs: Attribute, rules: AllocatorRules
+    device: Device, attribute: Attribute, other: Device, theirs: Attribute, features: AllocatorFeatures
 ) -> bool:
-    if rules.features.list_attributes:
+    if features.gates.list_attributes:
         return _common(value_set(attribute), value_set(theirs)) is None
     value = scalar(attribute)
     if value is None:
         return False
-    return value != scalar(theirs) or (not rules.distinct_by_value and device is not other)
+    return value != scalar(theirs) or (not features.distinct_by_value and device is not other)
 
 
 def scalar(attribute: Attribute | None) -> tuple[str, Any] | None:

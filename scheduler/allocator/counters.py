@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools
-from kubeskew.scheduler.allocator.rules import AllocatorRules
 
 Key = tuple[str, str]  # counter set, counter
 
@@ -37,22 +37,22 @@ class AvailableCounters:
     """Supplies, remembered until something in the pool changes hands or any slice changes."""
 
     def __init__(
-        self, state: AllocatedState, rules: AllocatorRules, revision: Callable[[], int] | None = None
+        self, state: AllocatedState, features: AllocatorFeatures, revision: Callable[[], int] | None = None
     ) -> None:
         """`revision` counts changes of slices; without it nothing is remembered for long."""
-        self.rules = rules
+        self.features = features
         self._changes = state.changes
         self._revision = revision
         self._uses: Callable[[DeviceID], bool] = (
-            state.uses if rules.shared_devices_use_counters else state.devices.__contains__
+            state.uses if features.shared_devices_use_counters else state.devices.__contains__
         )
         self._known: dict[Hashable, tuple[tuple[int, int], _Supply]] = {}
 
     def key(self, device: Device) -> Hashable:
         """What names the supply: drivers whose pools have one name may share what it says first."""
-        if not self.rules.pool_counters:
+        if not self.features.pool_counters:
             return device.slice.name
-        return device.id.pool if self.rules.counters_by_pool_name else device.slice.pool
+        return device.id.pool if self.features.counters_by_pool_name else device.slice.pool
 
     def supply(self, device: Device, pools: NodePools) -> _Supply:
         if self._changes is None or self._revision is None:
@@ -64,7 +64,7 @@ class AvailableCounters:
         return known[1]
 
     def _compute(self, device: Device, pools: NodePools) -> _Supply:
-        if self.rules.pool_counters:
+        if self.features.pool_counters:
             pool = pools.by_id[device.slice.pool]
             sets, users = pool.counters, [*pool.devices, *pool.elsewhere]
         else:
@@ -116,7 +116,7 @@ class CounterBook:
 
     def _shortage(self, device: Device, supply: _Supply, consumed: Mapping[Key, int]) -> Shortage | None:
         """Of what the device, already added, takes; one counter that is overdrawn spoils all of them."""
-        running = self._counters.rules.running_counters
+        running = self._counters.features.running_counters
         spoiled = supply.overdrawn
         if running and spoiled is not None:
             return Shortage(*spoiled, consumed.get(spoiled, 0), supply.available[spoiled])

@@ -10,7 +10,7 @@ from kubeskew.apimachinery.quantity import Quantity
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.capacity import Capacity, capacity_of
 from kubeskew.scheduler.allocator.errors import AllocationError
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.framework.node_selector_errors import selector_fault, selector_text
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class Device:
 
     __slots__ = (
         "_capacities",
+        "_features",
         "_matches",
-        "_rules",
         "_value",
         "counters",
         "fault",
@@ -43,30 +43,32 @@ class Device:
         "verdicts",
     )
 
-    def __init__(self, identity: DeviceID, spec: Object, origin: "Slice", rules: AllocatorRules) -> None:
-        features = rules.features
+    def __init__(
+        self, identity: DeviceID, spec: Object, origin: "Slice", features: AllocatorFeatures
+    ) -> None:
+        gates = features.gates
         self.id = identity
         self.spec = spec
         self.slice = origin
-        self._rules = rules
+        self._features = features
         self._value: dict[str, Any] | None = None
         self._capacities: dict[str, Capacity] | None = None
         self._matches: dict[Selector, bool | CELError] = {}
         self.verdicts: dict[object, bool] = {}  # of whole lists of selectors, by RequestPlan.key
         self.per_node = bool(origin.spec.get("perDeviceNodeSelection"))
         self.fault = fault_of(spec) if self.per_node else ""
-        self.counters = _consumption(spec) if rules.knows_partitions else ()
-        self.shareable = features.consumable_capacity and bool(spec.get("allowMultipleAllocations"))
+        self.counters = _consumption(spec) if features.knows_partitions else ()
+        self.shareable = gates.consumable_capacity and bool(spec.get("allowMultipleAllocations"))
         self.taints: Sequence[Object] = ()
-        if features.device_taints:
+        if gates.device_taints:
             taints: Sequence[Object] = spec.get("taints") or ()
-            every = rules.every_taint_prevents
+            every = features.every_taint_prevents
             self.taints = [each for each in taints if every or each.get("effect") in _PREVENTING]
         self.usable = (
-            features.binding_conditions or not rules.knows_binding or not spec.get("bindingConditions")
+            gates.binding_conditions or not features.knows_binding or not spec.get("bindingConditions")
         )
         # selectors, nodes, who uses it and what capacity is asked for decide about a plain device
-        policies = features.consumable_capacity and any(
+        policies = gates.consumable_capacity and any(
             each.get("requestPolicy") is not None for each in (spec.get("capacity") or {}).values()
         )
         self.plain = self.usable and not (self.counters or self.shareable or self.taints or policies)
@@ -90,8 +92,8 @@ class Device:
     def _evaluate(self, selector: Selector) -> bool | CELError:
         try:
             if self._value is None:
-                self._value = device_value(self.id.driver, self.spec, self._rules.cel)
-                self._value["allowMultipleAllocations"] &= self._rules.knows_sharing
+                self._value = device_value(self.id.driver, self.spec, self._features.cel)
+                self._value["allowMultipleAllocations"] &= self._features.knows_sharing
             return selector.matches(self._value)
         except CELError as error:
             return error

@@ -10,9 +10,9 @@ from kubeskew.scheduler.allocator.constraints import Constraint
 from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook, Shortage
 from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools, Pool
 from kubeskew.scheduler.allocator.requests import ClaimPlan, RequestPlan
-from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.allocator.slices import NodeView, PoolID
 from kubeskew.scheduler.allocator.solution import Choice, Solution
@@ -48,7 +48,7 @@ def explain(
     slices: SliceIndex,
     node: NodeView,
     state: AllocatedState,
-    rules: AllocatorRules,
+    features: AllocatorFeatures,
     solution: Solution | None,
 ) -> Explanation:
     """What a search on the node meets; with its `solution` if it found one.
@@ -64,23 +64,23 @@ def explain(
         for entry in plan.entries:
             own = [choice for of, choice in chosen if of is plan and choice.request.base == entry.name]
             others = [choice for _, choice in chosen if choice not in own]
-            judge = _Judge(pools, node, state, rules, own, others)
+            judge = _Judge(pools, node, state, features, own, others)
             verdicts += [
                 RequestVerdicts(plan.key, option.name, judge.devices(plan, option))
                 for option in entry.options
             ]
-    known = [PoolVerdict(identity, _of_pool(pool, rules)) for identity, pool in slices.all_pools(node)]
+    known = [PoolVerdict(identity, _of_pool(pool, features)) for identity, pool in slices.all_pools(node)]
     return Explanation(known, verdicts)
 
 
-def _of_pool(pool: Pool | None, rules: AllocatorRules) -> str:
+def _of_pool(pool: Pool | None, features: AllocatorFeatures) -> str:
     if pool is None:
         return "ignored: no slice is for this node"
     if pool.obsolete:
         return "ignored: a newer generation is being published"
     if pool.invalid:
         return f"ignored: invalid, {pool.invalid}"
-    if pool.incomplete and rules.whole_pools:
+    if pool.incomplete and features.whole_pools:
         return f"ignored: incomplete, {pool.incomplete}"
     if pool.incomplete:
         return f"incomplete, {pool.incomplete}: not for requests for all devices"
@@ -96,15 +96,15 @@ class _Judge:
         pools: NodePools,
         node: NodeView,
         state: AllocatedState,
-        rules: AllocatorRules,
+        features: AllocatorFeatures,
         own: Sequence[Choice],
         others: Sequence[Choice],
     ) -> None:
         self._candidates = pools.candidates
         self._state = state
-        self._rules = rules
-        self._preparation = Preparation(pools, node, state, rules)
-        self._book = CounterBook(AvailableCounters(state, rules), pools)
+        self._features = features
+        self._preparation = Preparation(pools, node, state, features)
+        self._book = CounterBook(AvailableCounters(state, features), pools)
         self._own = own
         self._others = others
         counted: set[DeviceID] = set(state.consumed)
@@ -128,7 +128,7 @@ class _Judge:
         if not self._preparation.selectable(request, device):
             yield "it is not for this node"
         yield self._by_capacity(request, device)
-        if device.counters and not self._rules.features.partitionable_devices:
+        if device.counters and not self._features.gates.partitionable_devices:
             yield "it consumes counters, but DRAPartitionableDevices is off"
         short = self._book.short_without(device) if device.counters else None
         yield _too_little(short) if short is not None else ""

@@ -12,9 +12,9 @@ from kubeskew.scheduler.allocator.capacity import taken
 from kubeskew.scheduler.allocator.counters import AvailableCounters, CounterBook
 from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import SearchTimeout
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools, Start
 from kubeskew.scheduler.allocator.requests import RequestPlan
-from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slices import NodeView
 from kubeskew.scheduler.allocator.solution import Choice, ClaimSolution, Solution
 
@@ -26,12 +26,14 @@ class SearchNeededError(Exception):
 class FirstFit:
     """Finds the first device that a request can have."""
 
-    def __init__(self, state: AllocatedState, counters: AvailableCounters, rules: AllocatorRules) -> None:
+    def __init__(
+        self, state: AllocatedState, counters: AvailableCounters, features: AllocatorFeatures
+    ) -> None:
         self._state = state
         self._counters = counters
-        self._partitions = rules.features.partitionable_devices
-        self._paid_once = rules.counters_taken_once
-        self._capacity = CapacityCheck(state, rules)
+        self._partitions = features.gates.partitionable_devices
+        self._paid_once = features.counters_taken_once
+        self._capacity = CapacityCheck(state, features)
 
     def find(
         self, request: RequestPlan, pools: NodePools, node: NodeView, expired: Callable[[], bool]

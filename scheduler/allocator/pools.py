@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kubeskew.scheduler.allocator.devices import Device
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slices import NodeView, PoolID, Slice
 
 Counters = Mapping[str, Mapping[str, int]]  # counter set → counter → amount in nanos
@@ -50,11 +50,13 @@ class NodePools:
     starts: dict[object, Start] = field(default_factory=dict)
 
 
-def node_pools(pools: Sequence[Sequence[Slice]], node: NodeView, rules: AllocatorRules) -> NodePools:
+def node_pools(pools: Sequence[Sequence[Slice]], node: NodeView, features: AllocatorFeatures) -> NodePools:
     """What the node sees of `pools`, each with all its slices of all generations."""
-    seen = [pool for slices in pools if (pool := view(slices, node, rules)) is not None and not pool.obsolete]
-    seen.sort(key=lambda pool: (rules.binding_pools_last and _has_binding_conditions(pool), pool.id))
-    usable = [pool for pool in seen if not pool.invalid and not (rules.whole_pools and pool.incomplete)]
+    seen = [
+        pool for slices in pools if (pool := view(slices, node, features)) is not None and not pool.obsolete
+    ]
+    seen.sort(key=lambda pool: (features.binding_pools_last and _has_binding_conditions(pool), pool.id))
+    usable = [pool for pool in seen if not pool.invalid and not (features.whole_pools and pool.incomplete)]
     return NodePools(
         node.labels,
         seen,
@@ -74,9 +76,9 @@ def _first_invalid(seen: Iterable[Pool]) -> tuple[int, Pool] | None:
     return None
 
 
-def view(slices: Sequence[Slice], node: NodeView, rules: AllocatorRules) -> Pool | None:
+def view(slices: Sequence[Slice], node: NodeView, features: AllocatorFeatures) -> Pool | None:
     """One pool, or None if none of its slices is for the node."""
-    mine = [each for each in slices if each.is_for(node, rules)]
+    mine = [each for each in slices if each.is_for(node, features)]
     if not mine:
         return None
     newest = max(each.generation for each in mine)
@@ -84,7 +86,7 @@ def view(slices: Sequence[Slice], node: NodeView, rules: AllocatorRules) -> Pool
     wanted = mine[0].pool_size
     others: list[Slice] = []
     missing = len(mine) != wanted
-    if missing and rules.whole_pools:
+    if missing and features.whole_pools:
         if any(each.generation > newest for each in slices):
             return Pool(mine[0].pool, obsolete=True)
         everything = [each for each in slices if each.generation == newest]
@@ -93,24 +95,26 @@ def view(slices: Sequence[Slice], node: NodeView, rules: AllocatorRules) -> Pool
         missing = len(everything) != wanted
         if missing:
             return Pool(mine[0].pool, incomplete=f"{len(everything)} of {wanted} slices are there")
-    if rules.sorted_slices:
+    if features.sorted_slices:
         mine.sort(key=lambda each: each.name)
     incomplete = f"{len(mine)} of {wanted} slices are there" if missing else ""
-    return _judged(mine, others, incomplete, rules)
+    return _judged(mine, others, incomplete, features)
 
 
-def _judged(mine: Sequence[Slice], others: Sequence[Slice], incomplete: str, rules: AllocatorRules) -> Pool:
+def _judged(
+    mine: Sequence[Slice], others: Sequence[Slice], incomplete: str, features: AllocatorFeatures
+) -> Pool:
     """The pool, if nothing is wrong with it."""
-    identity, partitions = mine[0].pool, rules.features.partitionable_devices and rules.pool_counters
+    identity, partitions = mine[0].pool, features.gates.partitionable_devices and features.pool_counters
     giving = [each for each in mine if not (partitions and each.counter_sets)]
     devices = [device for each in giving for device in each.devices]
-    invalid = _duplicate(devices) if rules.duplicate_devices_invalid else ""
+    invalid = _duplicate(devices) if features.duplicate_devices_invalid else ""
     counters: Counters = {}
     if partitions and not invalid:
         sets = list(chain.from_iterable(each.counter_sets for each in (*mine, *others)))
         counters = dict(sets)
         invalid = _duplicate_set(sets) or _unknown_counter(counters, [*mine, *others])
-    if invalid and rules.whole_pools:
+    if invalid and features.whole_pools:
         return Pool(identity, invalid=invalid)
     elsewhere = [device for each in others for device in each.devices] if partitions else ()
     return Pool(identity, devices, elsewhere, counters, incomplete, invalid)

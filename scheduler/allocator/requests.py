@@ -13,7 +13,7 @@ from kubeskew.scheduler.allocator.allocated_state import Amounts
 from kubeskew.scheduler.allocator.constraints import Constraint
 from kubeskew.scheduler.allocator.devices import Device
 from kubeskew.scheduler.allocator.errors import AllocationError
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 
 Object = Mapping[str, Any]
 
@@ -135,10 +135,10 @@ def claim_key(claim: Object) -> str:
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
 
 
-def plan_claim(claim: Object, classes: ClassLister, rules: AllocatorRules) -> ClaimPlan:
+def plan_claim(claim: Object, classes: ClassLister, features: AllocatorFeatures) -> ClaimPlan:
     key = claim_key(claim)
     devices = (claim.get("spec") or {}).get("devices") or {}
-    planner = _Planner(key, classes, rules)
+    planner = _Planner(key, classes, features)
     entries = [planner.entry(request) for request in devices.get("requests") or ()]
     constraints = [planner.constraint(i, each) for i, each in enumerate(devices.get("constraints") or ())]
     return ClaimPlan(claim, key, entries, constraints, None if constraints else _single(entries))
@@ -154,23 +154,23 @@ def _single(entries: Sequence[Entry]) -> RequestPlan | None:
 class _Planner:
     """The requests and constraints of one claim."""
 
-    def __init__(self, key: str, classes: ClassLister, rules: AllocatorRules) -> None:
+    def __init__(self, key: str, classes: ClassLister, features: AllocatorFeatures) -> None:
         self._key = key
         self._classes = classes
-        self._rules = rules
+        self._features = features
 
     def constraint(self, index: int, constraint: Object) -> Constraint | AllocationError:
         requests = frozenset(constraint.get("requests") or ())
         for kind, distinct in (("matchAttribute", False), ("distinctAttribute", True)):
-            if constraint.get(kind) is not None and (not distinct or self._rules.knows_sharing):
-                return Constraint(constraint[kind], requests, distinct, self._rules)
+            if constraint.get(kind) is not None and (not distinct or self._features.knows_sharing):
+                return Constraint(constraint[kind], requests, distinct, self._features)
         return AllocationError(
             f"claim {self._key}, constraint #{index}: empty constraint (unsupported constraint type?)"
         )
 
     def entry(self, request: Object) -> Entry:
         alternatives: Sequence[Object] = request.get("firstAvailable") or ()
-        if not self._rules.knows_partitions:
+        if not self._features.knows_partitions:
             alternatives = ()
         parts = [(each["name"], request["name"], each) for each in alternatives]
         if not alternatives:
@@ -186,10 +186,10 @@ class _Planner:
         return Entry(request["name"], options, bool(alternatives), failure)
 
     def _check_features(self, request: Object, alternatives: Sequence[Object]) -> None:
-        features = self._rules.features
-        if alternatives and not features.prioritized_list:
+        gates = self._features.gates
+        if alternatives and not gates.prioritized_list:
             self._refuse(request, "has subrequests, but the DRAPrioritizedList feature is disabled")
-        if features.consumable_capacity or not self._rules.knows_sharing:
+        if gates.consumable_capacity or not self._features.knows_sharing:
             return
         text = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if (request.get("exactly") or {}).get("capacity") is not None:
@@ -205,7 +205,7 @@ class _Planner:
         where = f"claim {self._key}, request {name}"
         selectors = self._selectors(f"claim {self._key}", where, spec.get("selectors"))
         admin_access = None if parent else spec.get("adminAccess")
-        if admin_access is not None and not self._rules.features.admin_access:
+        if admin_access is not None and not self._features.gates.admin_access:
             raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
         class_name = spec.get("deviceClassName")
         if not class_name:
@@ -218,7 +218,7 @@ class _Planner:
         of_class = (device_class.get("spec") or {}).get("selectors")
         class_selectors = self._selectors(f"class {class_name}", where, of_class)
         asked: Mapping[str, Any] = (spec.get("capacity") or {}).get("requests") or {}
-        tolerations = (spec.get("tolerations") or ()) if self._rules.knows_partitions else ()
+        tolerations = (spec.get("tolerations") or ()) if self._features.knows_partitions else ()
         key = _verdict_key(class_selectors.selectors, selectors.selectors)
         return RequestPlan(
             self._key,
@@ -242,8 +242,8 @@ class _Planner:
                     f"{where}, selector #{index}: CEL expression empty (unsupported selector type?)"
                 )
         expressions = [selector["cel"].get("expression") or "" for selector in selectors or ()]
-        compiled = tuple(compile_selector(expression, self._rules.cel) for expression in expressions)
-        return SelectorList(owner, compiled, self._rules.device_in_errors)
+        compiled = tuple(compile_selector(expression, self._features.cel) for expression in expressions)
+        return SelectorList(owner, compiled, self._features.device_in_errors)
 
 
 def _count(where: str, spec: Object) -> int | None:

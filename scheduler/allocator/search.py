@@ -22,11 +22,11 @@ from kubeskew.scheduler.allocator.errors import (
     SearchTimeout,
     TooManyResults,
 )
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools
 from kubeskew.scheduler.allocator.pruning import Pruning
 from kubeskew.scheduler.allocator.relaxing import Relaxation
 from kubeskew.scheduler.allocator.requests import MAX_RESULTS, ClaimPlan
-from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slices import NodeView
 from kubeskew.scheduler.allocator.solution import ClaimSolution, Solution
 from kubeskew.scheduler.allocator.taking import Taking, Undo
@@ -56,24 +56,24 @@ class Search:
         node: NodeView,
         state: AllocatedState,
         counters: AvailableCounters,
-        rules: AllocatorRules,
+        features: AllocatorFeatures,
         expired: Callable[[], bool],
     ) -> None:
         self._plans = claims
         self._pools = pools
-        self._rules = rules
+        self._features = features
         self._candidates = pools.candidates
-        self._preparation = Preparation(pools, node, state, rules, expired)
+        self._preparation = Preparation(pools, node, state, features, expired)
         self._claims: list[PreparedClaim] = []
-        self._taking = Taking(len(claims), CounterBook(counters, pools), state, self._preparation, rules)
+        self._taking = Taking(len(claims), CounterBook(counters, pools), state, self._preparation, features)
         # A shared device can serve a request several times; others may leave counters behind.
-        self._may_leak = not rules.combinations and any(
+        self._may_leak = not features.combinations and any(
             device.shareable or (device.counters and device.taints) for device in pools.candidates
         )
         self._expired = expired
         self._steps = 0
         self._pruning: Pruning | None = None
-        self._barrier = pools.first_invalid if rules.invalid_pools_fail else None
+        self._barrier = pools.first_invalid if features.invalid_pools_fail else None
         self._relaxation: Relaxation | None = None
         if self._barrier is None:  # an error comes before the insight that there is no solution
             self._relaxation = Relaxation(self._claims, pools, state, counters, self._preparation)
@@ -86,7 +86,7 @@ class Search:
                 ClaimSolution(choices, [claim.chosen[index] for index in range(len(claim.requests))])
                 for claim, choices in zip(self._claims, self._taking.choices, strict=True)
             ]
-        if self._rules.whole_pools and self._pools.any_invalid:
+        if self._features.whole_pools and self._pools.any_invalid:
             raise NodeAllocationError("invalid resource pools were encountered")
         return None
 
@@ -156,7 +156,7 @@ class Search:
         if self._steps % _STEPS_BETWEEN_LOOKS == 0 and self._expired():
             raise SearchTimeout
         fixed = option.fixed
-        if fixed is not None and not fixed and self._rules.empty_all_fails:
+        if fixed is not None and not fixed and self._features.empty_all_fails:
             return False
         if number >= option.count:
             return self._next_request(claim, index + 1)
@@ -167,13 +167,13 @@ class Search:
         # All devices: each must be available, and there is nothing to choose.
         undo = self._taking.take(claim, self._claims[claim], option.plan, fixed[number], must=True)
         if undo is None:
-            if self._rules.all_devices_or_none:
+            if self._features.all_devices_or_none:
                 raise Hopeless
             return False
-        if self._rules.all_devices_kept:
+        if self._features.all_devices_kept:
             undo = self._taking.keep
         request = self._claims[claim].requests[index]
-        if self._rules.alternatives_mixed and request.prioritized:
+        if self._features.alternatives_mixed and request.prioritized:
             option = request.options[0]
         return self._go_on(undo, claim, index, option, number, 0)
 
@@ -209,7 +209,7 @@ class Search:
     def _next_start(self, position: int) -> int:
         """The order of devices within a request makes no difference, so only later ones are tried next: since
         1.36 by upstream, before by us where it has no side effects."""
-        if self._rules.combinations or not (self._taking.leaks or self._may_leak):
+        if self._features.combinations or not (self._taking.leaks or self._may_leak):
             return position + 1
         return 0
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kubeskew.scheduler.allocator.devices import Device, on_node
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.pools import NodePools, Pool, node_pools, view
-from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.slices import NodeView, PoolID, Slice
 
 Object = Mapping[str, Any]
@@ -14,8 +14,8 @@ Object = Mapping[str, Any]
 class SliceIndex:
     """Slices by pool and by node."""
 
-    def __init__(self, rules: AllocatorRules) -> None:
-        self._rules = rules
+    def __init__(self, features: AllocatorFeatures) -> None:
+        self._features = features
         self._pools: dict[PoolID, dict[str, Slice]] = {}
         self._local: dict[str, dict[PoolID, int]] = {}  # node → pools with slices for it alone
         self._shared: dict[PoolID, int] = {}  # pools with slices for several nodes
@@ -23,9 +23,9 @@ class SliceIndex:
         self.revision = 0  # how often a slice changed
 
     @classmethod
-    def of(cls, rules: AllocatorRules, slices: Iterable[Object]) -> "SliceIndex":
+    def of(cls, features: AllocatorFeatures, slices: Iterable[Object]) -> "SliceIndex":
         """A list of slices that will not change; names may repeat."""
-        index = cls(rules)
+        index = cls(features)
         for serial, each in enumerate(slices):
             index._add(each, f"{each['metadata']['name']}\0{serial}")
         return index
@@ -35,7 +35,7 @@ class SliceIndex:
         self._add(obj, obj["metadata"]["name"])
 
     def _add(self, obj: Object, key: str) -> None:
-        made = Slice(obj["metadata"]["name"], obj["spec"], self._rules)
+        made = Slice(obj["metadata"]["name"], obj["spec"], self._features)
         self._pools.setdefault(made.pool, {})[key] = made
         self._place(made, 1)
 
@@ -70,13 +70,13 @@ class SliceIndex:
             return known
         identities = {**self._local.get(node.name, {}), **self._shared}
         slices = [list(self._pools[identity].values()) for identity in identities]
-        found = self._views[node.name] = node_pools(slices, node, self._rules)
+        found = self._views[node.name] = node_pools(slices, node, self._features)
         return found
 
     def all_pools(self, node: NodeView) -> Iterator[tuple[PoolID, Pool | None]]:
         """Every pool of the cluster with what the node sees of it, None if nothing."""
         for identity in sorted(self._pools):
-            yield identity, view(list(self._pools[identity].values()), node, self._rules)
+            yield identity, view(list(self._pools[identity].values()), node, self._features)
 
     def devices(self, node: NodeView) -> Iterator[Device]:
         """Every device that is for the node, whatever the state of its pool."""

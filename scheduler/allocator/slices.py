@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.devices import Device, amounts, fault_of, on_node, unread_selector
 from kubeskew.scheduler.allocator.errors import AllocationError
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 
 Object = Mapping[str, Any]
 
@@ -38,15 +38,15 @@ class Slice:
 
     __slots__ = ("counter_sets", "devices", "everywhere", "fault", "name", "pool", "spec")
 
-    def __init__(self, name: str, spec: Object, rules: AllocatorRules) -> None:
+    def __init__(self, name: str, spec: Object, features: AllocatorFeatures) -> None:
         self.name = name
         self.spec = spec
         self.pool = PoolID(spec["driver"], spec["pool"]["name"])
         self.counter_sets = [(each["name"], amounts(each)) for each in spec.get("sharedCounters") or ()]
         self.fault = fault_of(spec)
-        self.everywhere = rules.counters_everywhere and bool(self.counter_sets)
+        self.everywhere = features.counters_everywhere and bool(self.counter_sets)
         self.devices: Sequence[Device] = [
-            Device(DeviceID(*self.pool, device["name"]), device, self, rules)
+            Device(DeviceID(*self.pool, device["name"]), device, self, features)
             for device in spec.get("devices") or ()
         ]
 
@@ -59,17 +59,17 @@ class Slice:
         """How many slices the pool has, as this one says."""
         return int(self.spec["pool"].get("resourceSliceCount") or 0)
 
-    def is_for(self, node: NodeView, rules: AllocatorRules) -> bool:
+    def is_for(self, node: NodeView, features: AllocatorFeatures) -> bool:
         """Unknown kinds of selection select nothing; raises AllocationError for one that cannot be read."""
-        partitions = rules.features.partitionable_devices
+        partitions = features.gates.partitionable_devices
         if not partitions and self.spec.get("perDeviceNodeSelection") is not None:
             return False
-        if rules.counters_need_gate and self.counter_sets and not partitions:
+        if features.counters_need_gate and self.counter_sets and not partitions:
             return False
         if self.everywhere:
             return True
         if self.fault:
-            raise AllocationError(self._unreadable(rules))
+            raise AllocationError(self._unreadable(features))
         found = on_node(self.spec, node.labels, node.name)
         if found is None and self.spec.get("perDeviceNodeSelection"):
             return any(self._is_for(device, node) for device in self.devices)
@@ -84,8 +84,8 @@ class Slice:
                 f"{_GATHERING}: failed to perform node selection for {where}: {error}"
             ) from None
 
-    def _unreadable(self, rules: AllocatorRules) -> str:
-        if rules.knows_partitions:
+    def _unreadable(self, features: AllocatorFeatures) -> str:
+        if features.knows_partitions:
             text = unread_selector(self.spec["nodeSelector"], self.fault)
             return f"{_GATHERING}: failed to perform node selection for slice {self.name}: {text}"
         return f"{_GATHERING}: node selector in resource slice {self.name}: {self.fault}"

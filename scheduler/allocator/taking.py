@@ -15,8 +15,8 @@ from kubeskew.scheduler.allocator.candidates import Preparation, PreparedClaim
 from kubeskew.scheduler.allocator.capacity import taken
 from kubeskew.scheduler.allocator.counters import CounterBook
 from kubeskew.scheduler.allocator.devices import Device
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.requests import RequestPlan
-from kubeskew.scheduler.allocator.rules import AllocatorRules
 from kubeskew.scheduler.allocator.solution import Choice
 
 Undo = Callable[[], None]
@@ -31,7 +31,7 @@ class Taking:
         counters: CounterBook,
         state: AllocatedState,
         preparation: Preparation,
-        rules: AllocatorRules,
+        features: AllocatorFeatures,
     ) -> None:
         self.choices: list[list[Choice]] = [[] for _ in range(claims)]
         self.leaks = 0
@@ -40,13 +40,13 @@ class Taking:
         self._users: dict[DeviceID, set[int]] = {}  # device → claims
         self._state = state
         self._preparation = preparation
-        self._rules = rules
+        self._features = features
 
     def available(self, claim: int, request: RequestPlan, device: Device) -> bool:
         """Admin access looks past the use by others, but not past this claim's own."""
         users = self._users.get(device.id)
         if request.admin_access:
-            return not users or claim not in users or not self._rules.admin_once_per_claim
+            return not users or claim not in users or not self._features.admin_once_per_claim
         return not users and device.id not in self._state.devices
 
     def fits(self, request: RequestPlan, device: Device) -> bool:
@@ -60,9 +60,9 @@ class Taking:
         `must` be had but a constraint forbids it."""
         if not self.available(claim, request, device):
             return None
-        paid = self._rules.counters_taken_once and device.shareable and self._is_shared(device)
+        paid = self._features.counters_taken_once and device.shareable and self._is_shared(device)
         counted = bool(device.counters) and not paid
-        if device.counters and not self._rules.features.partitionable_devices:
+        if device.counters and not self._features.gates.partitionable_devices:
             return None
         if counted and self.counters.take(device) is not None:
             return None
@@ -80,7 +80,7 @@ class Taking:
     def _refuse(
         self, prepared: PreparedClaim, request: RequestPlan, device: Device, *, joined: bool, counted: bool
     ) -> None:
-        if self._rules.leaves_behind:
+        if self._features.leaves_behind:
             self.leaks += joined + counted
             return
         for constraint in prepared.constraints if joined else ():
@@ -112,7 +112,7 @@ class Taking:
             share = taken(request.capacity, device.capacities, self._preparation.capacity.rounding)
             first = device.id not in self.capacity
             self._share(device, share)
-        elif not request.admin_access or self._rules.admin_once_per_claim:
+        elif not request.admin_access or self._features.admin_once_per_claim:
             self._users.setdefault(device.id, set()).add(claim)
         before = len(self.choices[claim])
         self.choices[claim].append(Choice(request, device, share))
@@ -139,7 +139,7 @@ class Taking:
         used = self.capacity[device.id]
         for name, amount in share.items():
             used[name] = used[name] - amount
-        leaves_behind = self._rules.leaves_behind
+        leaves_behind = self._features.leaves_behind
         unused = share and all(amount.is_zero() for amount in used.values())
         if unused if leaves_behind else first:
             del self.capacity[device.id]

@@ -14,7 +14,7 @@ BINDING_SECONDS = 600.0  # DynamicResourcesArgs.bindingTimeout
 
 
 @dataclass(frozen=True, slots=True)
-class DynamicRules:
+class DynamicResourcesFeatures:
     """Named decisions of one scheduler."""
 
     filter_seconds: float | None  # of the search on one node; None is no limit
@@ -36,7 +36,7 @@ class DynamicRules:
     stuck_reason: str  # of PostFilter, when no claim can be given up
 
     @classmethod
-    def of(cls, version: Version, gates: FeatureGates) -> "DynamicRules":
+    def of(cls, version: Version, gates: FeatureGates) -> "DynamicResourcesFeatures":
         minor = version.minor
         conditions = gates.enabled("DRADeviceBindingConditions") and gates.enabled(
             "DRAResourceClaimDeviceStatus"
@@ -62,7 +62,7 @@ class DynamicRules:
             stuck_reason="still not schedulable" if speaks else "",
         )
 
-    def with_arguments(self, args: Mapping[str, Any]) -> "DynamicRules":
+    def with_arguments(self, args: Mapping[str, Any]) -> "DynamicResourcesFeatures":
         """What DynamicResourcesArgs change; raises ConfigurationError. An argument that has no effect
         because of a gate is an error, too."""
         known = {"filterTimeout": self.knows_filter_timeout, "bindingTimeout": self.knows_binding_timeout}

@@ -4,18 +4,18 @@ from dataclasses import dataclass
 
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
-from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 
 _STRUCTURED_SINCE = 31  # DeviceClass, ResourceSlice with devices: resource.k8s.io/v1alpha3
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerRules:
+class SchedulerFeatures:
     """Named decisions; nothing else in the scheduler asks for a version or a gate."""
 
     dynamic_resources: bool
     extended_resources: bool
-    dynamic: DynamicRules
+    dynamic: DynamicResourcesFeatures
     extended_resource_index: bool  # 1.35+: one lookup cache of classes; before, a map built per call
     taint_in_reason: bool  # 1.35+ no longer names the taint (from memory)
     reuse_by_init_containers: bool  # 1.35+; 1.34 as in the KEP, one request per container and resource
@@ -41,13 +41,13 @@ class SchedulerRules:
     )
 
     @classmethod
-    def of(cls, version: Version, gates: FeatureGates) -> "SchedulerRules":
+    def of(cls, version: Version, gates: FeatureGates) -> "SchedulerFeatures":
         dynamic = gates.enabled("DynamicResourceAllocation") and version.minor >= _STRUCTURED_SINCE
         extended = gates.enabled("DRAExtendedResource")
         return cls(
             dynamic_resources=dynamic,
             extended_resources=dynamic and extended,
-            dynamic=DynamicRules.of(version, gates),
+            dynamic=DynamicResourcesFeatures.of(version, gates),
             extended_resource_index=version.minor >= 35,
             taint_in_reason=version.minor < 35,
             reuse_by_init_containers=version.minor >= 35,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubeskew.scheduler.allocator.binding_conditions import conditional
 from kubeskew.scheduler.allocator.claims import allocation
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -20,13 +20,13 @@ _OF_PODS = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "P
 class DynamicMetrics:
     """What is not there is not counted."""
 
-    def __init__(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+    def __init__(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
         self._creates: Counter | None = None
         self._more: Mapping[str, str] = {}
         self._waits: tuple[Counter, Histogram] | None = None
-        if rules.claim_metric:
-            self._count_claims(registry, rules.claim_metric)
-        if rules.binding_metrics:
+        if features.claim_metric:
+            self._count_claims(registry, features.claim_metric)
+        if features.binding_metrics:
             self._time_binding(registry)
 
     def _count_claims(self, registry: "CollectorRegistry", name: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.status import Status
 from kubeskew.scheduler.metrics.dynamic_resources import DynamicMetrics
 
@@ -18,13 +18,13 @@ _SLI_SECONDS = [0.01 * 2**step for step in range(20)]
 class Metrics:
     """All metrics of one scheduler, in its own registry."""
 
-    def __init__(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+    def __init__(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
         self._count_attempts(registry)
-        self.dynamic = DynamicMetrics(registry, rules)
+        self.dynamic = DynamicMetrics(registry, features)
         self._time_plugins(registry)
-        self._count_preemption(registry, rules)
+        self._count_preemption(registry, features)
         self._time_attempts(registry)
-        self._size_up(registry, rules)
+        self._size_up(registry, features)
 
     def _count_attempts(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Counter, Histogram
@@ -100,7 +100,7 @@ class Metrics:
             registry=registry,
         )
 
-    def _count_preemption(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+    def _count_preemption(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
         from prometheus_client import Counter, Histogram
 
         self.preemption_victims = Histogram(
@@ -113,7 +113,7 @@ class Metrics:
             "scheduler_preemption_attempts", "How often room was looked for by preemption.", registry=registry
         )
         self._background: tuple[Histogram, Counter] | None = None
-        if rules.async_preemption:
+        if features.async_preemption:
             self._background = (
                 Histogram(
                     "scheduler_preemption_goroutines_duration_seconds",
@@ -130,7 +130,7 @@ class Metrics:
                 ),
             )
 
-    def _size_up(self, registry: "CollectorRegistry", rules: SchedulerRules) -> None:
+    def _size_up(self, registry: "CollectorRegistry", features: SchedulerFeatures) -> None:
         from prometheus_client import Counter, Gauge
 
         self.pending = Gauge(
@@ -149,7 +149,7 @@ class Metrics:
             registry=registry,
         )
         self.cache_size = Gauge(
-            "scheduler_scheduler_cache_size" if rules.doubled_cache_size else "scheduler_cache_size",
+            "scheduler_scheduler_cache_size" if features.doubled_cache_size else "scheduler_cache_size",
             "What the cache holds, by type.",
             ["type"],
             registry=registry,

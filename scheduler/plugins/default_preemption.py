@@ -39,7 +39,7 @@ class DefaultPreemption:
     ) -> None:
         """The two minima say how many nodes are tried at least before the best of them is taken."""
         self._handle = handle
-        self._async = handle.rules.async_preemption
+        self._async = handle.features.async_preemption
         self._minima = (min_percent, min_absolute)
         self._budgets = handle.informer(POD_DISRUPTION_BUDGETS)
         self._evictor = Evictor(handle)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
 from kubeskew.scheduler.configuration.settings import PluginRef
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.extended_resource_cache import ExtendedResources
 from kubeskew.scheduler.framework.interfaces import Plugin
 from kubeskew.scheduler.handle import Handle
@@ -45,8 +45,8 @@ class PluginContext:
     dynamic_resources: Callable[[Arguments], Plugin]  # needs more of the scheduler than the others
 
     @property
-    def rules(self) -> SchedulerRules:
-        return self.handle.rules
+    def features(self) -> SchedulerFeatures:
+        return self.handle.features
 
 
 REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
@@ -54,11 +54,11 @@ REGISTRY: Mapping[str, Callable[[PluginContext, Arguments], Plugin]] = {
     "PrioritySort": lambda _, __: PrioritySort(),
     "NodeUnschedulable": lambda _, __: NodeUnschedulable(),
     "NodeName": lambda _, __: NodeName(),
-    "TaintToleration": lambda ctx, _: TaintToleration(ctx.rules),
+    "TaintToleration": lambda ctx, _: TaintToleration(ctx.features),
     "NodeAffinity": lambda _, args: NodeAffinity(args.get("addedAffinity")),
     "NodePorts": lambda _, __: NodePorts(),
     "NodeResourcesFit": lambda ctx, args: NodeResourcesFit(
-        ctx.extended, args, totals=ctx.totals, always_resolvable=ctx.rules.fit_resolvable
+        ctx.extended, args, totals=ctx.totals, always_resolvable=ctx.features.fit_resolvable
     ),
     "VolumeRestrictions": lambda ctx, _: VolumeRestrictions(ctx.handle),
     "NodeVolumeLimits": lambda ctx, _: NodeVolumeLimits(ctx.handle),
@@ -86,10 +86,10 @@ def _minima(args: Arguments) -> dict[str, int]:
     return {parameter: args[name] for name, parameter in names.items() if name in args}
 
 
-def default_plugins(rules: SchedulerRules) -> Sequence[PluginRef]:
+def default_plugins(features: SchedulerFeatures) -> Sequence[PluginRef]:
     """The plugins that run unless a configuration says otherwise, in order.
 
     DynamicResources stands before preemption: rather deallocate an idle claim than evict a pod.
     """
-    left_out = set() if rules.dynamic_resources else {"DynamicResources"}
+    left_out = set() if features.dynamic_resources else {"DynamicResources"}
     return [PluginRef(name, _WEIGHTS.get(name, 1)) for name in REGISTRY if name not in left_out]

@@ -6,7 +6,7 @@ import orjson
 
 from kubeskew.apimachinery.objects import Object
 from kubeskew.apimachinery.taints import tolerates
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, is_same_pod
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE
@@ -22,8 +22,8 @@ REASON = "node(s) had untolerated taint(s)"
 class TaintToleration:
     name = NAME
 
-    def __init__(self, rules: SchedulerRules) -> None:
-        self._names_taint = rules.taint_in_reason
+    def __init__(self, features: SchedulerFeatures) -> None:
+        self._names_taint = features.taint_in_reason
 
     def events_to_register(self) -> Sequence[EventHint]:
         return (

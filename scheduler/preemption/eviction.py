@@ -41,7 +41,7 @@ class Evictor:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._rules = handle.rules
+        self._features = handle.features
         self._preempting: set[str] = set()
         self._last: dict[str, PodInfo] = {}  # preemptor's uid → the victim that it still waits for
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,7 +116,7 @@ class Evictor:
             if error.code != 404:
                 raise
             return
-        by = f"pod {preemptor.uid}" if self._rules.preemptor_in_event else "a pod"
+        by = f"pod {preemptor.uid}" if self._features.preemptor_in_event else "a pod"
         self._handle.recorder.event(
             victim.pod,
             "Normal",
@@ -127,15 +127,15 @@ class Evictor:
         )
 
     def _patch(self, victim: PodInfo, preemptor: PodInfo) -> Object | None:
-        if not self._rules.disruption_condition:
+        if not self._features.disruption_condition:
             return None
         name = preemptor.spec.get("schedulerName") or "default-scheduler"
         message = f"{name}: preempting to accommodate a higher priority pod"
-        if self._rules.preemptor_in_condition:
+        if self._features.preemptor_in_condition:
             message = f"Kube-scheduler: preempting to accommodate a higher priority pod: {preemptor.key}"
         condition = {"type": _CONDITION, "status": "True", "reason": _REASON, "message": message}
         generation = victim.pod["metadata"].get("generation")
-        if self._rules.observed_generation and generation:
+        if self._features.observed_generation and generation:
             condition["observedGeneration"] = generation
         old = _condition(victim.pod) or {}
         if all(old.get(key) == value for key, value in condition.items()):

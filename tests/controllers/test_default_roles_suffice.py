@@ -29,7 +29,7 @@ from kubeskew.kubelet.agent import NodeAgent
 from kubeskew.kubelet.metrics import KubeletMetrics
 from kubeskew.kubelet.node.config import NodeConfig
 from kubeskew.kubelet.turns import Turns
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.scheduler import SchedulerService
 
 SCHEDULER = Peer("system:kube-scheduler", ())
@@ -80,7 +80,7 @@ def followed(world: World) -> set[Ref]:
 async def test_the_scheduler_may_follow_what_it_follows(version):
     """Whatever gates are on, the role of the scheduler lets it list and watch what its informers are for."""
     seen, missing = set(), []
-    follows: dict[SchedulerRules, set[Ref]] = {}  # nothing else in the scheduler asks for a gate
+    follows: dict[SchedulerFeatures, set[Ref]] = {}  # nothing else in the scheduler asks for a gate
     for gates in settings(version):
         world = world_of(version, gates)
         if not startable(world.gates):
@@ -91,7 +91,7 @@ async def test_the_scheduler_may_follow_what_it_follows(version):
         rules += [
             Rule.of(rule) for rule in DefaultRoles(version, world.gates).rules_of("system:volume-scheduler")
         ]
-        key = SchedulerRules.of(version, world.gates)
+        key = SchedulerFeatures.of(version, world.gates)
         if key not in follows:
             follows[key] = followed(world)
         for ref in follows[key]:

@@ -5,7 +5,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.cases import CaseNode, ListedClasses
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
 DRIVER = "gpu.example.com"
@@ -54,15 +54,17 @@ def a_class(**spec):
 
 def allocate(slices, *claims, version="1.36", allocated=(), classes=None, gates=None):
     release = Version.parse(version)
-    rules = AllocatorRules.of(release, FeatureGates(release, gates or {}))
+    features = AllocatorFeatures.of(release, FeatureGates(release, gates or {}))
     used = {DeviceID(DRIVER, pool, device) for pool, device in allocated}
     listed = ListedClasses(classes if classes is not None else [a_class()])
-    return allocator_of(rules, slices, AllocatedState(used), listed).allocate(NODE, [*claims])
+    return allocator_of(features, slices, AllocatedState(used), listed).allocate(NODE, [*claims])
 
 
-def allocator_of(rules, slices, state=None, classes=None):
+def allocator_of(features, slices, state=None, classes=None):
     classes = classes or ListedClasses([a_class()])
-    return Allocator(rules, classes, SliceIndex.of(rules, slices), state or AllocatedState(), lambda: "share")
+    return Allocator(
+        features, classes, SliceIndex.of(features, slices), state or AllocatedState(), lambda: "share"
+    )
 
 
 def chosen(allocations):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.pod_info import PodInfo
 
@@ -38,8 +38,8 @@ class Bench:
         version = Version.parse(version)
         self.cache = Cache()
         self.objects = objects or {}
-        rules = SchedulerRules.of(version, FeatureGates(version, gates))
-        self.handle = SimpleNamespace(cache=self.cache, rules=rules, informer=self._informer)
+        features = SchedulerFeatures.of(version, FeatureGates(version, gates))
+        self.handle = SimpleNamespace(cache=self.cache, features=features, informer=self._informer)
 
     def _informer(self, ref):
         return _Objects(self.objects.setdefault(ref.kind, []))

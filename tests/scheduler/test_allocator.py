@@ -22,7 +22,7 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
 from kubeskew.scheduler.allocator.errors import AllocationError, SearchTimeout
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_long_search_gives_up():
     unlike = [a_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i // 2}") for i in range(12)]
     claim = a_claim(*unlike, constraints=[{"matchAttribute": f"{DRIVER}/group"}])
     version = Version(36)
-    rules = AllocatorRules.of(version, FeatureGates(version))
-    allocator = allocator_of(rules, [a_slice(devices)])
+    features = AllocatorFeatures.of(version, FeatureGates(version))
+    allocator = allocator_of(features, [a_slice(devices)])
 
     with pytest.raises(SearchTimeout, match="filter operation aborted: context deadline exceeded"):
         allocator.find(NODE, allocator.plan([claim]), lambda: lambda: True)
@@ -132,8 +132,8 @@ def test_hopeless_search_ends_at_once():
     devices = [a_device(f"d{i}", index=i) for i in range(24)]
     unlike = [a_request(f"r{i}", 1, f"device.attributes['{DRIVER}'].index >= {i}") for i in range(12)]
     claim = a_claim(*unlike, a_request("none", 1, "false"))
-    rules = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
-    allocator = allocator_of(rules, [a_slice(devices)])
+    features = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))
+    allocator = allocator_of(features, [a_slice(devices)])
     looks = iter(range(400))  # at the clock: one for each device and request, and few steps
 
     assert allocator.find(NODE, allocator.plan([claim]), lambda: lambda: next(looks, None) is None) is None
@@ -207,9 +207,9 @@ def _expression(wanted, least):
 
 def test_searches_go_on_until_a_device_becomes_free():
     """A search that remembers where the last one ended finds what one that does not remember finds."""
-    rules = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
+    features = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))
     book = AllocatedBook()
-    allocator = allocator_of(rules, [a_slice([a_device("a"), a_device("b")])], book.state)
+    allocator = allocator_of(features, [a_slice([a_device("a"), a_device("b")])], book.state)
 
     def given():
         found = allocator.allocate(NODE, [a_claim(a_request("r", 1))])

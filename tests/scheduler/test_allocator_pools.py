@@ -17,7 +17,7 @@ from allocator_bench import (
 from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
 
@@ -64,8 +64,8 @@ def test_old_generation_is_ignored():
 
 def test_slice_index_follows_changes():
     """A changed slice changes what a node sees; an unchanged one keeps its devices."""
-    rules = AllocatorRules.of(Version(36), FeatureGates(Version(36)))
-    index = SliceIndex(rules)
+    features = AllocatorFeatures.of(Version(36), FeatureGates(Version(36)))
+    index = SliceIndex(features)
     index.set_slice(a_slice(TWO))
     before = index.pools(NODE)
 

@@ -12,12 +12,12 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.cases import CaseNode, ListedClasses
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
 DRIVER = "gpu.example.com"
 VERSION = Version(36)
-RULES = AllocatorRules.of(VERSION, FeatureGates(VERSION))
+FEATURES = AllocatorFeatures.of(VERSION, FeatureGates(VERSION))
 NODE = CaseNode("node-1", {})
 
 # size, counter set (None: no counters), how much of it, value of the attribute that constraints look at
@@ -74,7 +74,9 @@ def _claims(claims, constrained):
 def _allocate(devices, claims, used, *, constrained):
     state = AllocatedState({DeviceID(DRIVER, "p", f"d{number}") for number in used})
     classes = ListedClasses([{"metadata": {"name": "gpu"}, "spec": {}}])
-    allocator = Allocator(RULES, classes, SliceIndex.of(RULES, _slices(devices)), state, lambda: "share")
+    allocator = Allocator(
+        FEATURES, classes, SliceIndex.of(FEATURES, _slices(devices)), state, lambda: "share"
+    )
     return allocator.allocate(NODE, list(_claims(claims, constrained)))
 
 

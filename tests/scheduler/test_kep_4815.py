@@ -7,7 +7,7 @@ from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedState, DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.cases import CaseNode, ListedClasses
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 
 DRIVER = "gpu.nvidia.com"
@@ -88,10 +88,10 @@ def _partitions(*profiles, **devices):
 
 
 def _allocate(slices, claim, node="node-1", used=(), version=36, gates=_GATE):
-    rules = AllocatorRules.of(Version(version), FeatureGates(Version(version), gates))
+    features = AllocatorFeatures.of(Version(version), FeatureGates(Version(version), gates))
     state = AllocatedState({DeviceID(DRIVER, "pool", device) for device in used})
     classes = ListedClasses([{"metadata": {"name": "any"}, "spec": {}}])
-    allocator = Allocator(rules, classes, SliceIndex.of(rules, slices), state, lambda: "share")
+    allocator = Allocator(features, classes, SliceIndex.of(features, slices), state, lambda: "share")
     return allocator.allocate(CaseNode(node, {"kubernetes.io/hostname": node}), [claim])
 
 

@@ -6,10 +6,10 @@ from kubeskew.apimachinery.gates import FeatureGates
 from kubeskew.apimachinery.versions import Version
 from kubeskew.scheduler.allocator.allocated_state import AllocatedBook, DeviceID
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.diagnosis import Diagnosis
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import IndexedExtendedResources
@@ -28,9 +28,9 @@ from kubeskew.scheduler.plugins.taint_toleration import TaintToleration
 from kubeskew.scheduler.sampling import NodeSampler
 
 
-def _rules(minor=36):
+def _features(minor=36):
     version = Version(minor)
-    return SchedulerRules.of(version, FeatureGates(version))
+    return SchedulerFeatures.of(version, FeatureGates(version))
 
 
 def _pod(name="p", requests=None, **spec):
@@ -100,21 +100,21 @@ _HOST_PORT = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
             id="cordoned-tolerated",
         ),
         pytest.param(
-            TaintToleration(_rules()),
+            TaintToleration(_features()),
             _pod(),
             _node(taints=[_TAINT]),
             ("node(s) had untolerated taint(s)",),
             id="taint",
         ),
         pytest.param(
-            TaintToleration(_rules(34)),
+            TaintToleration(_features(34)),
             _pod(),
             _node(taints=[_TAINT]),
             ("node(s) had untolerated taint {k: v}",),
             id="taint-named-before-1.35",
         ),
         pytest.param(
-            TaintToleration(_rules()),
+            TaintToleration(_features()),
             _pod(tolerations=[{"key": "k", "value": "v"}]),
             _node(taints=[_TAINT]),
             (),
@@ -290,8 +290,8 @@ def test_devices_of_dra_count_for_scores(strategy, scores):
     """Of an extended resource that DRA backs, devices of the class and those in use make the score; what a
     device plugin has counts as ever."""
     version = Version(36)
-    rules = AllocatorRules.of(version, FeatureGates(version))
-    book, slices, extended = AllocatedBook(), SliceIndex(rules), IndexedExtendedResources()
+    features = AllocatorFeatures.of(version, FeatureGates(version))
+    book, slices, extended = AllocatedBook(), SliceIndex(features), IndexedExtendedResources()
     selectors = [{"cel": {"expression": "device.driver == 'd'"}}]
     spec = {"extendedResourceName": "example.com/gpu", "selectors": selectors}
     extended.set_class(None, {"metadata": {"name": "gpu"}, "spec": spec})
@@ -299,7 +299,7 @@ def test_devices_of_dra_count_for_scores(strategy, scores):
     slices.set_slice(_slice("b", "xyz", nodeName="n1"))
     slices.set_slice(_slice("c", "z", nodeName="n1", driver="other"))
     book.add(DeviceID("d", "b", "x"), None)
-    totals = DeviceTotals(extended.class_for, slices, book.state, rules.cel)
+    totals = DeviceTotals(extended.class_for, slices, book.state, features.cel)
     args = {"scoringStrategy": {"type": strategy, "resources": [{"name": "example.com/gpu", "weight": 1}]}}
     fit = NodeResourcesFit(extended, args, totals=totals)
     pod = _pod("q", {"example.com/gpu": "1"})
@@ -318,13 +318,13 @@ def test_devices_of_dra_count_for_scores(strategy, scores):
 def test_devices_of_dra_count_for_balance():
     """Half of the devices and half of the cpu in use are in balance."""
     version = Version(36)
-    rules = AllocatorRules.of(version, FeatureGates(version))
-    slices, extended = SliceIndex(rules), IndexedExtendedResources()
+    features = AllocatorFeatures.of(version, FeatureGates(version))
+    slices, extended = SliceIndex(features), IndexedExtendedResources()
     extended.set_class(
         None, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
     )
     slices.set_slice(_slice("a", "xy", nodeName="n0"))
-    totals = DeviceTotals(extended.class_for, slices, AllocatedBook().state, rules.cel)
+    totals = DeviceTotals(extended.class_for, slices, AllocatedBook().state, features.cel)
     resources = [{"name": "cpu"}, {"name": "example.com/gpu"}]
     balanced = NodeResourcesBalancedAllocation({"resources": resources}, totals)
 
@@ -335,7 +335,7 @@ def test_devices_of_dra_count_for_balance():
 
 def test_soft_taints_lower_the_score():
     """A node with a PreferNoSchedule taint is the last choice."""
-    plugin = TaintToleration(_rules())
+    plugin = TaintToleration(_features())
     tainted = _node("tainted", taints=[{"key": "k", "effect": "PreferNoSchedule"}])
     scores = {node.name: plugin.score(CycleState(), _pod(), node) for node in (tainted, _node("clean"))}
 

@@ -14,10 +14,10 @@ from kubeskew.scheduler.allocator.allocator import Allocator, Found
 from kubeskew.scheduler.allocator.claims import allocated_devices, allocation
 from kubeskew.scheduler.allocator.errors import AllocationError
 from kubeskew.scheduler.allocator.explaining import Explanation, explain
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.features.dynamic_resources import FILTER_SECONDS
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.plugins.dynamicresources.device_classes import DeviceClasses
 from kubeskew.scheduler.plugins.dynamicresources.taint_rules import TaintRules
 
@@ -35,22 +35,22 @@ class AllocationRun:
 
     def __init__(self, files: AllocationFiles, version: Version, gates: FeatureGates) -> None:
         self._files = files
-        self._rules = AllocatorRules.of(version, gates)
-        scheduler_rules = SchedulerRules.of(version, gates)
-        if not scheduler_rules.dynamic_resources:
+        self._features = AllocatorFeatures.of(version, gates)
+        scheduler_features = SchedulerFeatures.of(version, gates)
+        if not scheduler_features.dynamic_resources:
             hint = "choose 1.31 or later" if version.minor < 31 else "set DynamicResourceAllocation=true"
             raise UserError(f"the scheduler of {version} allocates no devices: {hint}")
         classes = DeviceClasses()
         for each in files.classes.values():
             classes.set_class(each)
-        taints = TaintRules(classes.get, self._rules.cel)
-        for rule in files.rules.values() if scheduler_rules.device_taint_rules else ():
+        taints = TaintRules(classes.get, self._features.cel)
+        for rule in files.rules.values() if scheduler_features.device_taint_rules else ():
             taints.set_rule(rule)
-        self._slices = SliceIndex(self._rules)
+        self._slices = SliceIndex(self._features)
         for each in files.slices.values():
             self._slices.set_slice(taints.patched(each))
         self._state = self._allocated().state
-        self._allocator = Allocator(self._rules, classes, self._slices, self._state, SeededEntropy().uid)
+        self._allocator = Allocator(self._features, classes, self._slices, self._state, SeededEntropy().uid)
         self.claim_names = [key for key, claim in files.claims.items() if allocation(claim) is None]
         if not self.claim_names:
             raise UserError("the files have no claim without an allocation")
@@ -59,7 +59,7 @@ class AllocationRun:
     def _allocated(self) -> AllocatedBook:
         book = AllocatedBook()
         for claim in self._files.claims.values():
-            shares = self._rules.features.consumable_capacity
+            shares = self._features.gates.consumable_capacity
             for device in allocated_devices(allocation(claim), shares=shares):
                 book.add(*device)
         return book
@@ -90,7 +90,7 @@ class AllocationRun:
     def _explanation(self, node: _Node, found: Found | None) -> Explanation:
         solution = None if found is None else found.solution
         try:
-            return explain(self._plans, self._slices, node, self._state, self._rules, solution)
+            return explain(self._plans, self._slices, node, self._state, self._features, solution)
         except AllocationError:  # the error says it all: no pool was looked at
             return Explanation((), ())
 

@@ -9,7 +9,7 @@ from kubeskew.scheduler.allocator.binding_conditions import (
     conditional,
 )
 from kubeskew.scheduler.allocator.claims import display
-from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.pod_info import PodInfo
 from kubeskew.scheduler.handle import Handle
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
@@ -22,16 +22,18 @@ _POLL_SECONDS = 5.0
 class DeviceWait:
     """Waits until the devices of a pod's claims are ready for it."""
 
-    def __init__(self, rules: DynamicRules, claims: ClaimTracker, handle: Handle, profile: str) -> None:
-        self._rules = rules
+    def __init__(
+        self, features: DynamicResourcesFeatures, claims: ClaimTracker, handle: Handle, profile: str
+    ) -> None:
+        self._features = features
         self._claims = claims
         self._handle = handle
         self._profile = profile
-        self._readiness = Readiness(rules)
+        self._readiness = Readiness(features)
 
     def lost(self, claims: list[PodClaim]) -> list[int]:
         """The allocated claims (by their place in the list) whose devices failed, or took too long."""
-        if not self._rules.binding_conditions:
+        if not self._features.binding_conditions:
             return []
         now = self._handle.clock.now()
         return [
@@ -42,7 +44,7 @@ class DeviceWait:
 
     async def wait(self, own: PodState, pod: PodInfo, node: str) -> None:
         """Raises BindingError, or ClaimError for a claim that is gone."""
-        if not self._rules.binding_conditions:
+        if not self._features.binding_conditions:
             return
         if all(next(conditional(each.claim), None) is None for each in _bound(own)):
             return
@@ -67,7 +69,7 @@ class DeviceWait:
 
     async def _poll(self, own: PodState, began: float) -> None:
         clock = self._handle.clock
-        end = began + self._rules.binding_seconds
+        end = began + self._features.binding_seconds
         while not self._is_ready(own):
             left = end - clock.monotonic()
             await clock.sleep(max(0.0, min(_POLL_SECONDS, left)))

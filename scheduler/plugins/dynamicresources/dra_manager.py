@@ -11,10 +11,10 @@ from kubeskew.apimachinery.component import World
 from kubeskew.apimachinery.objects import Object
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.device_totals import DeviceTotals
-from kubeskew.scheduler.allocator.rules import AllocatorRules
+from kubeskew.scheduler.allocator.features import AllocatorFeatures
 from kubeskew.scheduler.allocator.slice_index import SliceIndex
 from kubeskew.scheduler.cache import Cache
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventResource
 from kubeskew.scheduler.framework.extended_resource_cache import (
     ExtendedResources,
@@ -41,45 +41,45 @@ _SLICE_UPDATED = ClusterEvent(EventResource.RESOURCE_SLICE, Action.UPDATE, "Reso
 class DynamicState:
     """The books, and the plugin made from them. Everything is in the v1 shape."""
 
-    def __init__(self, world: World, rules: SchedulerRules) -> None:
+    def __init__(self, world: World, features: SchedulerFeatures) -> None:
         self._world = world
-        self._rules = rules
+        self._features = features
         self._edge = DRAEdge(world.version)
-        self._allocator_rules = AllocatorRules.of(world.version, world.gates)
-        self.claims = ClaimTracker(shares=self._allocator_rules.features.consumable_capacity)
+        self._allocator_features = AllocatorFeatures.of(world.version, world.gates)
+        self.claims = ClaimTracker(shares=self._allocator_features.gates.consumable_capacity)
         self.classes = DeviceClasses()
-        self.slices = SliceIndex(self._allocator_rules)
-        self.extended = _extended_resources(rules)
+        self.slices = SliceIndex(self._allocator_features)
+        self.extended = _extended_resources(features)
         self.totals = self._device_totals()
-        self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_rules.cel))
+        self._taints = TaintedSlices(self.slices, TaintRules(self.classes.get, self._allocator_features.cel))
 
     def _device_totals(self) -> DeviceTotals | None:
         """What NodeResources plugins count for their scores, from 1.35 on."""
-        if self.extended is None or not self._rules.extended_resource_index:
+        if self.extended is None or not self._features.extended_resource_index:
             return None
         return DeviceTotals(
-            self.extended.class_for, self.slices, self.claims.allocated, self._allocator_rules.cel
+            self.extended.class_for, self.slices, self.claims.allocated, self._allocator_features.cel
         )
 
     def plugin(self, handle: Handle, profile: str, args: Mapping[str, Any]) -> DynamicResources:
         """The plugin of one profile; raises ConfigurationError for arguments that cannot be."""
-        rules = self._rules.dynamic.with_arguments(args)
+        features = self._features.dynamic.with_arguments(args)
         allocator = Allocator(
-            self._allocator_rules, self.classes, self.slices, self.claims.allocated, handle.entropy.uid
+            self._allocator_features, self.classes, self.slices, self.claims.allocated, handle.entropy.uid
         )
         special = None
         if self.extended is not None:
-            special = SpecialClaims(self._rules, self.claims, self.extended, handle.entropy)
-        return DynamicResources(rules, self._books(handle), allocator, special, handle, profile)
+            special = SpecialClaims(self._features, self.claims, self.extended, handle.entropy)
+        return DynamicResources(features, self._books(handle), allocator, special, handle, profile)
 
     def _books(self, handle: Handle) -> Books:
-        rules = self._rules.dynamic
-        get_group = handle.informer(pod_groups_ref(self._world.version)).get if rules.groups else None
+        features = self._features.dynamic
+        get_group = handle.informer(pod_groups_ref(self._world.version)).get if features.groups else None
         return Books(
             self.claims,
             self.classes,
-            ClaimUsers(get_group, capitalized=rules.owner_capitalized),
-            ClaimWriter(handle.client, self._edge, handle.clock, stamps=rules.binding_conditions),
+            ClaimUsers(get_group, capitalized=features.owner_capitalized),
+            ClaimWriter(handle.client, self._edge, handle.clock, stamps=features.binding_conditions),
             partial(_pods_of_group, handle.cache),
         )
 
@@ -104,7 +104,7 @@ class DynamicState:
             lambda old, obj: self._slice_changed(old, self._in(slices, obj)),
             lambda obj: self._taints.remove_slice(self._in(slices, obj)),
         )
-        if self._rules.device_taint_rules:
+        if self._features.device_taint_rules:
             factory.informer(taint_rules_ref(self._world.version)).add_handler(
                 self._taint_rule_changed,
                 lambda _, obj: self._taint_rule_changed(obj),
@@ -141,10 +141,10 @@ class DynamicState:
             self._queue.move(_SLICE_UPDATED, old, new)
 
 
-def _extended_resources(rules: SchedulerRules) -> ExtendedResources | None:
-    if not rules.extended_resources:
+def _extended_resources(features: SchedulerFeatures) -> ExtendedResources | None:
+    if not features.extended_resources:
         return None
-    return IndexedExtendedResources() if rules.extended_resource_index else ListedExtendedResources()
+    return IndexedExtendedResources() if features.extended_resource_index else ListedExtendedResources()
 
 
 def _pods_of_group(cache: Cache, namespace: str, group: str) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubeskew.apimachinery.clock import Entropy
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework.extended_resource_cache import ExtendedResources
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -22,16 +22,16 @@ class SpecialClaims:
     """Makes and plans special claims; `extended` says which class backs which resource."""
 
     def __init__(
-        self, rules: SchedulerRules, claims: ClaimTracker, extended: ExtendedResources, entropy: Entropy
+        self, features: SchedulerFeatures, claims: ClaimTracker, extended: ExtendedResources, entropy: Entropy
     ) -> None:
         self._claims = claims
         self._extended = extended
         self._entropy = entropy
-        self._blocks_deletion = rules.claims_block_deletion
-        self._plugged_too = rules.claims_plugged_too
+        self._blocks_deletion = features.claims_block_deletion
+        self._plugged_too = features.claims_plugged_too
         self._requests: _Requests = (
             extended_resource_claim.with_reuse
-            if rules.reuse_by_init_containers
+            if features.reuse_by_init_containers
             else extended_resource_claim.per_container
         )
 

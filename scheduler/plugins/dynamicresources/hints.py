@@ -12,22 +12,24 @@ from kubeskew.scheduler.allocator.claims import (
     is_for_pod,
     is_special,
 )
-from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.events import Action, ClusterEvent, EventHint, EventResource, Hint, Topics
 
 PodClaims = Callable[[Object], Sequence[Object]]
 
 
-def hints(pod_claims: PodClaims, rules: DynamicRules, *, with_hints: bool) -> Sequence[EventHint]:
+def hints(
+    pod_claims: PodClaims, features: DynamicResourcesFeatures, *, with_hints: bool
+) -> Sequence[EventHint]:
     """`pod_claims` gives the claims of a pod or raises ClaimNotUsable; `with_hints` is the gate
     SchedulerQueueingHints."""
     changed = Action.ADD | Action.UPDATE
     node = Action.ADD | Action.UPDATE_NODE_LABEL
-    if rules.allocatable_helps:
+    if features.allocatable_helps:
         node |= Action.UPDATE_NODE_ALLOCATABLE
     if not with_hints:  # nodes that come with a taint are not told of as new then
         node |= Action.UPDATE_NODE_TAINT
-    claim = changed | Action.DELETE if rules.deletion_helps else changed
+    claim = changed | Action.DELETE if features.deletion_helps else changed
     return (
         EventHint(ClusterEvent(EventResource.NODE, node)),
         EventHint(

@@ -7,7 +7,7 @@ from kubeskew.apimachinery.clock import Clock
 from kubeskew.scheduler.allocator.allocated_state import DeviceID
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.errors import AllocationError, NodeAllocationError, SearchTimeout
-from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.kinds import Kinds
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
@@ -26,9 +26,11 @@ class DeviceChooser:
     has the device or something changes: NodeInfo.memo knows it, and only Reserve asks the allocator again.
     """
 
-    def __init__(self, rules: DynamicRules, allocator: Allocator, taken: Set[DeviceID], clock: Clock) -> None:
+    def __init__(
+        self, features: DynamicResourcesFeatures, allocator: Allocator, taken: Set[DeviceID], clock: Clock
+    ) -> None:
         """`taken` is a live view of the devices that somebody has."""
-        self._rules = rules
+        self._features = features
         self._allocator = allocator
         self._taken = taken
         self._clock = clock
@@ -92,10 +94,10 @@ class DeviceChooser:
 
     def _timed_out(self, node: str) -> Status:
         text = "timed out trying to allocate devices"
-        return failed(f"node {node}: {text}") if self._rules.timeout_is_error else unresolvable(text)
+        return failed(f"node {node}: {text}") if self._features.timeout_is_error else unresolvable(text)
 
     def _timer(self) -> Callable[[], bool]:
-        seconds = self._rules.filter_seconds
+        seconds = self._features.filter_seconds
         end = inf if seconds is None else self._clock.monotonic() + seconds
 
         def is_over() -> bool:

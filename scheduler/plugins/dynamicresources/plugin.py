@@ -10,7 +10,7 @@ from kubeskew.apimachinery.node_selectors import selector_matches
 from kubeskew.scheduler.allocator.allocator import Allocator
 from kubeskew.scheduler.allocator.claims import ClaimNotUsable
 from kubeskew.scheduler.allocator.errors import AllocationError
-from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.cycle_state import CycleState
 from kubeskew.scheduler.framework.events import EventHint
 from kubeskew.scheduler.framework.interfaces import MAX_NODE_SCORE, PostFilterResult, PreFilterResult
@@ -57,7 +57,7 @@ class DynamicResources:
 
     def __init__(
         self,
-        rules: DynamicRules,
+        features: DynamicResourcesFeatures,
         books: Books,
         allocator: Allocator,
         special: SpecialClaims | None,
@@ -65,15 +65,15 @@ class DynamicResources:
         profile: str,
     ) -> None:
         """`special` is None with DRAExtendedResource off."""
-        self._rules = rules
+        self._features = features
         self._claims = books.claims
         self._node = handle.cache.node
-        self._chooser = DeviceChooser(rules, allocator, books.claims.allocated.devices, handle.clock)
+        self._chooser = DeviceChooser(features, allocator, books.claims.allocated.devices, handle.clock)
         self._allocator = allocator
         self._special = special
-        self._hinted = handle.rules.queueing_hints
-        self._pod_claims = PodClaims(rules, books.claims, books.classes, books.users)
-        self._wait = DeviceWait(rules, books.claims, handle, profile)
+        self._hinted = handle.features.queueing_hints
+        self._pod_claims = PodClaims(features, books.claims, books.classes, books.users)
+        self._wait = DeviceWait(features, books.claims, handle, profile)
         self._binder = ClaimBinder(
             books.claims,
             books.writer,
@@ -84,7 +84,7 @@ class DynamicResources:
         )
 
     def events_to_register(self) -> Sequence[EventHint]:
-        return dynamicresources_hints.hints(self._pod_claims.of, self._rules, with_hints=self._hinted)
+        return dynamicresources_hints.hints(self._pod_claims.of, self._features, with_hints=self._hinted)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         if not pod.spec.get("resourceClaims"):
@@ -167,20 +167,20 @@ class DynamicResources:
     ) -> PostFilterResult:
         own: PodState | None = state.read(NAME)
         if own is None:
-            quiet = self._rules.quiet_without_claims and not pod.spec.get("resourceClaims")
-            return PostFilterResult(_idle("" if quiet else self._rules.idle_reason))
+            quiet = self._features.quiet_without_claims and not pod.spec.get("resourceClaims")
+            return PostFilterResult(_idle("" if quiet else self._features.idle_reason))
         try:
             freed = await self._binder.free_one(own, pod)
         except FAILURES as error:
             return PostFilterResult(failed(error))
-        return PostFilterResult(freed if freed is not None else _idle(self._rules.stuck_reason))
+        return PostFilterResult(freed if freed is not None else _idle(self._features.stuck_reason))
 
     # -- which node
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status:
         """Without alternatives all nodes are alike."""
         own: PodState | None = state.read(NAME)
-        if own is None or not self._rules.scores_alternatives:
+        if own is None or not self._features.scores_alternatives:
             return SKIP
         return SUCCESS if own.claims and dynamicresources_scoring.has_alternatives(own) else SKIP
 

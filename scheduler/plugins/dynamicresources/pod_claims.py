@@ -10,7 +10,7 @@ from kubeskew.scheduler.allocator.claims import (
     claim_names,
     display,
 )
-from kubeskew.scheduler.features.dynamic_resources import DynamicRules
+from kubeskew.scheduler.features.dynamic_resources import DynamicResourcesFeatures
 from kubeskew.scheduler.framework.status import SUCCESS, Status, failed, unresolvable
 from kubeskew.scheduler.plugins.dynamicresources.claim_tracker import ClaimTracker
 from kubeskew.scheduler.plugins.dynamicresources.claim_users import ClaimUsers
@@ -22,9 +22,13 @@ class PodClaims:
     """The claims of pods, as their specs and statuses name them."""
 
     def __init__(
-        self, rules: DynamicRules, claims: ClaimTracker, classes: DeviceClasses, users: ClaimUsers
+        self,
+        features: DynamicResourcesFeatures,
+        claims: ClaimTracker,
+        classes: DeviceClasses,
+        users: ClaimUsers,
     ) -> None:
-        self._rules = rules
+        self._features = features
         self._claims = claims
         self._classes = classes
         self._users = users
@@ -64,11 +68,11 @@ class PodClaims:
         for request in (claim["spec"].get("devices") or {}).get("requests") or ():
             name, alternatives = request["name"], request.get("firstAvailable") or ()
             where = f"resource claim {display(claim)}, request {name}"
-            if request.get("exactly") or not self._rules.knows_alternatives:
+            if request.get("exactly") or not self._features.knows_alternatives:
                 yield self._judged_class(name, request.get("exactly") or {})
             elif not alternatives:
                 yield unresolvable(f"{where}: unknown request type")
-            elif not self._rules.prioritized_list:
+            elif not self._features.prioritized_list:
                 yield unresolvable(
                     f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled"
                 )

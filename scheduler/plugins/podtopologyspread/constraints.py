@@ -9,7 +9,7 @@ from typing import Any
 
 from kubeskew.apimachinery.client.refs import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS
 from kubeskew.apimachinery.labels import NOTHING, LabelSelector, Requirement, SelectorError
-from kubeskew.scheduler.features.scheduler import SchedulerRules
+from kubeskew.scheduler.features.scheduler import SchedulerFeatures
 from kubeskew.scheduler.framework import node_affinity
 from kubeskew.scheduler.framework.node_info import NodeInfo
 from kubeskew.scheduler.framework.pod_info import PodInfo
@@ -84,7 +84,7 @@ class Constraints:
 
     def __init__(self, handle: Handle, args: Object) -> None:
         """`args` are PodTopologySpreadArgs."""
-        self._rules: SchedulerRules = handle.rules
+        self._features: SchedulerFeatures = handle.features
         self.system_defaulted = (args.get("defaultingType") or "System") == "System"
         self._defaults = SYSTEM_DEFAULTS if self.system_defaulted else args.get("defaultConstraints") or ()
         self._services = handle.informer(SERVICES)
@@ -110,7 +110,7 @@ class Constraints:
             selector = LabelSelector.from_object(constraint.get("labelSelector"))
         except SelectorError:
             selector = NOTHING
-        if self._rules.match_label_keys and constraint.get("matchLabelKeys"):
+        if self._features.match_label_keys and constraint.get("matchLabelKeys"):
             same = {key: pod.labels[key] for key in constraint["matchLabelKeys"] if key in pod.labels}
             if same and selector.selectable:
                 more = LabelSelector.from_labels(same)
@@ -118,14 +118,14 @@ class Constraints:
         return self._made(constraint, selector)
 
     def _made(self, constraint: Object, selector: LabelSelector) -> Constraint:
-        rules = self._rules
-        policies = rules.node_inclusion_policy
+        features = self._features
+        policies = features.node_inclusion_policy
         return Constraint(
             constraint["topologyKey"],
             constraint["maxSkew"],
             selector,
             str(selector) if selector.selectable else "nothing!",
-            (constraint.get("minDomains") or 1) if rules.min_domains else 1,
+            (constraint.get("minDomains") or 1) if features.min_domains else 1,
             not policies or (constraint.get("nodeAffinityPolicy") or "Honor") == "Honor",
             policies and constraint.get("nodeTaintsPolicy") == "Honor",
         )

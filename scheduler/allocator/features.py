@@ -17,7 +17,7 @@ class Implementation(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AllocatorFeatures:
+class AllocatorGates:
     """The gates that the allocator looks at."""
 
     admin_access: bool
@@ -32,7 +32,7 @@ class AllocatorFeatures:
     device_status: bool  # in 1.34 this gate alone chose the newest implementation (kubernetes 133967)
 
     @classmethod
-    def of(cls, version: Version, gates: FeatureGates) -> "AllocatorFeatures":
+    def of(cls, version: Version, gates: FeatureGates) -> "AllocatorGates":
         binding, status = "DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"
         return cls(
             admin_access=gates.enabled("DRAAdminAccess") or version.minor <= 31,  # a field without a gate
@@ -63,10 +63,10 @@ class AllocatorFeatures:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocatorRules:
+class AllocatorFeatures:
     """Named decisions; the search asks for no version and no gate."""
 
-    features: AllocatorFeatures
+    gates: AllocatorGates
     implementation: Implementation
     knows_partitions: bool  # 1.33+: counters, alternatives and tolerations are fields of the API
     knows_binding: bool  # 1.34+: so are binding conditions
@@ -116,14 +116,14 @@ class AllocatorRules:
     cel: DeviceFeatures
 
     @classmethod
-    def of(cls, version: Version, gates: FeatureGates) -> "AllocatorRules":
+    def of(cls, version: Version, gates: FeatureGates) -> "AllocatorFeatures":
         minor = version.minor
-        features = AllocatorFeatures.of(version, gates)
-        implementation = features.implementation(minor)
+        allocator_gates = AllocatorGates.of(version, gates)
+        implementation = allocator_gates.implementation(minor)
         newer = implementation is not Implementation.STABLE
         newest = implementation is Implementation.EXPERIMENTAL
         return cls(
-            features=features,
+            gates=allocator_gates,
             implementation=implementation,
             knows_partitions=minor >= 33,
             knows_binding=minor >= 34,
@@ -137,7 +137,7 @@ class AllocatorRules:
             every_taint_prevents=minor <= 34,
             tolerations_in_results=minor >= 35,
             alternatives_mixed=33 <= minor <= 35,
-            sorted_slices=minor >= 36 and (newer or features.none),
+            sorted_slices=minor >= 36 and (newer or allocator_gates.none),
             binding_pools_last=newer if minor >= 36 else newest,
             combinations=minor >= 36 and newer,
             pool_counters=minor >= 35,
@@ -159,8 +159,8 @@ class AllocatorRules:
             all_even_if_used_up=minor >= 37,
             exact_rounding=minor >= 37,
             cel=DeviceFeatures(
-                consumable_capacity=features.consumable_capacity,
-                list_attributes=features.list_attributes,
+                consumable_capacity=allocator_gates.consumable_capacity,
+                list_attributes=allocator_gates.list_attributes,
                 stored=True,
                 minor=minor,
             ),
