@@ -257,3 +257,24 @@ async def test_a_damaged_namespace_is_named():
     assert refused.body["message"] == f"Internal error occurred: {why}"
     assert (await api.post(MAPS, config_map("a"))).status == 201
     await close_server(server)
+
+
+@pytest.mark.parametrize("value", [CUT, DAMAGED], ids=["cut", "altered"])
+async def test_services_are_made_beside_one_that_cannot_be_read(value):
+    """New services get addresses and node ports; those of services that can be read stay taken."""
+    server = await open_server()
+    api = Caller(server)
+    services = "/api/v1/namespaces/default/services"
+    wanted = {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]}
+    first = await api.post(services, {"metadata": {"name": "first"}, "spec": wanted})
+    await put(server, Key("services", "default", "bad"), value)
+    second = await api.post(
+        services, {"metadata": {"name": "second"}, "spec": {**wanted, "ports": [{"port": 80}]}}
+    )
+    assert second.status == 201
+    assert second.body["spec"]["clusterIP"] != first.body["spec"]["clusterIP"]
+    assert second.body["spec"]["ports"][0]["nodePort"]
+    third = await api.post(services, {"metadata": {"name": "third"}, "spec": wanted})
+    assert third.status == 422
+    assert "provided port is already allocated" in third.body["message"]
+    await close_server(server)

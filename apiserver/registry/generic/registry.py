@@ -32,7 +32,15 @@ from kubeskew.apiserver.registry.generic.writes import Write, Written
 from kubeskew.apiserver.registry.index import strategy_of
 from kubeskew.apiserver.storage.encoding import loads
 from kubeskew.apiserver.storage.records import Entry, Key
-from kubeskew.apiserver.unreadable import GATE, UnreadableError, corrupt, failed_list, object_of, stored_path
+from kubeskew.apiserver.unreadable import (
+    GATE,
+    UnreadableError,
+    corrupt,
+    failed_list,
+    known_object,
+    object_of,
+    stored_path,
+)
 
 if TYPE_CHECKING:
     from kubeskew.apiserver.services import Services
@@ -246,8 +254,11 @@ class Registry:
     # Another resource's objects as stored, undecoded: strategies look at few, stable fields of them.
 
     def _objects(self, resource: str, namespace: str | None) -> Iterator[Object]:
+        """Without those that cannot be read: upstream's allocators, for which this is, need no services."""
         for entry in self.services.store.list(resource, namespace).entries:
-            yield object_of(entry)
+            obj = known_object(entry)
+            if obj is not None:
+                yield obj
         if self._under_way and resource == self.resource.storage_resource:
             yield from tuple(self._under_way.values())
 
