@@ -7,6 +7,8 @@ from typing import Any
 import orjson
 
 from kubeskew.apimachinery.clock import Clock, micro_timestamp
+from kubeskew.apimachinery.objects import Object
+from kubeskew.apiserver.storage.failures import DamageError
 from kubeskew.apiserver.storage.reading import LogReader, Moment
 from kubeskew.apiserver.storage.records import ComponentEvent, Event
 from kubeskew.conformance.evidence.log import ComponentChange, Logged, Write
@@ -25,7 +27,7 @@ async def events_since(
 
 
 async def evidence(url: str) -> list[Logged]:
-    """The whole log with its objects, as scenarios judge it."""
+    """Returns the whole log with its objects, as scenarios judge it. Raises DamageError if one is damaged."""
     async with await LogReader.open(url) as reader:
         return [_logged(moment) async for moment in reader.events()]
 
@@ -46,8 +48,21 @@ def _logged(moment: Moment) -> Logged:
     return Write(
         *(moment.revision, _time(moment.time), moment.verb.value),
         *(key.resource, key.namespace, key.name, _writer(moment)),
-        orjson.loads(moment.value),
+        _value(moment),
     )
+
+
+def _value(event: Event) -> Object:
+    """Returns the object that an event wrote. Raises DamageError if its bytes hold none."""
+    try:
+        value: object = orjson.loads(event.value)
+    except orjson.JSONDecodeError:
+        value = None
+    if not isinstance(value, dict):
+        key = event.key
+        place = "/".join(part for part in (key.namespace, key.name) if part)
+        raise DamageError(f"the log's event {event.revision}, of {key.resource} {place}, cannot be read")
+    return value
 
 
 def _writer(event: Event) -> str:
