@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from kubeskew.cli.main import COMMANDS
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
     "apimachinery", "apiserver", "conformance", "controllers",
@@ -201,3 +203,50 @@ def test_imports_name_the_one_package(folder: str):
         if path.resolve() == path and bare.search(path.read_text())
     ]
     assert found == []
+
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "hack")
+# What stands for a name that the reader chooses: GROUP, KIND, NAME.
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
+
+
+def exists(path: str) -> bool:
+    """Says whether a document's path is there: from the top, or the end of one, `*` for anything."""
+    if path.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
+        return bool(list(ROOT.glob(path.rstrip("/"))))
+    return any(list(ROOT.glob(f"{folder}/**/{path}")) for folder in FOLDERS)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_documents_name_what_exists(path: Path):
+    """Every path, command and `make` target that a document names is there."""
+    text = path.read_text()
+    quoted = re.findall(r"`([^`]+)`", text)
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
+    words = [word for piece in (*quoted, *lines) for word in piece.split()]
+    paths = {
+        word
+        for word in (word.strip("(),;:") for word in words)
+        if word.startswith(tuple(f"{folder}/" for folder in FOLDERS)) or word.endswith(".py")
+    }
+    missing = {word for word in paths if not PLACEHOLDER.search(word) and not exists(word)}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    missing |= {
+        f"make {target}"
+        for piece in (*quoted, *lines)
+        for target in re.findall(r"^make ([a-z-]+)", piece)
+        if target not in targets
+    }
+    missing |= {
+        f"kubeskew {command}"
+        for piece in (*quoted, *lines)
+        for command in re.findall(r"(?:^|bin/)kubeskew ([a-z-]+)", piece)
+        if command not in COMMANDS
+    }
+    missing |= {
+        target
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", text)
+        if not (path.parent / target).exists()
+    }
+    assert missing == set()
